@@ -1,0 +1,234 @@
+from ledger.v1 import error_pb2 as _error_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class ProduceRequest(_message.Message):
+    __slots__ = ("batches",)
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    batches: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, batches: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class ProduceResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[ProduceResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[ProduceResult, _Mapping]]] = ...) -> None: ...
+
+class ProduceResult(_message.Message):
+    __slots__ = ("error", "base_offset", "term", "append_time_ms", "duplicate")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    base_offset: int
+    term: int
+    append_time_ms: int
+    duplicate: bool
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., base_offset: _Optional[int] = ..., term: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., duplicate: _Optional[bool] = ...) -> None: ...
+
+class FetchRequest(_message.Message):
+    __slots__ = ("queues", "max_wait_ms", "max_bytes")
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueFetch]
+    max_wait_ms: int
+    max_bytes: int
+    def __init__(self, queues: _Optional[_Iterable[_Union[QueueFetch, _Mapping]]] = ..., max_wait_ms: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class QueueFetch(_message.Message):
+    __slots__ = ("topic_id", "queue", "offset", "tag_hashes")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TAG_HASHES_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    offset: int
+    tag_hashes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., offset: _Optional[int] = ..., tag_hashes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class FetchResponse(_message.Message):
+    __slots__ = ("queues",)
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[FetchedQueue]
+    def __init__(self, queues: _Optional[_Iterable[_Union[FetchedQueue, _Mapping]]] = ...) -> None: ...
+
+class FetchedQueue(_message.Message):
+    __slots__ = ("topic_id", "queue", "error", "batches", "next_offset", "first_offset", "end_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    error: _error_pb2.Error
+    batches: _containers.RepeatedCompositeFieldContainer[FetchedBatch]
+    next_offset: int
+    first_offset: int
+    end_offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., batches: _Optional[_Iterable[_Union[FetchedBatch, _Mapping]]] = ..., next_offset: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class FetchedBatch(_message.Message):
+    __slots__ = ("base_offset", "append_time_ms", "term", "body")
+    BASE_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    base_offset: int
+    append_time_ms: int
+    term: int
+    body: bytes
+    def __init__(self, base_offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., term: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
+
+class ListOffsetsRequest(_message.Message):
+    __slots__ = ("topic_id", "queues", "linearizable")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queues: _containers.RepeatedScalarFieldContainer[int]
+    linearizable: bool
+    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[_Iterable[int]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
+
+class ListOffsetsResponse(_message.Message):
+    __slots__ = ("error", "queues")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    queues: _containers.RepeatedCompositeFieldContainer[QueueOffsets]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueOffsets, _Mapping]]] = ...) -> None: ...
+
+class QueueOffsets(_message.Message):
+    __slots__ = ("queue", "first_offset", "end_offset")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    queue: int
+    first_offset: int
+    end_offset: int
+    def __init__(self, queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class GetRouteRequest(_message.Message):
+    __slots__ = ("topics", "linearizable")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    linearizable: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
+
+class GetRouteResponse(_message.Message):
+    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    cluster: str
+    nodes: _containers.RepeatedCompositeFieldContainer[NodeRoute]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupRoute]
+    topics: _containers.RepeatedCompositeFieldContainer[TopicRoute]
+    max_message_bytes: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
+
+class NodeRoute(_message.Message):
+    __slots__ = ("node", "address")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    address: str
+    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ...) -> None: ...
+
+class GroupRoute(_message.Message):
+    __slots__ = ("group", "term", "leader")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    term: int
+    leader: int
+    def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ...) -> None: ...
+
+class TopicRoute(_message.Message):
+    __slots__ = ("name", "topic_id", "groups", "created_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    topic_id: int
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    created_ms: int
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
+
+class CreateTopicRequest(_message.Message):
+    __slots__ = ("name", "queues")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    queues: int
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class CreateTopicResponse(_message.Message):
+    __slots__ = ("error", "topic")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    topic: TopicRoute
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., topic: _Optional[_Union[TopicRoute, _Mapping]] = ...) -> None: ...
+
+class GetStatusRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetStatusResponse(_message.Message):
+    __slots__ = ("node", "cluster", "address", "http_address", "data_directory", "version", "groups")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    DATA_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    cluster: str
+    address: str
+    http_address: str
+    data_directory: str
+    version: str
+    groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
+    def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
+
+class GroupStatus(_message.Message):
+    __slots__ = ("group", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    END_POSITION_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    role: str
+    term: int
+    leader: int
+    last_index: int
+    commit: int
+    applied: int
+    end_position: int
+    chain: int
+    def __init__(self, group: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,71 @@
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CODE_UNSPECIFIED: _ClassVar[Code]
+    INVALID_ARGUMENT: _ClassVar[Code]
+    INVALID_TOPIC_NAME: _ClassVar[Code]
+    UNKNOWN_TOPIC: _ClassVar[Code]
+    UNKNOWN_QUEUE: _ClassVar[Code]
+    TOPIC_EXISTS: _ClassVar[Code]
+    MESSAGE_TOO_LARGE: _ClassVar[Code]
+    CORRUPT_BATCH: _ClassVar[Code]
+    UNSUPPORTED_BATCH: _ClassVar[Code]
+    OFFSET_TOO_LOW: _ClassVar[Code]
+    OFFSET_BEYOND_END: _ClassVar[Code]
+    PRODUCER_FENCED: _ClassVar[Code]
+    DUPLICATE_FORGOTTEN: _ClassVar[Code]
+    NOT_LEADER: _ClassVar[Code]
+    NO_LEADER: _ClassVar[Code]
+    BUSY: _ClassVar[Code]
+    SEQUENCE_GAP: _ClassVar[Code]
+    REPLICA_BEHIND: _ClassVar[Code]
+    TIMED_OUT: _ClassVar[Code]
+    UNAVAILABLE: _ClassVar[Code]
+    STORAGE_FAILED: _ClassVar[Code]
+    DISK_FULL: _ClassVar[Code]
+    INTERNAL: _ClassVar[Code]
+CODE_UNSPECIFIED: Code
+INVALID_ARGUMENT: Code
+INVALID_TOPIC_NAME: Code
+UNKNOWN_TOPIC: Code
+UNKNOWN_QUEUE: Code
+TOPIC_EXISTS: Code
+MESSAGE_TOO_LARGE: Code
+CORRUPT_BATCH: Code
+UNSUPPORTED_BATCH: Code
+OFFSET_TOO_LOW: Code
+OFFSET_BEYOND_END: Code
+PRODUCER_FENCED: Code
+DUPLICATE_FORGOTTEN: Code
+NOT_LEADER: Code
+NO_LEADER: Code
+BUSY: Code
+SEQUENCE_GAP: Code
+REPLICA_BEHIND: Code
+TIMED_OUT: Code
+UNAVAILABLE: Code
+STORAGE_FAILED: Code
+DISK_FULL: Code
+INTERNAL: Code
+
+class Error(_message.Message):
+    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    code: Code
+    message: str
+    leader: int
+    leader_address: str
+    first_offset: int
+    end_offset: int
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,133 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class IntroduceRequest(_message.Message):
+    __slots__ = ("cluster", "group", "sender", "voters")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    VOTERS_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    group: int
+    sender: int
+    voters: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class IntroduceResponse(_message.Message):
+    __slots__ = ("node", "incarnation", "empty", "refusal")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    EMPTY_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    incarnation: bytes
+    empty: bool
+    refusal: str
+    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ...) -> None: ...
+
+class ControlMessage(_message.Message):
+    __slots__ = ("vote_request", "vote_response", "heartbeat", "heartbeat_response")
+    VOTE_REQUEST_FIELD_NUMBER: _ClassVar[int]
+    VOTE_RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    vote_request: VoteRequest
+    vote_response: VoteResponse
+    heartbeat: Heartbeat
+    heartbeat_response: HeartbeatResponse
+    def __init__(self, vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_response: _Optional[_Union[VoteResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., heartbeat_response: _Optional[_Union[HeartbeatResponse, _Mapping]] = ...) -> None: ...
+
+class VoteRequest(_message.Message):
+    __slots__ = ("term", "last_index", "last_term", "pre")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_TERM_FIELD_NUMBER: _ClassVar[int]
+    PRE_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    last_index: int
+    last_term: int
+    pre: bool
+    def __init__(self, term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., pre: _Optional[bool] = ...) -> None: ...
+
+class VoteResponse(_message.Message):
+    __slots__ = ("term", "granted", "pre")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    GRANTED_FIELD_NUMBER: _ClassVar[int]
+    PRE_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    granted: bool
+    pre: bool
+    def __init__(self, term: _Optional[int] = ..., granted: _Optional[bool] = ..., pre: _Optional[bool] = ...) -> None: ...
+
+class Heartbeat(_message.Message):
+    __slots__ = ("term", "commit", "round")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    commit: int
+    round: int
+    def __init__(self, term: _Optional[int] = ..., commit: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
+
+class HeartbeatResponse(_message.Message):
+    __slots__ = ("term", "round")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    round: int
+    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
+
+class AppendRequest(_message.Message):
+    __slots__ = ("term", "prev_index", "prev_term", "commit", "entries")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    PREV_INDEX_FIELD_NUMBER: _ClassVar[int]
+    PREV_TERM_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    prev_index: int
+    prev_term: int
+    commit: int
+    entries: bytes
+    def __init__(self, term: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_term: _Optional[int] = ..., commit: _Optional[int] = ..., entries: _Optional[bytes] = ...) -> None: ...
+
+class AppendResponse(_message.Message):
+    __slots__ = ("term", "rejected", "match", "hint_index", "hint_term", "rejected_index")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_FIELD_NUMBER: _ClassVar[int]
+    MATCH_FIELD_NUMBER: _ClassVar[int]
+    HINT_INDEX_FIELD_NUMBER: _ClassVar[int]
+    HINT_TERM_FIELD_NUMBER: _ClassVar[int]
+    REJECTED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    rejected: bool
+    match: int
+    hint_index: int
+    hint_term: int
+    rejected_index: int
+    def __init__(self, term: _Optional[int] = ..., rejected: _Optional[bool] = ..., match: _Optional[int] = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., rejected_index: _Optional[int] = ...) -> None: ...
+
+class Configuration(_message.Message):
+    __slots__ = ("voters", "segment_bytes", "max_entry_bytes", "cluster")
+    VOTERS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_ENTRY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    voters: _containers.RepeatedCompositeFieldContainer[Voter]
+    segment_bytes: int
+    max_entry_bytes: int
+    cluster: str
+    def __init__(self, voters: _Optional[_Iterable[_Union[Voter, _Mapping]]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., cluster: _Optional[str] = ...) -> None: ...
+
+class Voter(_message.Message):
+    __slots__ = ("node", "incarnation")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    incarnation: bytes
+    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
