@@ -1,0 +1,50 @@
+# The commands of this repository. `make help` lists them.
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check --quiet
+INPUT ?=
+
+.PHONY: help demo test check format proto lock clean
+
+help: ## what there is
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: $(VENV)/.server ## three nodes, a real corpus, a killed leader, a verdict (INPUT= file or folder)
+	$(BIN)/ledgermq demo $(if $(INPUT),--input "$(INPUT)")
+
+test: $(VENV)/.test ## the whole test suite
+	$(BIN)/pytest
+
+check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy store raft ledger cluster tests
+	$(BIN)/pytest tests/test_architecture.py
+
+format: $(VENV)/.test ## let ruff put the code into shape
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: $(VENV)/.test ## generate the protobuf modules anew
+	$(BIN)/python scripts/generate_proto.py
+
+lock: $(VENV)/.test ## pin the newest versions that pyproject.toml allows, with hashes
+	$(PIP) install pip-tools
+	BIN=$(BIN) scripts/lock
+
+clean: ## remove the environment and all that tools left here
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One environment; a stamp says how much is in it. The pins carry hashes, so what is installed is what was tested.
+$(VENV)/.server: requirements/server.txt pyproject.toml
+	scripts/make-venv $(VENV)
+	@echo "installing what a node needs into $(VENV)"
+	$(PIP) install --require-hashes -r requirements/server.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.test: requirements/test.txt $(VENV)/.server
+	@echo "installing what the tests need into $(VENV)"
+	$(PIP) install --require-hashes -r requirements/test.txt
+	@touch $@

@@ -1,0 +1,113 @@
+"""The command line, `ledgermq`.
+
+The one idea: a person sees one sentence when something goes wrong, and a program sees data alone on standard output and
+a status: 0 done, 1 it failed, 2 wrong usage, 130 interrupted. Both are settled here, in `main`; a command just raises.
+Commands are loaded when they are called, so `ledgermq --help` is quick, and works where only the clients are installed.
+
+It must not know what the commands do.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.metadata import version
+from typing import NamedTuple
+
+import click
+
+INTERRUPTED = 130
+
+
+class _Entry(NamedTuple):
+    module: str
+    name: str
+    help: str
+
+
+_COMMANDS = {
+    "dev": _Entry("cluster.cli.dev", "dev", "A local cluster: start, status, stop, purge."),
+    "server": _Entry("cluster.cli.server", "server", "Run one node."),
+    "topic": _Entry("cluster.cli.topic", "topic", "Topics: create, list, describe."),
+    "produce": _Entry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
+    "consume": _Entry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
+    "cluster": _Entry("cluster.cli.cluster", "cluster", "What a cluster's nodes say of themselves: info, health."),
+    "demo": _Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
+}
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands are imported when they are needed; their one-line helps stand above."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        click.echo(f"ledgermq {version('ledgermq')}")
+        ctx.exit()
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Show it.")
+def ledgermq() -> None:
+    """A message queue whose log is a Raft log.
+
+    Start with `ledgermq dev start`, or see it at work with `ledgermq demo`.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits with its status."""
+    sys.exit(_run(arguments))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        # What a command returns is its status; click turns ctx.exit() into a return value too.
+        status = ledgermq.main(arguments, prog_name="ledgermq", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
+    except Exception as error:
+        sentence = _sentence(error)
+        if sentence is None:
+            raise
+        with suppress(BrokenPipeError):
+            click.echo(f"error: {sentence}", err=True)
+        return 1
+
+
+def _reader_left() -> int:
+    # `ledgermq consume t | head`: whoever read has what it wanted. The interpreter must not flush into the pipe again.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+def _sentence(error: Exception) -> str | None:
+    """What to tell a person, None for an error that only a programmer can do something about."""
+    from cluster.cli.failure import sentence
+
+    return sentence(error)

@@ -1,0 +1,94 @@
+"""`ledgermq dev`: a cluster on this machine."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cluster.cli.options import data_option, format_option
+from cluster.cli.output import print_json, print_table, say
+from cluster.dev import DEFAULT_DIRECTORY, DEFAULT_NODES, DevCluster, NodeState
+
+
+@click.group()
+def dev() -> None:
+    """A local cluster: its node processes, logs and data lie under one directory, and it stays until it is stopped."""
+
+
+@dev.command()
+@click.option(
+    "-n",
+    "--nodes",
+    type=click.IntRange(1, 9),
+    help=f"How many.  [default: {DEFAULT_NODES}, or as many as the cluster has]",
+)
+@data_option
+@click.option("--base-port", type=click.IntRange(1, 65_535), help="The first port; each node takes two.")
+@click.option("--flush", type=click.Choice(["async", "sync"]), help="Acknowledge from page cache, or from disk.")
+@format_option
+def start(nodes: int | None, data: Path, base_port: int | None, flush: str | None, output: str) -> None:
+    """Start a cluster, or what of it does not run, and wait until it has a leader.
+
+    Starting twice changes nothing; starting after a stop goes on with the same data.
+    """
+    cluster = DevCluster(data)
+    new = not cluster.exists
+    states = cluster.start(nodes, base_port=base_port, flush=flush)
+    if output == "json":
+        print_json(_as_json(states))
+        return
+    _print_states(states)
+    say(f"\n{'Started a new cluster' if new else 'The cluster runs'} in {cluster.directory}. Try:\n")
+    say(_next_commands(cluster))
+
+
+@dev.command()
+@data_option
+@format_option
+def status(data: Path, output: str) -> None:
+    """Show the nodes: process, role, address."""
+    states = DevCluster(data).status()
+    if output == "json":
+        print_json(_as_json(states))
+    else:
+        _print_states(states)
+
+
+@dev.command()
+@data_option
+def stop(data: Path) -> None:
+    """Stop all nodes. Their data stays."""
+    stopped = DevCluster(data).stop()
+    say(f"Stopped {stopped} node(s)." if stopped else "Nothing was running.")
+
+
+@dev.command()
+@data_option
+def purge(data: Path) -> None:
+    """Stop all nodes and remove their data."""
+    cluster = DevCluster(data)
+    purged = cluster.purge()
+    say(f"Removed the cluster in {cluster.directory}." if purged else f"There is no cluster in {cluster.directory}.")
+
+
+def _as_json(states: list[NodeState]) -> dict[str, object]:
+    return {"nodes": [asdict(state) for state in states]}
+
+
+def _print_states(states: list[NodeState]) -> None:
+    columns = ["NODE", "ROLE", "TERM", "ADDRESS", "METRICS", "PID", "DATA"]
+    rows = [[s.id, s.role, s.term or None, s.address, f"http://{s.http}/metrics", s.pid, s.data] for s in states]
+    print_table(columns, rows)
+
+
+def _next_commands(cluster: DevCluster) -> str:
+    # In its own directory a cluster is found without being named.
+    here = cluster.directory == DEFAULT_DIRECTORY.resolve()
+    setting = "" if here else f"  export LEDGERMQ_BOOTSTRAP={cluster.bootstrap}\n"
+    data = "" if here else f" --data {cluster.directory}"
+    return (
+        f"{setting}  ledgermq topic create hello\n  echo hi | ledgermq produce hello\n"
+        f"  ledgermq consume hello\n  ledgermq cluster info\n  ledgermq dev stop{data}"
+    )

@@ -1,0 +1,86 @@
+"""Options that several commands share, and how they find a cluster when none is named.
+
+The one idea: on the command line, then in LEDGERMQ_BOOTSTRAP, then the local cluster of this directory, if it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cluster.address import check_address
+from cluster.dev import DEFAULT_DIRECTORY, DevCluster
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
+
+
+def _find_cluster(ctx: click.Context, parameter: click.Parameter, given: str | None) -> str:
+    if given:
+        return ",".join(_address(part.strip()) for part in given.split(","))
+    cluster = DevCluster(DEFAULT_DIRECTORY)
+    if not cluster.exists:
+        raise click.UsageError(
+            f"no cluster named: give --bootstrap HOST:PORT, set {BOOTSTRAP_VARIABLE}, "
+            "or start a local one with `ledgermq dev start`"
+        )
+    if not cluster.running:
+        raise click.UsageError(
+            f"no cluster named, and the local one in {DEFAULT_DIRECTORY} does not run: start it with "
+            f"`ledgermq dev start`, give --bootstrap HOST:PORT, or set {BOOTSTRAP_VARIABLE}"
+        )
+    return cluster.bootstrap
+
+
+def _address(text: str) -> str:
+    try:
+        return check_address(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--bootstrap") from error
+
+
+bootstrap_option: Callable[[Command], Command] = click.option(
+    "--bootstrap",
+    metavar="HOST:PORT,...",
+    envvar=BOOTSTRAP_VARIABLE,
+    callback=_find_cluster,
+    help=f"Some of the cluster's nodes.  [default: ${BOOTSTRAP_VARIABLE}, or the local cluster here]",
+)
+
+format_option: Callable[[Command], Command] = click.option(
+    "--format",
+    "output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="For people, or for programs.",
+)
+
+data_option: Callable[[Command], Command] = click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=DEFAULT_DIRECTORY,
+    show_default=True,
+    help="The cluster's directory.",
+)
+
+
+class Separator(click.ParamType[bytes]):
+    """What separates lines or fields; not empty. Escapes as in Python (\\t, \\0, \\x1f) are understood."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        try:
+            separator = value.encode("latin-1", "backslashreplace").decode("unicode_escape").encode("utf-8")
+        except UnicodeDecodeError:
+            self.fail(f"{value!r} ends within an escape", param, ctx)
+        if not separator:
+            self.fail("it must not be empty", param, ctx)
+        return bytes(separator)

@@ -1,0 +1,188 @@
+"""`ledgermq produce`: lines of a file or of standard input into a topic.
+
+The one idea: a thread reads what there is and cuts it into lines, the loop sends them, and a short queue between the
+two bounds the memory; so a terminal's line goes out at once, and a large file as fast as the cluster takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import click
+
+from cluster.cli.failure import CommandError
+from cluster.cli.options import Separator, bootstrap_option, format_option
+from cluster.cli.output import print_json, say
+from cluster.line_sender import Labels, LineSender, Place
+from cluster.line_splitter import LineSplitter
+from ledger import AsyncProducer
+
+_READ_BYTES = 1 << 20
+_QUEUED_READS = 4
+_CLOSE_SECONDS = 3.0
+_SHOWN_LEFT_OUT = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is read, and how its lines become messages."""
+
+    name: str
+    descriptor: int
+    separator: bytes
+    key_separator: bytes | None
+    labels: Labels
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+@click.option("--key", help="The key of every message: they all go to one queue.")
+@click.option("--key-separator", type=Separator(), help="Each line is a key, this, and the value.")
+@click.option("--tag", help="The tag of every message.")
+@click.option("--queue", type=click.IntRange(min=0), help="The queue of every message.")
+@click.option("--separator", type=Separator(), default="\\n", show_default=True, help="What ends a message.")
+@click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=120,
+    show_default=True,
+    help="Give up a message that is not acknowledged after so many seconds.",
+)
+@bootstrap_option
+@format_option
+def produce(
+    topic: str,
+    file: str,
+    key: str | None,
+    key_separator: bytes | None,
+    tag: str | None,
+    queue: int | None,
+    separator: bytes,
+    compression: str | None,
+    timeout: float,
+    bootstrap: str,
+    output: str,
+) -> int:
+    """Send each line of FILE (or of standard input) to TOPIC as one message, without its line end.
+
+    A line over the cluster's limit is left out and named, and the exit status is 1. However it ends, the number of
+    messages that were acknowledged is reported.
+    """
+    if key is not None and key_separator is not None:
+        raise click.UsageError("--key and --key-separator exclude each other: a message has one key")
+    labels = Labels(key.encode() if key is not None else None, tag, queue)
+    descriptor = 0 if file == "-" else os.open(file, os.O_RDONLY)
+    source = Source("standard input" if file == "-" else file, descriptor, separator, key_separator, labels)
+    producer = AsyncProducer(bootstrap, compression=compression, delivery_timeout_ms=round(timeout * 1000))
+    report = Report(time.monotonic())
+    try:
+        asyncio.run(_produce(topic, source, producer, report))
+    finally:
+        report.show(output)
+    return 1 if report.sender is not None and report.sender.left_out else 0
+
+
+@dataclass(slots=True)
+class Report:
+    """What is said at the end, however it ends."""
+
+    began: float
+    sender: LineSender | None = None
+
+    def show(self, output: str) -> None:
+        if self.sender is None:
+            return
+        seconds = time.monotonic() - self.began
+        sender = self.sender
+        if output == "json":
+            print_json(
+                {
+                    "acknowledged": sender.acknowledged,
+                    "bytes": sender.acknowledged_bytes,
+                    "left_out": len(sender.left_out),
+                    "in_doubt": sender.in_doubt,
+                    "seconds": round(seconds, 3),
+                }
+            )
+        for sentence in sender.left_out[:_SHOWN_LEFT_OUT]:
+            say(f"left out: {sentence}")
+        say(_summary(sender, seconds))
+
+
+async def _produce(topic: str, source: Source, producer: AsyncProducer, report: Report) -> None:
+    await producer.start()
+    try:
+        report.began = time.monotonic()
+        report.sender = sender = LineSender(producer, topic)
+        await sender.open()
+        await _send_lines(sender, source)
+        await sender.drain()
+    finally:
+        # After a failure or Ctrl-C nobody wants to wait as long as a delivery may take.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await producer.stop()
+
+
+async def _send_lines(sender: LineSender, source: Source) -> None:
+    number = 1
+    async for lines in _Reader(source):
+        place = Place(source.name, number)
+        number += len(lines)
+        if source.key_separator is None:
+            await sender.send(lines, source.labels, place)
+        else:
+            await sender.send_keyed(lines, source.key_separator, source.labels, place)
+
+
+class _Reader:
+    """The lines of a source, as they come. A thread of its own reads, since a terminal or a pipe may keep it waiting;
+    it is a daemon, and reads the bare descriptor, so that it never keeps the process from ending."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._loop = asyncio.get_running_loop()
+        self._room = threading.BoundedSemaphore(_QUEUED_READS)
+        self._items: asyncio.Queue[list[bytes] | OSError | None] = asyncio.Queue()
+        threading.Thread(target=self._read, name="reader", daemon=True).start()
+
+    async def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        while (item := await self._items.get()) is not None:
+            if isinstance(item, OSError):
+                raise CommandError(f"{self._source.name} cannot be read: {item.strerror}") from item
+            self._room.release()
+            yield item
+
+    def _read(self) -> None:
+        splitter = LineSplitter(self._source.separator)
+        with suppress(RuntimeError):  # the loop has ended: nobody wants to know
+            try:
+                while data := os.read(self._source.descriptor, _READ_BYTES):
+                    self._pass(splitter.feed(data))
+                self._pass(splitter.finish())
+            except OSError as error:
+                self._loop.call_soon_threadsafe(self._items.put_nowait, error)
+            self._loop.call_soon_threadsafe(self._items.put_nowait, None)
+
+    def _pass(self, lines: list[bytes]) -> None:
+        if lines:
+            self._room.acquire()
+            self._loop.call_soon_threadsafe(self._items.put_nowait, lines)
+
+
+def _summary(sender: LineSender, seconds: float) -> str:
+    rate = f"{sender.acknowledged / seconds:,.0f}/s, {sender.acknowledged_bytes / seconds / 1e6:,.1f} MB/s"
+    parts = [f"{sender.acknowledged:,} messages acknowledged in {seconds:.2f} s ({rate})"]
+    if sender.left_out:
+        parts.append(f"{len(sender.left_out):,} left out")
+    if sender.in_doubt:
+        parts.append(f"{sender.in_doubt:,} handed over but in doubt: they may be in the topic, or not")
+    return "; ".join(parts)

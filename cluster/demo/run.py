@@ -1,0 +1,199 @@
+"""The demo's job: send a corpus, kill the leader half-way, go on, and check every replica.
+
+The one idea: what was acknowledged is tallied on this side, what each replica holds is tallied on that side, and the
+two must agree file by file. Nothing of the brokers' own account of themselves goes into the verdict.
+
+It must not know how it is shown: `Display` is told what goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from cluster.demo import replicas
+from cluster.demo.corpus import Chunk, Corpus, read_chunks
+from cluster.demo.failure import DemoError, NothingToSendError
+from cluster.demo.outage import Outage
+from cluster.demo.tally import Tally
+from cluster.dev import DevCluster
+from cluster.line_sender import Labels, LineSender, Place
+from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledger.client.records import NodeStatus
+
+NODES = 3
+QUEUES = 4
+_CATCH_UP_SECONDS = 60.0
+_SILENCE_SECONDS = 30.0
+_SMALLEST_CHUNK_BYTES, _LARGEST_CHUNK_BYTES = 1 << 10, 1 << 20
+
+
+class Display(Protocol):
+    """Who is told what goes on, and shows it."""
+
+    def stage(self, sentence: str) -> None:
+        """Something else begins."""
+
+    def sending(self, done_bytes: int, of_bytes: int) -> None: ...
+
+    def reading(self, node: int, done: int, of: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it. Sizes in bytes of the lines themselves; `faults` is empty when the verdict holds."""
+
+    corpus: str
+    files: int
+    messages: int
+    size: int
+    seconds: float
+    refused: tuple[str, ...]
+    leader_before: int
+    leader_after: int
+    outage_ms: int | None
+    nodes_read: int
+    log_bytes: int
+    replicas_identical: bool
+    faults: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        return not self.faults
+
+    @property
+    def per_second(self) -> float:
+        return self.messages / self.seconds if self.seconds else 0.0
+
+
+class Demo:
+    """One run over `corpus` on `cluster`, which runs already."""
+
+    def __init__(self, corpus: Corpus, cluster: DevCluster, display: Display) -> None:
+        self._corpus = corpus
+        self._cluster = cluster
+        self._display = display
+        self._topic = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        self._sent = Tally()
+        self._outage = Outage()
+        self._leader_before = 0
+
+    async def run(self) -> Outcome:
+        """Everything from the topic to the verdict. Raises DemoError, NothingToSendError, LedgerError or DevError."""
+        async with AsyncAdmin(self._cluster.bootstrap) as admin:
+            await admin.create_topic(self._topic, queues=QUEUES)
+            sender, seconds = await self._produce()
+            self._display.stage(f"starting node {self._leader_before} again")
+            await asyncio.to_thread(self._cluster.restart, self._leader_before)
+            nodes = await self._caught_up(admin)
+            faults = [fault for node in nodes for fault in await self._check_replica(node.node)]
+        end = min(node.groups[0].end_position for node in nodes)
+        logs = [self._cluster.node(node.node).data / "group-0" / "log" for node in nodes]
+        self._display.stage(f"comparing the logs of {len(nodes)} nodes, {end:,} bytes each")
+        differ = await asyncio.to_thread(replicas.difference, logs, end)
+        return Outcome(
+            corpus=self._corpus.name,
+            files=len(self._corpus.files),
+            messages=sender.acknowledged,
+            size=sender.acknowledged_bytes,
+            seconds=seconds,
+            refused=tuple(sender.left_out),
+            leader_before=self._leader_before,
+            leader_after=next(node.groups[0].leader for node in nodes),
+            outage_ms=self._outage.longest_ms,
+            nodes_read=len(nodes),
+            log_bytes=end,
+            replicas_identical=differ is None,
+            faults=tuple(faults) if differ is None else (*faults, differ),
+        )
+
+    async def _produce(self) -> tuple[LineSender, float]:
+        self._display.stage(f"sending {self._corpus.name}")
+        async with AsyncProducer(self._cluster.bootstrap) as producer:
+            began = time.monotonic()
+            sender = LineSender(
+                producer, self._topic, on_acknowledged=lambda: self._outage.acknowledged(time.monotonic())
+            )
+            await sender.open()
+            await self._send_all(sender)
+            await sender.drain()
+            seconds = time.monotonic() - began
+        if not sender.acknowledged:
+            raise NothingToSendError(f"there was nothing to send: {sender.left_out[0]}")
+        return sender, seconds
+
+    async def _send_all(self, sender: LineSender) -> None:
+        total, done = self._corpus.size, 0
+        chunk_bytes = min(max(total // 16, _SMALLEST_CHUNK_BYTES), _LARGEST_CHUNK_BYTES)
+        for file in self._corpus.files:
+            for chunk in read_chunks(file, chunk_bytes):
+                done += chunk.size
+                if not self._leader_before and done * 2 > total:
+                    await self._kill_leader()
+                await self._send(sender, chunk)
+                self._display.sending(min(done, total), total)
+        if not self._leader_before:  # the files have become shorter meanwhile
+            await self._kill_leader()
+
+    async def _send(self, sender: LineSender, chunk: Chunk) -> None:
+        file = chunk.file
+        labels = Labels(key=file.key, tag=file.tag)
+        taken = await sender.send(chunk.lines, labels, Place(str(file.path), chunk.first_line))
+        self._sent.add(file.key, taken)
+
+    async def _kill_leader(self) -> None:
+        self._leader_before = await asyncio.to_thread(self._cluster.leader)
+        self._outage.fault(time.monotonic())
+        await asyncio.to_thread(self._cluster.kill, self._leader_before)
+        self._display.stage(f"killed node {self._leader_before}, the leader, and going on")
+
+    async def _caught_up(self, admin: AsyncAdmin) -> list[NodeStatus]:
+        """All nodes, once they have applied the same log to its end."""
+        deadline = time.monotonic() + _CATCH_UP_SECONDS
+        while time.monotonic() < deadline:
+            nodes = sorted(await admin.cluster(), key=lambda node: node.node)
+            if len(nodes) == NODES and _equal(nodes):
+                return nodes
+            await asyncio.sleep(0.1)
+        raise DemoError(
+            f"node {self._leader_before} had not caught up {_CATCH_UP_SECONDS:g} s after it was started again"
+        )
+
+    async def _check_replica(self, node: int) -> list[str]:
+        """What node `node` holds otherwise than it was acknowledged: a sentence for each file."""
+        self._display.stage(f"reading everything back from node {node}")
+        found = await self._read(node)
+        return [f"node {node}: {difference}" for difference in self._sent.differences(found)]
+
+    async def _read(self, node: int) -> Tally:
+        found = Tally()
+        async with AsyncConsumer(
+            self._topic, bootstrap_servers=self._cluster.bootstrap, start="earliest", node=node
+        ) as consumer:
+            ends = {place.queue: end for place, end in (await consumer.end_offsets()).items()}
+            nexts = dict.fromkeys(ends, 0)
+            heard = time.monotonic()
+            while nexts != ends:
+                for queue, base_offset, batch in await consumer.getbatches(timeout_ms=1000):
+                    if base_offset != nexts[queue]:
+                        raise DemoError(
+                            f"node {node} gave offset {base_offset} of queue {queue} after {nexts[queue] - 1}"
+                        )
+                    nexts[queue] += len(batch)
+                    found.add_messages(batch.keys(), batch.values())
+                    heard = time.monotonic()
+                if time.monotonic() - heard > _SILENCE_SECONDS:
+                    raise DemoError(f"node {node} gave nothing for {_SILENCE_SECONDS:g} s, at {nexts} of {ends}")
+                self._display.reading(node, sum(nexts.values()), sum(ends.values()))
+        return found
+
+
+def _equal(nodes: list[NodeStatus]) -> bool:
+    if not all(node.reachable and node.groups for node in nodes):
+        return False
+    groups = [node.groups[0] for node in nodes]
+    states = {(group.last_index, group.applied, group.end_position, group.chain, group.leader) for group in groups}
+    return len(states) == 1 and groups[0].applied == groups[0].last_index and groups[0].leader != 0

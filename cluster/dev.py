@@ -1,0 +1,281 @@
+"""A cluster of node processes on this machine, which stays when the program that started it ends.
+
+The one idea: everything about it lies under one directory, so any later command finds it again, and every operation
+brings the cluster to a state rather than doing a step: starting what runs or stopping what is stopped changes nothing.
+
+    ledgermq-data/
+      cluster.json    the plan: nodes, ports, settings (dev_plan.py)
+      lock            held while a command changes the cluster
+      node-1/ ...     one node process (dev_node.py)
+
+It must not know what is in a node's data, nor import the node: nodes are processes here, spoken to over gRPC.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import grpc
+
+from cluster.dev_node import DevNode
+from cluster.dev_plan import DevError, Plan, choose_ports, port_is_free
+from ledger.v1 import broker_pb2, broker_pb2_grpc
+
+DEFAULT_DIRECTORY = Path("ledgermq-data")
+DEFAULT_NODES = 3
+DEFAULT_SEGMENT_BYTES = 64 << 20
+START_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 10.0
+_POLL_SECONDS = 0.05
+
+__all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What can be seen of one node from outside.
+
+    `role` is what the node says of itself (leader, follower, candidate, waiting), or `stopped` without a process, or
+    `starting` with one that does not answer yet. `leader` is 0 where the node knows none.
+    """
+
+    id: int
+    address: str
+    http: str
+    pid: int | None
+    role: str
+    term: int
+    leader: int
+    last_index: int
+    applied: int
+    data: Path
+
+
+class DevCluster:
+    """The local cluster under one directory, whether it exists already or not."""
+
+    def __init__(self, data: Path) -> None:
+        self.directory = data.resolve()
+        self._nodes: dict[int, DevNode] = {}
+
+    @property
+    def exists(self) -> bool:
+        return self._plan_path.exists()
+
+    @property
+    def running(self) -> bool:
+        """Whether at least one of its nodes runs."""
+        return any(node.pid is not None for node in self._members())
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all nodes, as clients take them."""
+        plan = self._plan()
+        return ",".join(plan.address(node) for node in plan.nodes)
+
+    def start(
+        self,
+        nodes: int | None = None,
+        *,
+        base_port: int | None = None,
+        flush: str | None = None,
+        segment_bytes: int | None = None,
+        timeout_s: float = START_TIMEOUT_S,
+    ) -> list[NodeState]:
+        """Starts what does not run, and waits until every node answers and follows one leader.
+
+        None takes what the cluster was made with, or the default for a new one. Asking an existing cluster for
+        something else raises DevError, as does a node that does not come up: with the end of its log.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            plan = Plan.load(self._plan_path)
+            if plan is None:
+                plan = self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes)
+            else:
+                self._refuse_change(plan, nodes=nodes, base_port=base_port, flush=flush, segment_bytes=segment_bytes)
+            stopped = [node for node in self._members() if node.pid is None]
+            for node in stopped:
+                self._spawn(node)
+            return self._wait_ready(timeout_s, cleanup=stopped)
+
+    def status(self) -> list[NodeState]:
+        """Each node as it is now. Nodes that do not answer within a second are shown as starting."""
+        members = self._members()
+        with ThreadPoolExecutor(len(members)) as pool:
+            return list(pool.map(_observe, members))
+
+    def stop(self) -> int:
+        """Stops all nodes: SIGTERM, and SIGKILL for one that is still there after 10 s. How many were running."""
+        if not self.exists:
+            return 0
+        with self._locked():
+            running = [node for node in self._members() if node.pid is not None]
+            self._end(running)
+            return len(running)
+
+    def purge(self) -> bool:
+        """Stops the cluster and removes its data. Whether there was one; nothing that is not ours is removed."""
+        if not self.exists:
+            return False
+        self.stop()
+        for node in self._members():
+            shutil.rmtree(node.directory, ignore_errors=True)
+        self._plan_path.unlink()
+        (self.directory / "lock").unlink(missing_ok=True)
+        self._nodes.clear()
+        if not any(self.directory.iterdir()):
+            self.directory.rmdir()
+        return True
+
+    def kill(self, node: int) -> None:
+        """Kills one node with SIGKILL, and returns once it is gone."""
+        member = self.node(node)
+        member.send(signal.SIGKILL)
+        if not member.wait_stopped(_STOP_TIMEOUT_S):
+            raise DevError(f"node {node} (pid {member.pid}) is still there after SIGKILL: its disk may hang")
+
+    def restart(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Starts one node again if it does not run, and waits until all nodes that run follow one leader."""
+        with self._locked():
+            member = self.node(node)
+            if member.pid is None:
+                self._spawn(member)
+            self._wait_ready(timeout_s, cleanup=[], only_running=True)
+
+    def leader(self) -> int:
+        """The node that leads now; raises DevError when none does."""
+        for state in self.status():
+            if state.role == "leader":
+                return state.id
+        raise DevError(f"the cluster in {self.directory} has no leader at this moment")
+
+    def node(self, node: int) -> DevNode:
+        """One member; raises DevError when there is no such node."""
+        for member in self._members():
+            if member.node == node:
+                return member
+        raise DevError(f"the cluster in {self.directory} has no node {node}")
+
+    @property
+    def _plan_path(self) -> Path:
+        return self.directory / "cluster.json"
+
+    def _plan(self) -> Plan:
+        plan = Plan.load(self._plan_path)
+        if plan is None:
+            raise DevError(f"there is no local cluster in {self.directory}: start one with `ledgermq dev start`")
+        return plan
+
+    def _members(self) -> list[DevNode]:
+        plan = self._plan()
+        for node in plan.nodes:
+            if node not in self._nodes:
+                directory = self.directory / f"node-{node}"
+                self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
+        return [self._nodes[node] for node in plan.nodes]
+
+    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None) -> Plan:
+        ports = choose_ports(nodes, base_port)
+        plan = Plan("dev", ports, flush, segment_bytes or DEFAULT_SEGMENT_BYTES)
+        for node in plan.nodes:
+            directory = self.directory / f"node-{node}"
+            directory.mkdir(exist_ok=True)
+            (directory / "node.toml").write_text(plan.node_toml(node, directory / "data"), encoding="utf-8")
+        plan.save(self._plan_path)
+        return plan
+
+    def _refuse_change(self, plan: Plan, **wanted: int | str | None) -> None:
+        made = {
+            "nodes": len(plan.ports),
+            "base_port": plan.ports[0],
+            "flush": plan.flush,
+            "segment_bytes": plan.segment_bytes,
+        }
+        for key, value in wanted.items():
+            if value is not None and value != made[key]:
+                raise DevError(
+                    f"the cluster in {self.directory} was made with {key.replace('_', ' ')} {made[key]}, which stays: "
+                    "leave the option out, name another --data, or remove the cluster with `ledgermq dev purge`"
+                )
+
+    def _spawn(self, node: DevNode) -> None:
+        for address in (node.address, node.http):
+            if not port_is_free(int(address.rpartition(":")[2])):
+                raise DevError(f"{address}, which node {node.node} listens on, is in use by another program: stop that")
+        node.spawn()
+
+    def _wait_ready(self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False) -> list[NodeState]:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            states = self.status()
+            waited_for = [state for state in states if state.pid is not None or not only_running]
+            if _agree(waited_for):
+                return states
+            fallen = [state for state in waited_for if state.pid is None]
+            if fallen or time.monotonic() >= deadline:
+                self._end(cleanup)
+                raise DevError(self._why_not_ready(fallen, states, timeout_s))
+            time.sleep(_POLL_SECONDS)
+
+    def _why_not_ready(self, fallen: list[NodeState], states: list[NodeState], timeout_s: float) -> str:
+        if fallen:
+            shown, what = fallen[0].id, f"node {fallen[0].id} ended while starting"
+        else:
+            silent = [state for state in states if state.role == "starting"] or states
+            shown, what = silent[0].id, f"the nodes did not agree on a leader within {timeout_s:g} s"
+        member = self.node(shown)
+        return f"{what}. The end of {member.log}:\n{member.log_tail() or '(it is empty)'}"
+
+    def _end(self, nodes: list[DevNode]) -> None:
+        for node in nodes:
+            node.send(signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_TIMEOUT_S
+        for node in nodes:
+            if not node.wait_stopped(max(0.0, deadline - time.monotonic())):
+                self.kill(node.node)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with open(self.directory / "lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _agree(states: list[NodeState]) -> bool:
+    """Whether every node answers and knows the same leader, which knows it too."""
+    leaders = {state.leader for state in states}
+    return len(leaders) == 1 and 0 not in leaders and any(state.role == "leader" for state in states)
+
+
+def _observe(node: DevNode) -> NodeState:
+    state = partial(NodeState, id=node.node, address=node.address, http=node.http, pid=node.pid, data=node.data)
+    if node.pid is None:
+        return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
+    answer = _ask(node.address)
+    if answer is None or not answer.groups:
+        return state(role="starting", term=0, leader=0, last_index=0, applied=0)
+    group = answer.groups[0]
+    return state(
+        role=group.role, term=group.term, leader=group.leader, last_index=group.last_index, applied=group.applied
+    )
+
+
+def _ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | None:
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
+    with grpc.insecure_channel(address, options) as channel:
+        broker = broker_pb2_grpc.BrokerStub(channel)  # type: ignore[no-untyped-call]
+        try:
+            answer: broker_pb2.GetStatusResponse = broker.GetStatus(broker_pb2.GetStatusRequest(), timeout=timeout_s)
+            return answer
+        except grpc.RpcError:
+            return None

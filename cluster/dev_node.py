@@ -1,0 +1,113 @@
+"""One node process of a local cluster, as its directory remembers it: node.toml, pid, log and data.
+
+The one idea: the pid file is only a hint. A process is ours when it is alive *and* its command line names our
+node.toml, so a pid that another program has got meanwhile is never signalled.
+
+    node-1/
+      node.toml   what `ledgermq server run` is given
+      pid         of the process started last
+      log         all that it wrote, across restarts
+      data/       the node's own directory
+
+It must not know other nodes, Raft, or the network.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_POLL_SECONDS = 0.02
+_COMMAND = ("-m", "cluster.cli", "server", "run", "--config")
+
+
+@dataclass(slots=True)
+class DevNode:
+    """The node `node` in `directory` (absolute); clients reach it at `address`, metrics at `http`."""
+
+    node: int
+    directory: Path
+    address: str
+    http: str
+    # The process, where this very program started it: it must be reaped here, or it stays as a zombie.
+    _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    @property
+    def config(self) -> Path:
+        return self.directory / "node.toml"
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    @property
+    def pid(self) -> int | None:
+        """The pid of the running process, None when it does not run."""
+        if self._child is not None and self._child.poll() is not None:
+            self._child = None
+        try:
+            pid = int((self.directory / "pid").read_text())
+        except (FileNotFoundError, ValueError):
+            return None
+        return pid if self._is_ours(pid) else None
+
+    def spawn(self) -> None:
+        """Starts the process, detached from the terminal and from this program. The node must not be running."""
+        with open(self.log, "ab") as log:
+            self._child = subprocess.Popen(
+                [sys.executable, *_COMMAND, str(self.config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                start_new_session=True,
+            )
+        (self.directory / "pid").write_text(f"{self._child.pid}\n")
+
+    def send(self, number: signal.Signals) -> None:
+        """Signals the process; nothing happens when it does not run."""
+        pid = self.pid
+        if pid is None:
+            return
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+    def wait_stopped(self, timeout_s: float) -> bool:
+        """Whether the process is gone within `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while self.pid is not None:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
+
+    def log_tail(self, lines: int = 15) -> str:
+        """The last lines of the node's log."""
+        try:
+            with open(self.log, "rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - 16_384))
+                text = log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def _is_ours(self, pid: int) -> bool:
+        # A zombie has an empty command line. Without /proc (macOS) `ps` tells the same.
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        except OSError:
+            if os.path.isdir("/proc/self"):
+                return False
+            command = subprocess.run(["ps", "-o", "command=", "-p", str(pid)], capture_output=True, check=False).stdout
+        return os.fsencode(self.config) in command and b"cluster.cli" in command

@@ -1,0 +1,112 @@
+"""What a local cluster was made with, as cluster.json remembers it: its nodes, their ports, and the few settings.
+
+The one idea: the plan is made once, at the first start, and never changes, so a cluster that is started again finds its
+data under the same addresses. The node.toml files are made from it.
+
+It must not know whether any process runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HOST = "127.0.0.1"
+# Below the ports that Linux gives to outgoing connections (32768 and up), which would take ours while a node is down.
+_FIRST_CHOICE = 9871
+_CHOICES = range(20_000, 32_000)
+
+
+class DevError(Exception):
+    """A local cluster cannot do what was asked; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A local cluster: node i is the i-th of `ports` (counted from 1), serving clients there and HTTP one above."""
+
+    cluster: str
+    ports: tuple[int, ...]
+    flush: str
+    segment_bytes: int
+
+    @property
+    def nodes(self) -> range:
+        return range(1, len(self.ports) + 1)
+
+    def address(self, node: int) -> str:
+        return f"{HOST}:{self.ports[node - 1]}"
+
+    def http(self, node: int) -> str:
+        return f"{HOST}:{self.ports[node - 1] + 1}"
+
+    def node_toml(self, node: int, data: Path) -> str:
+        """The settings file of one node, for `ledgermq server run`."""
+        quoted = json.dumps  # a JSON string is a TOML string
+        peers = "\n".join(f"{peer} = {quoted(self.address(peer))}" for peer in self.nodes)
+        return (
+            "# Written by `ledgermq dev start`.\n"
+            f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
+            f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
+            f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\n\n[peers]\n{peers}\n"
+        )
+
+    def save(self, path: Path) -> None:
+        """Writes the plan so that a reader finds all of it or nothing."""
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
+        os.replace(partial, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Plan | None:
+        """The plan at `path`, None when there is no file; raises DevError when the file is not one of ours."""
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        try:
+            values = json.loads(text)
+            ports = tuple(int(port) for port in values.pop("ports"))
+            return cls(ports=ports, **values)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DevError(f"{path} is not the plan of a local cluster ({error}): name another directory") from error
+
+
+def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
+    """A port for each node such that it and the one above (HTTP) are free: from `base_port` on where given."""
+    if base_port is not None:
+        ports = _ports_from(base_port, nodes)
+        taken = [port for port in ports if not _pair_is_free(port)]
+        if taken:
+            raise DevError(f"port {taken[0]} or {taken[0] + 1} of {HOST} is in use: give another --base-port")
+        return ports
+    for base in (_FIRST_CHOICE, *random.sample(_CHOICES, 200)):
+        ports = _ports_from(base, nodes)
+        if all(_pair_is_free(port) for port in ports):
+            return ports
+    raise DevError(f"found no {2 * nodes} neighbouring free ports on {HOST}: give --base-port")
+
+
+def port_is_free(port: int) -> bool:
+    """Whether a server could listen there now. Connections that linger from an earlier one do not count."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _ports_from(base: int, nodes: int) -> tuple[int, ...]:
+    if base + 2 * nodes > 65_536:
+        raise DevError(f"{nodes} nodes need the ports {base} to {base + 2 * nodes - 1}: give a smaller --base-port")
+    return tuple(range(base, base + 2 * nodes, 2))
+
+
+def _pair_is_free(port: int) -> bool:
+    return port_is_free(port) and port_is_free(port + 1)

@@ -1,0 +1,118 @@
+"""The helper threads of one group: one fsyncs votes, one flushes the log, one prepares the next segment.
+
+The one idea: the event loop never waits for an fsync. In `sync` mode many writes share one: whoever asks while a flush runs
+is served by the next, which covers all that was written before it began. In `async` mode a write is held as soon as the page
+cache has it, and the log is flushed at intervals.
+
+Votes have a thread and an fsync of their own, in both modes, so an election never waits for a segment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal, TypeVar
+
+from store import CommitLog, StoreError, Vote, VoteFile
+
+Result = TypeVar("Result")
+
+
+class DiskThreads:
+    """Implements `raft.driver.Disk` over real files. Call `start` in the loop's thread, `stop` at the end."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        votes: VoteFile,
+        *,
+        flush: Literal["async", "sync"],
+        flush_interval_ms: int,
+        on_failure: Callable[[StoreError], None],
+        on_flush: Callable[[float], None],
+    ) -> None:
+        self._log = log
+        self._votes = votes
+        self._sync = flush == "sync"
+        self._interval_s = flush_interval_ms / 1000
+        self._on_failure = on_failure
+        self._on_flush = on_flush
+        self._loop = asyncio.get_running_loop()
+        self._vote_thread = ThreadPoolExecutor(1, "votes")
+        self._flush_thread = ThreadPoolExecutor(1, "flush")
+        self._segment_thread = ThreadPoolExecutor(1, "segments")
+        self._waiting: list[Callable[[], None]] = []
+        """Whom the next flush serves."""
+        self._flushing = False
+        self._preparing = False
+        self._upkeep: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._upkeep = asyncio.create_task(self._keep_up(), name="flush and prepare segments")
+
+    async def stop(self) -> None:
+        """Waits for what is under way. The log is not flushed by this: the node does so before its clean mark."""
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+            await asyncio.gather(self._upkeep, return_exceptions=True)
+        for thread in (self._vote_thread, self._flush_thread, self._segment_thread):
+            await asyncio.to_thread(thread.shutdown)
+
+    def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
+        vote = Vote(term, voted_for, self._votes.vote.incarnation)
+        self._on(self._vote_thread, lambda: self._votes.save(vote), lambda _: done())
+
+    def persist(self, done: Callable[[], None]) -> None:
+        if not self._sync:
+            done()
+            return
+        self._waiting.append(done)
+        self._flush()
+
+    def _flush(self) -> None:
+        if not self._flushing:
+            self._flushing = True
+            served, self._waiting = self._waiting, []
+            started = time.perf_counter()
+            self._on(self._flush_thread, self._log.sync, lambda _: self._flushed(served, started))
+
+    def _flushed(self, served: list[Callable[[], None]], started: float) -> None:
+        self._flushing = False
+        self._on_flush(time.perf_counter() - started)
+        for done in served:
+            done()
+        if self._waiting:
+            self._flush()
+
+    async def _keep_up(self) -> None:
+        """Flushes at intervals, and has the next segment ready before it is needed."""
+        while True:
+            self._prepare_next()
+            await asyncio.sleep(self._interval_s)
+            if self._log.dirty:
+                self._flush()
+
+    def _prepare_next(self) -> None:
+        if not self._preparing and not self._log.next_is_prepared:
+            self._preparing = True
+            self._on(self._segment_thread, self._log.prepare_next, lambda _: self._prepared())
+
+    def _prepared(self) -> None:
+        self._preparing = False
+
+    def _on(self, thread: ThreadPoolExecutor, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
+        """Runs `work` on the thread and `then` back in the loop; a failure of the disk goes to `on_failure`."""
+
+        def report(future: Future[Result]) -> None:
+            error = future.exception()
+            if isinstance(error, StoreError):
+                self._on_failure(error)
+            elif error is not None:
+                raise error
+            else:
+                then(future.result())
+
+        future = thread.submit(work)
+        future.add_done_callback(lambda finished: self._loop.call_soon_threadsafe(report, finished))

@@ -1,0 +1,194 @@
+"""Sends lines through a producer: fast, in order, with bounded memory, and with an account of every line.
+
+The one idea: lines go by `send_many` in small lists, several of them under way; a list is small enough that the
+producer takes all of it in one turn of the loop, so lists never interleave and the order of calls is the order of the
+lines. A line that cannot be sent is named and left out; any other failure ends the sending.
+
+    handed over = acknowledged + under way + in doubt + not sent (only after a failure)
+
+It must not know where lines come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ledger import AsyncProducer, RecordMetadata
+from ledger.errors import DeliveryTimeoutError, LedgerError, MessageTooLargeError
+
+T = TypeVar("T")
+
+_LIST_LINES = 4096
+_LIST_BYTES = 512 << 10
+# Well below the producer's buffer: nobody waits for room there, which would let lists interleave.
+_WINDOW_BYTES = 16 << 20
+_LINE_OVERHEAD_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What all lines of a call have in common."""
+
+    key: bytes | None = None
+    tag: str | None = None
+    queue: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where lines come from: the first of them is line `line` of `name`."""
+
+    name: str
+    line: int
+
+    def of(self, number: int) -> str:
+        return f"line {self.line + number:,} of {self.name}"
+
+
+class LineSender:
+    """`acknowledged` lines of `acknowledged_bytes` are committed; `left_out` has a sentence for each that was not sent.
+
+    `in_doubt` lines may be committed. After a failure every call raises it.
+    """
+
+    def __init__(
+        self, producer: AsyncProducer, topic: str, *, on_acknowledged: Callable[[], None] = lambda: None
+    ) -> None:
+        self.acknowledged = 0
+        self.acknowledged_bytes = 0
+        self.left_out: list[str] = []
+        self._producer = producer
+        self._topic = topic
+        self._on_acknowledged = on_acknowledged
+        self._handed_over = 0
+        self._not_sent = 0
+        self._failure: LedgerError | None = None
+        self._under_way: dict[asyncio.Task[None], int] = {}
+
+    @property
+    def in_doubt(self) -> int:
+        """Lines handed over of which nothing is known (yet)."""
+        return self._handed_over - self.acknowledged - self._not_sent
+
+    async def open(self) -> None:
+        """Finds the topic, or raises UnknownTopicError. To be called first."""
+        await self._producer.send_many(self._topic, [])
+
+    async def send(self, lines: list[bytes], labels: Labels, place: Place) -> list[bytes]:
+        """Hands over `lines`, which lie at `place`, waiting while too much is under way.
+
+        Returns the lines that were taken: all that are not too large.
+        """
+        taken: list[bytes] = []
+        for start, stop in _lists(lines):
+            part = lines[start:stop]
+            if await self._hand_over(part, labels) is None:
+                taken += part
+                continue
+            for number, line in enumerate(part, start):
+                refusal = await self._hand_over([line], labels)
+                if refusal is None:
+                    taken.append(line)
+                else:
+                    self._leave_out(place.of(number), str(refusal))
+        return taken
+
+    async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: Place) -> None:
+        """Like `send`, for lines that each begin with a key and `separator`. One without them is left out."""
+        for start, stop in _lists(lines):
+            self._raise_failure()
+            part, sent = lines[start:stop], []
+            for number, line in enumerate(part, start):
+                key, found, value = line.partition(separator)
+                if not found:
+                    self._leave_out(place.of(number), f"it has no key: {separator!r} does not occur in it")
+                    continue
+                try:
+                    future = self._producer.send_nowait(self._topic, value, key=key, tag=labels.tag, queue=labels.queue)
+                except MessageTooLargeError as error:
+                    self._leave_out(place.of(number), str(error))
+                else:
+                    sent.append((future, len(value)))
+            self._handed_over += len(sent)
+            await self._start(self._settle_each(sent), sum(map(len, part)), len(part))
+
+    async def drain(self) -> None:
+        """Returns when everything handed over is acknowledged."""
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+        self._raise_failure()
+
+    async def _hand_over(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
+        """The producer takes all of a list, or refuses all of it: then its reason."""
+        self._raise_failure()
+        size = sum(map(len, lines))
+        task = await self._start(self._send_many(lines, size, labels), size, len(lines))
+        await asyncio.sleep(0)  # its first turn, in which the producer takes them or refuses them
+        refusal = task.result() if task.done() else None
+        if refusal is None:
+            self._handed_over += len(lines)
+        return refusal
+
+    async def _start(self, work: Coroutine[None, None, T], size: int, count: int) -> asyncio.Task[T]:
+        while self._under_way and sum(self._under_way.values()) + size > _WINDOW_BYTES:
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way[task] = size + _LINE_OVERHEAD_BYTES * count
+        task.add_done_callback(self._under_way.pop)
+        return task
+
+    async def _send_many(self, lines: list[bytes], size: int, labels: Labels) -> MessageTooLargeError | None:
+        try:
+            await self._producer.send_many(self._topic, lines, key=labels.key, tag=labels.tag, queue=labels.queue)
+        except MessageTooLargeError as refusal:
+            return refusal
+        except LedgerError as error:
+            self._fail(error, 0 if _may_be_partly_sent(error) else len(lines))
+            return None
+        self._acknowledge(len(lines), size)
+        return None
+
+    async def _settle_each(self, sent: list[tuple[asyncio.Future[RecordMetadata], int]]) -> None:
+        for future, size in sent:
+            try:
+                await future
+            except LedgerError as error:
+                self._fail(error, 0 if isinstance(error, DeliveryTimeoutError) and error.maybe_committed else 1)
+            else:
+                self._acknowledge(1, size)
+
+    def _acknowledge(self, count: int, size: int) -> None:
+        self.acknowledged += count
+        self.acknowledged_bytes += size
+        self._on_acknowledged()
+
+    def _fail(self, error: LedgerError, not_sent: int) -> None:
+        self._failure = self._failure or error
+        self._not_sent += not_sent
+
+    def _leave_out(self, line: str, reason: str) -> None:
+        self.left_out.append(f"{line}: {reason}")
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def _may_be_partly_sent(error: LedgerError) -> bool:
+    """Whether some messages of the list may be committed. A time-out tells of one of its batches only."""
+    return isinstance(error, DeliveryTimeoutError) or error.retriable
+
+
+def _lists(lines: list[bytes]) -> Iterator[tuple[int, int]]:
+    """(start, stop) of consecutive parts that are within the bounds of a list, or are one line."""
+    start = size = 0
+    for at, line in enumerate(lines):
+        if at > start and (at - start >= _LIST_LINES or size + len(line) > _LIST_BYTES):
+            yield start, at
+            start, size = at, 0
+        size += len(line)
+    if start < len(lines):
+        yield start, len(lines)

@@ -1,0 +1,170 @@
+"""The settings of one node, read from a TOML file and the environment, and checked in one place.
+
+The one idea: a node runs on one frozen object, made before anything is opened; whatever is wrong with it is said at
+once, every fault in a sentence that names its key. ``LEDGERMQ_<KEY>`` in the environment wins over the file:
+
+    node = 1
+    data = "/var/lib/ledgermq"
+    listen = "10.0.0.1:9871"
+    [peers]                       LEDGERMQ_PEERS="1=10.0.0.1:9871,2=10.0.0.2:9871,3=10.0.0.3:9871"
+    1 = "10.0.0.1:9871"
+    2 = "10.0.0.2:9871"
+    3 = "10.0.0.3:9871"
+
+It must not know what the settings do: it opens no socket and touches no directory.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
+
+from cluster.address import check_address
+
+ENVIRONMENT_PREFIX = "LEDGERMQ_"
+MIB = 1 << 20
+# What an entry may hold beside its largest message: 1 MiB of key, tag and headers, as producers have it, and what the
+# batch and the entry add.
+_BESIDE_THE_MESSAGE_BYTES = MIB + (64 << 10)
+
+
+class SettingsError(Exception):
+    """The settings cannot be used. The message has one line for each fault, each naming its key."""
+
+
+def _check_optional_address(address: str) -> str:
+    return address and check_address(address)
+
+
+def _split_peers(value: object) -> object:
+    """The environment's way to write peers, "1=host:port,2=host:port", as a mapping; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+    if any(not equals for _, equals, _ in pairs):
+        raise ValueError(f'{value!r} is not of the form "1=host:port,2=host:port"')
+    ids = [node.strip() for node, _, _ in pairs]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"{value!r} names a node twice")
+    return {node.strip(): address.strip() for node, _, address in pairs}
+
+
+def _own_address(valid: dict[str, Any]) -> str:
+    # A node that is not among its peers is refused below, by a sentence of its own.
+    peers: dict[int, str] = valid.get("peers", {})
+    return peers.get(valid.get("node", 0)) or str(valid.get("listen", "127.0.0.1:9871"))
+
+
+NodeId = Annotated[int, Field(ge=1, le=0xFFFF_FFFF)]
+Address = Annotated[str, AfterValidator(check_address)]
+OptionalAddress = Annotated[str, AfterValidator(_check_optional_address)]
+
+
+class NodeSettings(BaseSettings):
+    """Everything that a node can be told. Times in ms, sizes in bytes."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
+    )
+
+    node: NodeId
+    cluster: str = Field(default="dev", min_length=1, max_length=127)
+    data: Path
+    # Every voter of the first start, this node included: id -> where the others reach it.
+    peers: Annotated[dict[NodeId, Address], NoDecode, BeforeValidator(_split_peers), Field(min_length=1)]
+
+    listen: Address = "127.0.0.1:9871"
+    # Where clients are told to come; by default the node's own address among `peers`, since `listen` may be 0.0.0.0.
+    advertised: Address = Field(default_factory=_own_address)
+    # Metrics and health; empty: none.
+    http: OptionalAddress = "127.0.0.1:9872"
+
+    # When an append counts: once in the page cache, or once on the disk. One for the whole cluster.
+    flush: Literal["async", "sync"] = "async"
+    flush_interval_ms: int = Field(default=500, ge=1, le=60_000)
+
+    # Both are fixed for a cluster by its first configuration entry.
+    segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
+    max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
+
+    tick_ms: int = Field(default=50, ge=1, le=10_000)
+    heartbeat_ticks: int = Field(default=2, ge=1)
+    election_ticks: int = Field(default=10, ge=2)
+
+    log_format: Literal["text", "json"] = "text"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @property
+    def largest_entry_bytes(self) -> int:
+        """The largest entry that a node takes, its header included: `segment_bytes` is never less."""
+        return self.max_message_bytes + _BESIDE_THE_MESSAGE_BYTES
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        if self.node not in self.peers:
+            known = ", ".join(str(node) for node in sorted(self.peers))
+            raise ValueError(f"`peers` names the nodes {known}, but not this node, {self.node}: add it")
+        if len(set(self.peers.values())) < len(self.peers):
+            raise ValueError("`peers` gives two nodes the same address")
+        if self.election_ticks <= self.heartbeat_ticks:
+            raise ValueError(
+                f"`election_ticks` ({self.election_ticks}) must be larger than `heartbeat_ticks` "
+                f"({self.heartbeat_ticks}), or followers stand before a heartbeat can reach them"
+            )
+        if self.segment_bytes < self.largest_entry_bytes:
+            raise ValueError(
+                f"`segment_bytes` ({self.segment_bytes:,}) must hold the largest entry, which `max_message_bytes` "
+                f"({self.max_message_bytes:,}) makes {self.largest_entry_bytes:,} bytes"
+            )
+        return self
+
+    @classmethod
+    def load(cls, path: Path | None) -> NodeSettings:
+        """The settings of the file at `path` (None: no file) with the environment over them; raises SettingsError."""
+        file = {} if path is None else _read(path)
+        # Only keys that are settings are taken from the environment: Kubernetes puts others of this prefix there.
+        environment = EnvSettingsSource(cls, env_prefix=ENVIRONMENT_PREFIX)()
+        try:
+            return cls(**{**file, **environment})
+        except ValidationError as error:
+            raise SettingsError("\n".join(_sentences(error, path, environment))) from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is not TOML: {error}") from error
+
+
+def _sentences(error: ValidationError, path: Path | None, environment: Mapping[str, Any]) -> list[str]:
+    file = f"{path}: " if path else ""
+    sentences = []
+    for fault in error.errors(include_url=False):
+        if fault["type"] == "default_factory_not_called":  # only says that there are other faults
+            continue
+        key = str(fault["loc"][0]) if fault["loc"] else ""
+        where = "environment: " if key in environment else file
+        sentences.append(where + _sentence(key, fault["type"], fault["loc"][1:], fault["msg"]))
+    return sentences
+
+
+def _sentence(key: str, kind: str, inside: tuple[int | str, ...], message: str) -> str:
+    if kind == "extra_forbidden":
+        close = get_close_matches(key, NodeSettings.model_fields, n=1)
+        return f"`{key}` is not a setting" + (f"; did you mean `{close[0]}`?" if close else "")
+    if kind == "missing":
+        return f"`{key}` must be set, here or as {ENVIRONMENT_PREFIX}{key.upper()}"
+    message = message.removeprefix("Value error, ")
+    if not key:  # of several settings together: the message names them
+        return message
+    place = "".join(f" {part}" for part in inside if part != "[key]")
+    return f"`{key}`{place}: {message[:1].lower()}{message[1:]}"

@@ -1,0 +1,86 @@
+"""ledgermq: a message queue whose log is a Raft log. This package: what messages mean, and the clients.
+
+    async with ledger.AsyncProducer("127.0.0.1:9871") as producer:
+        await producer.send("orders", b"...", key="customer 7")
+
+    async with ledger.AsyncConsumer("orders", bootstrap_servers="127.0.0.1:9871") as consumer:
+        async for message in consumer:
+            print(message.queue, message.offset, message.value)
+
+`Producer`, `Consumer` and `Admin` are the synchronous twins. All errors are subclasses of `LedgerError`
+(`ledger.errors`).
+
+The names below are loaded at first use, so that a node that needs only the batch format does not load the clients.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ledger import errors
+    from ledger.batch import Batch
+    from ledger.client.admin import AsyncAdmin
+    from ledger.client.consumer import AsyncConsumer
+    from ledger.client.producer import AsyncProducer
+    from ledger.client.records import (
+        GroupStatus,
+        Message,
+        NodeStatus,
+        QueueOffsets,
+        RecordMetadata,
+        RecordRange,
+        TopicDescription,
+        TopicQueue,
+    )
+    from ledger.client.sync import Admin, Consumer, Producer
+    from ledger.errors import LedgerError
+
+_HOMES = {
+    "Admin": "ledger.client.sync",
+    "AsyncAdmin": "ledger.client.admin",
+    "AsyncConsumer": "ledger.client.consumer",
+    "AsyncProducer": "ledger.client.producer",
+    "Batch": "ledger.batch",
+    "Consumer": "ledger.client.sync",
+    "GroupStatus": "ledger.client.records",
+    "LedgerError": "ledger.errors",
+    "Message": "ledger.client.records",
+    "NodeStatus": "ledger.client.records",
+    "Producer": "ledger.client.sync",
+    "QueueOffsets": "ledger.client.records",
+    "RecordMetadata": "ledger.client.records",
+    "RecordRange": "ledger.client.records",
+    "TopicDescription": "ledger.client.records",
+    "TopicQueue": "ledger.client.records",
+}
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncProducer",
+    "Batch",
+    "Consumer",
+    "GroupStatus",
+    "LedgerError",
+    "Message",
+    "NodeStatus",
+    "Producer",
+    "QueueOffsets",
+    "RecordMetadata",
+    "RecordRange",
+    "TopicDescription",
+    "TopicQueue",
+    "errors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("ledger.errors")
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ledger' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

@@ -1,0 +1,34 @@
+"""The batch: what a producer sends, and what lies in the log: 1..65,535 messages of one queue, encoded once.
+
+header.py   the fixed header and the hash columns: what a broker reads
+columns.py  the payload, in Arrow's layout
+encode.py   messages to bytes, at the producer
+check.py    what a broker verifies
+decode.py   bytes to messages, at the consumer
+"""
+
+from __future__ import annotations
+
+from ledger.batch.check import BATCH_OVERHEAD_BYTES, check, largest_batch
+from ledger.batch.columns import Headers
+from ledger.batch.decode import Batch
+from ledger.batch.encode import encode, resequence
+from ledger.batch.header import HEADER_BYTES, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, key_hashes, tag_hashes
+from ledger.codec import Codec
+
+__all__ = [
+    "BATCH_OVERHEAD_BYTES",
+    "HEADER_BYTES",
+    "MAX_COUNT",
+    "MAX_PLAIN_BYTES",
+    "Batch",
+    "BatchHeader",
+    "Codec",
+    "Headers",
+    "check",
+    "encode",
+    "key_hashes",
+    "largest_batch",
+    "resequence",
+    "tag_hashes",
+]

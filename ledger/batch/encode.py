@@ -1,0 +1,147 @@
+"""Encodes messages of one queue as a batch, once, at the producer.
+
+The one idea: work is done per column, not per message; what repeats within a column (keys, tags) is hashed and encoded
+once. It must not know when a batch is full or when it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledger.batch.columns import ColumnWriter
+from ledger.batch.header import (
+    HEADER_BYTES,
+    HEADERS,
+    KEYS,
+    MAX_COUNT,
+    MAX_PLAIN_BYTES,
+    TAGS,
+    TIMESTAMPS,
+    BatchHeader,
+    seal,
+)
+from ledger.codec import Codec, compress
+from ledger.errors import InvalidArgumentError
+from ledger.hashing import NO_HASH, key_hash, tag_hash
+
+_Item = TypeVar("_Item", bound=Hashable)
+
+
+def encode(
+    values: Sequence[bytes],
+    *,
+    topic_id: int,
+    queue: int,
+    producer_id: int,
+    epoch: int,
+    first_sequence: int,
+    base_timestamp_ms: int,
+    keys: Sequence[bytes | None] | None = None,
+    tags: Sequence[str | None] | None = None,
+    headers: Sequence[Sequence[tuple[str, bytes]]] | None = None,
+    timestamps_ms: Sequence[int] | None = None,
+    codec: Codec = Codec.NONE,
+) -> bytes:
+    """The bytes of one batch of 1..65,535 messages.
+
+    `keys`, `tags`, `headers` and `timestamps_ms`, where given, have one item a message; without timestamps, each
+    message has the base timestamp. A payload that the codec does not make smaller is stored as it is.
+    """
+    _check_counts(len(values), keys=keys, tags=tags, headers=headers, timestamps_ms=timestamps_ms)
+    present = 0
+    hashes: list[memoryview] = []
+    payload = ColumnWriter()
+    lengths = payload.binary(values)
+    if keys is not None and (key_column := _hashed(payload, keys, key_hash, bytes, "<u8")) is not None:
+        present |= KEYS
+        hashes.append(key_column)
+    if tags is not None and (tag_column := _hashed(payload, tags, tag_hash, str.encode, "<i8")) is not None:
+        present |= TAGS
+        hashes.insert(0, tag_column)  # tag hashes come first
+    if headers is not None and any(headers):
+        present |= HEADERS
+        payload.headers(headers)
+    if timestamps_ms is not None:
+        present |= TIMESTAMPS
+        payload.buffer(_deltas(timestamps_ms, base_timestamp_ms).data)
+    codec, parts, plain_size = _compressed(codec, payload)
+    header = BatchHeader(
+        crc=0,
+        codec=codec,
+        columns=present,
+        count=len(values),
+        size=HEADER_BYTES + sum(map(_size, hashes)) + sum(map(_size, parts)),
+        plain_size=plain_size,
+        largest=int(lengths.max()),
+        epoch=epoch,
+        topic_id=topic_id,
+        queue=queue,
+        producer_id=producer_id,
+        first_sequence=first_sequence,
+        base_timestamp_ms=base_timestamp_ms,
+    )
+    return seal(header.pack(), *hashes, *parts)
+
+
+def resequence(data: bytes, *, epoch: int, first_sequence: int) -> bytes:
+    """The same batch under another epoch and sequence; the messages are not looked at."""
+    header = replace(BatchHeader.parse(data), epoch=epoch, first_sequence=first_sequence)
+    return seal(header.pack(), memoryview(data)[HEADER_BYTES:])
+
+
+def _check_counts(count: int, **columns: Sequence[object] | None) -> None:
+    if not 1 <= count <= MAX_COUNT:
+        raise InvalidArgumentError(f"A batch cannot hold {count} messages: 1 to {MAX_COUNT}.")
+    for name, column in columns.items():
+        if column is not None and len(column) != count:
+            raise InvalidArgumentError(f"A batch of {count} messages was given {len(column)} {name}: give one each.")
+
+
+def _hashed(
+    payload: ColumnWriter,
+    items: Sequence[_Item | None],
+    hash_item: Callable[[_Item], int],
+    to_bytes: Callable[[_Item], bytes],
+    hash_dtype: str,
+) -> memoryview | None:
+    """Append a nullable column of items and return the buffer of their hashes; None where no item is there."""
+    distinct = {item for item in set(items) if item is not None}
+    if not distinct:
+        return None
+    hash_of: dict[_Item | None, int] = {None: NO_HASH, **{item: hash_item(item) for item in distinct}}
+    bytes_of: dict[_Item | None, bytes] = {None: b"", **{item: to_bytes(item) for item in distinct}}
+    hashes = np.fromiter(map(hash_of.__getitem__, items), hash_dtype, len(items))
+    payload.validity(hashes != NO_HASH)  # no item that is there has that hash
+    payload.binary(list(map(bytes_of.__getitem__, items)))
+    return hashes.data
+
+
+def _deltas(timestamps_ms: Sequence[int], base_timestamp_ms: int) -> NDArray[np.int64]:
+    try:
+        # Where a difference leaves 64 bits it wraps, and wraps back when the base is added.
+        return np.array(timestamps_ms, "<i8") - np.int64(base_timestamp_ms)
+    except OverflowError:
+        raise InvalidArgumentError("A timestamp in ms must fit a signed 64-bit number.") from None
+
+
+def _compressed(codec: Codec, payload: ColumnWriter) -> tuple[Codec, list[bytes | memoryview], int]:
+    """The codec that was used in the end, the payload's parts, and its size before compression."""
+    plain_size = sum(map(_size, payload.parts))
+    if plain_size > MAX_PLAIN_BYTES:
+        raise InvalidArgumentError(
+            f"A batch cannot hold {plain_size} bytes: at most {MAX_PLAIN_BYTES}; make more batches."
+        )
+    if codec is not Codec.NONE:
+        compressed = compress(codec, b"".join(payload.parts))
+        if len(compressed) < plain_size:
+            return codec, [compressed], plain_size
+    return Codec.NONE, payload.parts, plain_size
+
+
+def _size(part: bytes | memoryview) -> int:
+    return part.nbytes if isinstance(part, memoryview) else len(part)

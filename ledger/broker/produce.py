@@ -1,0 +1,73 @@
+"""The produce stream: one answer for each request, in order, while later requests are already being appended.
+
+The one idea: reading and answering are two tasks around a bounded queue, so a producer with many requests in flight fills the
+group write of every turn, and one that sends more than the bound is slowed down by gRPC's own flow control.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from grpc import aio
+
+from ledger.broker.replica import Committed
+from ledger.errors import LedgerError, to_wire
+from ledger.v1 import broker_pb2
+
+REQUESTS_IN_FLIGHT = 64
+"""Of one stream. The next request is read when the oldest has been answered."""
+
+
+class Batches(Protocol):
+    """Where batches go: the broker, which finds the group of each."""
+
+    def produce(self, batch: bytes) -> asyncio.Future[Committed]:
+        """Raises LedgerError where the batch is refused at once; the future may end in one too."""
+
+
+Outcome = asyncio.Future[Committed] | LedgerError
+
+
+async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]) -> None:
+    """One producer's stream, from its first request to its end."""
+    owed: asyncio.Queue[Sequence[Outcome]] = asyncio.Queue(REQUESTS_IN_FLIGHT)
+    writer = asyncio.create_task(answer_in_order(owed, context), name="produce answers")
+    try:
+        while (request := await context.read()) is not aio.EOF:
+            await owed.put([submit(batches, batch) for batch in request.batches])
+        await owed.join()
+    finally:
+        writer.cancel()
+        await asyncio.gather(writer, return_exceptions=True)
+
+
+def submit(batches: Batches, batch: bytes) -> Outcome:
+    try:
+        return batches.produce(batch)
+    except LedgerError as error:
+        return error
+
+
+async def answer_in_order(owed: asyncio.Queue[Sequence[Outcome]], context: aio.ServicerContext[Any, Any]) -> None:
+    while True:
+        outcomes = await owed.get()
+        results = [await result(outcome) for outcome in outcomes]
+        await context.write(broker_pb2.ProduceResponse(results=results))
+        owed.task_done()
+
+
+async def result(outcome: Outcome) -> broker_pb2.ProduceResult:
+    try:
+        if isinstance(outcome, LedgerError):
+            raise outcome
+        committed = await asyncio.shield(outcome)  # the entry goes on when this client goes away
+    except LedgerError as error:
+        return broker_pb2.ProduceResult(error=to_wire(error))
+    return broker_pb2.ProduceResult(
+        base_offset=committed.base_offset,
+        term=committed.term,
+        append_time_ms=committed.append_time_ms,
+        duplicate=committed.duplicate,
+    )

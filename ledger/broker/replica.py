@@ -1,0 +1,357 @@
+"""One group as this node has it: the replicated state, its indexes, and, while the node leads, what is on its way.
+
+The one idea: everything changes by applying committed entries in order. Proposals are checked against the projected state,
+which exists only while this node leads and has applied its own no-op; it dies with the leadership, so nothing is rolled back.
+
+It must not know streams or protobuf messages of clients; it speaks `raft.driver.Machine` downwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.batch import BatchHeader, check, tag_hashes
+from ledger.errors import (
+    BusyError,
+    DiskFullError,
+    LedgerError,
+    NoLeaderError,
+    NotLeaderError,
+    StorageFailedError,
+)
+from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Projected, State, Topic
+from ledger.v1 import command_pb2
+from raft.core import Busy, NotLeader, RoleChange
+from raft.driver import Driver
+from store import CommitLog, ConsumeQueues, Draft, Header, Kind, StoreError
+from store import DiskFullError as StoreFullError
+
+log = logging.getLogger("ledger.replica")
+
+
+class Meter(Protocol):
+    """Where a broker counts what happens."""
+
+    def produced(self, topic: str, messages: int, size: int, seconds: float) -> None: ...
+    def repeated(self) -> None: ...
+    def refused(self, code: str) -> None: ...
+    def fetched(self, topic: str, messages: int, size: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a producer is told of a batch."""
+
+    base_offset: int
+    term: int
+    append_time_ms: int
+    duplicate: bool = False
+
+    @classmethod
+    def of(cls, record: BatchRecord, *, duplicate: bool = False) -> Committed:
+        return cls(record.base_offset, record.term, record.append_time_ms, duplicate)
+
+
+class Replica:
+    """Implements `raft.driver.Machine`. `attach` its driver before anything else."""
+
+    driver: Driver
+
+    def __init__(
+        self,
+        *,
+        group: int,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        addresses: Mapping[int, str],
+        max_message_bytes: int,
+        meter: Meter,
+    ) -> None:
+        self.group = group
+        self.log = commit_log
+        self.queues = queues
+        self.max_message_bytes = max_message_bytes
+        self.state = State()
+        self.leader_changes = 0
+        self._addresses = addresses
+        self._meter = meter
+        self._projected: Projected | None = None
+        """Not None exactly while this node leads and has applied its no-op."""
+        self._pending_batches: dict[int, asyncio.Future[Committed]] = {}
+        """By id of the BatchRecord that `_projected` holds: what repeats of it wait for."""
+        self._command_results: dict[int, CommandResult] = {}
+        """By index: results of commands of this leader, until their proposals take them."""
+        self._arrivals: dict[tuple[int, int], set[asyncio.Future[None]]] = {}
+        """By topic id and queue: fetches that wait."""
+
+    def attach(self, driver: Driver) -> None:
+        self.driver = driver
+
+    # -- the state machine: called by the driver ---------------------------------------------------------------------------
+
+    def apply(self, header: Header, body: memoryview) -> None:
+        match header.kind:
+            case Kind.BATCH:
+                self._apply_batch(header, body)
+            case Kind.COMMAND:
+                result = self.state.apply_command(body, header.append_time_ms)
+                if self._projected is not None:
+                    self._command_results[header.index] = result
+            case _:
+                return  # configurations and no-ops are the group's own affair
+        if self._projected is not None:
+            self._projected.settle(header.index)
+
+    def _apply_batch(self, header: Header, body: memoryview) -> None:
+        batch = BatchHeader.parse(body)
+        self.queues.get(header.topic_id, header.queue).put(
+            header.base_offset, header.position, header.size, tag_hashes(body), header.count
+        )
+        self.state.apply_batch(
+            topic_id=header.topic_id,
+            queue=header.queue,
+            base_offset=header.base_offset,
+            count=header.count,
+            append_time_ms=header.append_time_ms,
+            index=header.index,
+            term=header.term,
+            producer_id=batch.producer_id,
+            epoch=batch.epoch,
+            first_sequence=batch.first_sequence,
+        )
+        for arrival in self._arrivals.pop((header.topic_id, header.queue), ()):
+            if not arrival.done():
+                arrival.set_result(None)
+
+    def role_changed(self, change: RoleChange) -> None:
+        log.info("group %d: %s in term %d, leader %s", self.group, change.role.value, change.term, change.leader or "?")
+        if change.leader:
+            self.leader_changes += 1
+        if not self.driver.leads:
+            self._projected = None
+            self._command_results.clear()
+
+    def leading(self, term: int) -> None:
+        self._projected = Projected(self.state)
+
+    def failed(self, failure: StoreError) -> None:
+        log.error("group %d: no writes on this node: %s", self.group, failure)
+
+    # -- proposals: called by the services ---------------------------------------------------------------------------------
+
+    def produce(self, batch: bytes) -> asyncio.Future[Committed]:
+        """Appends a batch, or finds it appended. The future ends in LedgerError where this node stopped leading first:
+        the batch may still commit then, and a repeat finds out. Raises LedgerError: surely not appended by this call."""
+        try:
+            header = check(batch, self.max_message_bytes)
+            projected = self._leading_state(len(batch))
+            decision = projected.check(
+                topic_id=header.topic_id,
+                queue=header.queue,
+                producer_id=header.producer_id,
+                epoch=header.epoch,
+                first_sequence=header.first_sequence,
+                count=header.count,
+            )
+            match decision:
+                case Accept():
+                    return self._append_batch(projected, header, batch)
+                case Duplicate(record):
+                    return self._repeated(record)
+                case _:
+                    raise decision.error()
+        except LedgerError as error:
+            self._meter.refused(error.code)
+            raise
+
+    def _append_batch(self, projected: Projected, header: BatchHeader, batch: bytes) -> asyncio.Future[Committed]:
+        record = projected.admit_batch(
+            topic_id=header.topic_id,
+            queue=header.queue,
+            producer_id=header.producer_id,
+            epoch=header.epoch,
+            first_sequence=header.first_sequence,
+            count=header.count,
+        )
+        draft = Draft(
+            Kind.BATCH,
+            batch,
+            topic_id=header.topic_id,
+            queue=header.queue,
+            base_offset=record.base_offset,
+            count=header.count,
+        )
+        proposal = BatchProposal(self, projected, draft, record)
+        self._pending_batches[id(record)] = proposal.future
+        self.driver.propose(proposal)
+        return proposal.future
+
+    def _repeated(self, record: BatchRecord) -> asyncio.Future[Committed]:
+        """The first result once more, but never before it is committed."""
+        self._meter.repeated()
+        answer = new_future()
+        first = self._pending_batches.get(id(record))
+        if first is None:
+            answer.set_result(Committed.of(record, duplicate=True))
+        else:
+            first.add_done_callback(lambda _: follow(answer, first, record))
+        return answer
+
+    def batch_settled(self, proposal: BatchProposal, *, committed: bool) -> None:
+        """A proposal of this replica has come to its end."""
+        del self._pending_batches[id(proposal.record)]
+        if not committed:
+            proposal.future.set_exception(self.not_leading())
+            return
+        proposal.future.set_result(Committed.of(proposal.record))
+        draft, topic = proposal.draft, self.state.topics.get(proposal.draft.topic_id)
+        assert topic is not None, "a batch was applied to a topic that is not there"
+        self._meter.produced(topic.name, draft.count, len(draft.body), time.perf_counter() - proposal.since)
+
+    def create_topic(self, name: str, queues: int) -> asyncio.Future[Topic]:
+        """Proposes the topic. Raises LedgerError where it cannot be created or this node does not lead."""
+        command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
+        body = command.SerializeToString(deterministic=True)
+        self._leading_state(len(body)).admit_topic(name, queues)
+        proposal = TopicProposal(self, Draft(Kind.COMMAND, body))
+        self.driver.propose(proposal)
+        return proposal.future
+
+    def take_command_result(self, index: int) -> CommandResult:
+        return self._command_results.pop(index)
+
+    def _leading_state(self, size: int) -> Projected:
+        """The projected state, where a body of that size can be proposed now; LedgerError otherwise."""
+        try:
+            self.driver.check_room(size)
+        except (NotLeader, StoreError) as trouble:
+            raise self.not_leading() from trouble
+        except Busy as busy:
+            raise BusyError(f"{busy.uncommitted_bytes} bytes wait for a majority: try again shortly") from busy
+        if self._projected is None:
+            raise NoLeaderError("this node has just been elected and is not ready yet: try again shortly")
+        return self._projected
+
+    # -- reads -----------------------------------------------------------------------------------------------------------
+
+    async def confirm_leadership(self) -> None:
+        """Read index: returns once all that was committed at the call is applied here. Raises LedgerError."""
+        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def settle(confirmed: bool) -> None:
+            if not answer.done():
+                answer.set_result(confirmed)
+
+        try:
+            self.driver.read_index(settle)
+        except NotLeader as error:
+            raise self.not_leading() from error
+        if not await answer:
+            raise self.not_leading()
+
+    def not_leading(self) -> LedgerError:
+        """Why this node cannot take what only a leader can, with the leader where it is known."""
+        failure = self.driver.failure
+        if isinstance(failure, StoreFullError):
+            return DiskFullError(f"the disk of this node is full: {failure}")
+        if failure is not None:
+            return StorageFailedError(f"the disk of this node failed: {failure}")
+        leader = self.driver.raft.leader
+        if leader == 0 or self.driver.leads:
+            return NoLeaderError("no leader is known at the moment: try again shortly")
+        address = self._addresses[leader]
+        return NotLeaderError(
+            f"this node does not lead: node {leader} at {address} does", leader=leader, leader_address=address
+        )
+
+    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+        """Done when something is applied to one of these queues. Cancel it when it is not needed any more."""
+        arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        keys = list(queues)
+        for key in keys:
+            self._arrivals.setdefault(key, set()).add(arrival)
+        arrival.add_done_callback(lambda _: self._forget_arrival(keys, arrival))
+        return arrival
+
+    def _forget_arrival(self, keys: Iterable[tuple[int, int]], arrival: asyncio.Future[None]) -> None:
+        for key in keys:
+            waiting = self._arrivals.get(key)
+            if waiting is not None:
+                waiting.discard(arrival)
+                if not waiting:
+                    del self._arrivals[key]
+
+
+class BatchProposal:
+    """A batch on its way to commit."""
+
+    def __init__(self, replica: Replica, projected: Projected, draft: Draft, record: BatchRecord) -> None:
+        self.draft = draft
+        self.record = record
+        self.future = new_future()
+        self.since = time.perf_counter()
+        self._replica = replica
+        self._projected = projected
+
+    def appended(self, header: Header) -> None:
+        self._projected.appended(
+            self.record, index=header.index, term=header.term, append_time_ms=header.append_time_ms
+        )
+
+    def settled(self, committed: bool) -> None:
+        self._replica.batch_settled(self, committed=committed)
+
+
+class TopicProposal:
+    """The creation of a topic on its way to commit."""
+
+    def __init__(self, replica: Replica, draft: Draft) -> None:
+        self.draft = draft
+        self.future: asyncio.Future[Topic] = asyncio.get_running_loop().create_future()
+        self.future.add_done_callback(mark_as_heard)
+        self._replica = replica
+        self._index = 0
+
+    def appended(self, header: Header) -> None:
+        self._index = header.index
+
+    def settled(self, committed: bool) -> None:
+        if self.future.done():
+            return
+        if not committed:
+            self.future.set_exception(self._replica.not_leading())
+            return
+        result = self._replica.take_command_result(self._index)
+        match result:
+            case Topic():
+                self.future.set_result(result)
+            case LedgerError():
+                self.future.set_exception(result)
+
+
+def new_future() -> asyncio.Future[Committed]:
+    future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+    future.add_done_callback(mark_as_heard)
+    return future
+
+
+def mark_as_heard(future: asyncio.Future[Committed] | asyncio.Future[Topic]) -> None:
+    """A client that went away does not ask for its answer: that is no error to be logged."""
+    if not future.cancelled():
+        future.exception()
+
+
+def follow(answer: asyncio.Future[Committed], first: asyncio.Future[Committed], record: BatchRecord) -> None:
+    """Ends `answer` as `first` ended, marked as a repeat."""
+    if answer.done():
+        return
+    error = first.exception()
+    if error is None:
+        answer.set_result(Committed.of(record, duplicate=True))
+    else:
+        answer.set_exception(error)

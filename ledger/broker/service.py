@@ -1,0 +1,207 @@
+"""The gRPC rim of a broker: each method checks its request, finds the replica, and puts the answer into protobuf.
+
+It must not decide anything of its own: what a request means is in produce.py, fetch.py and replica.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from grpc import aio
+
+from ledger.broker.fetch import fetch
+from ledger.broker.produce import serve_produce
+from ledger.broker.replica import Committed, Meter, Replica
+from ledger.errors import LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
+from ledger.state import Topic
+from ledger.v1 import broker_pb2, broker_pb2_grpc
+from store import CommitLog, ConsumeQueue
+
+Context = aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a node tells about itself."""
+
+    node: int
+    cluster: str
+    addresses: Mapping[int, str]
+    http_address: str
+    data_directory: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReader:
+    """One queue on this node, for fetches (`ledger.broker.fetch.Readable`)."""
+
+    log: CommitLog
+    units: ConsumeQueue
+    end_offset: int
+    leads: bool
+
+
+class BrokerService(broker_pb2_grpc.BrokerServicer):
+    """Serves clients of one node. Until the node's group has started, `replica` is None and it can only say so."""
+
+    def __init__(self, facts: NodeFacts, max_message_bytes: int, meter: Meter) -> None:
+        self._facts = facts
+        self._max_message_bytes = max_message_bytes
+        self._meter = meter
+        self._replica: Replica | None = None
+
+    def serve(self, replica: Replica) -> None:
+        self._replica = replica
+
+    # -- produce -------------------------------------------------------------------------------------------------------
+
+    async def Produce(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
+        await serve_produce(self, context)
+
+    def produce(self, batch: bytes) -> asyncio.Future[Committed]:
+        return self._started().produce(batch)
+
+    # -- fetch ---------------------------------------------------------------------------------------------------------
+
+    async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> broker_pb2.FetchResponse:  # noqa: N802
+        try:
+            response = await fetch(self, request)
+        except LedgerError as error:
+            return broker_pb2.FetchResponse(
+                queues=[
+                    broker_pb2.FetchedQueue(
+                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=to_wire(error)
+                    )
+                    for each in request.queues
+                ]
+            )
+        self._count(response)
+        return response
+
+    def readable(self, topic_id: int, queue: int) -> QueueReader:
+        replica = self._started()
+        try:
+            replica.state.topics.require(topic_id, queue)
+        except (UnknownTopicError, UnknownQueueError) as error:
+            if replica.driver.leads:
+                raise
+            raise ReplicaBehindError(
+                f"topic {topic_id} with queue {queue} has not come to this node yet: try again"
+            ) from error
+        return QueueReader(
+            replica.log,
+            replica.queues.get(topic_id, queue),
+            replica.state.next_offset(topic_id, queue),
+            replica.driver.leads,
+        )
+
+    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+        return self._started().arrival(queues)
+
+    def _count(self, response: broker_pb2.FetchResponse) -> None:
+        topics = self._started().state.topics
+        for given in response.queues:
+            if given.batches and (topic := topics.get(given.topic_id)) is not None:
+                messages = given.next_offset - given.batches[0].base_offset
+                self._meter.fetched(topic.name, messages, sum(len(batch.body) for batch in given.batches))
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    async def ListOffsets(  # noqa: N802
+        self, request: broker_pb2.ListOffsetsRequest, context: Context
+    ) -> broker_pb2.ListOffsetsResponse:
+        response = broker_pb2.ListOffsetsResponse()
+        try:
+            replica = await self._reading(linearizable=request.linearizable)
+            topic = replica.state.topics.require(request.topic_id, max(request.queues, default=0))
+        except LedgerError as error:
+            response.error.CopyFrom(to_wire(error))
+            return response
+        for queue in request.queues or range(topic.queues):
+            end_offset = replica.state.next_offset(topic.topic_id, queue)
+            response.queues.add(queue=queue, first_offset=0, end_offset=end_offset)
+        return response
+
+    async def GetRoute(  # noqa: N802
+        self, request: broker_pb2.GetRouteRequest, context: Context
+    ) -> broker_pb2.GetRouteResponse:
+        facts = self._facts
+        response = broker_pb2.GetRouteResponse(cluster=facts.cluster, max_message_bytes=self._max_message_bytes)
+        for node, address in sorted(facts.addresses.items()):
+            response.nodes.add(node=node, address=address)
+        try:
+            replica = await self._reading(linearizable=request.linearizable)
+        except LedgerError as error:
+            response.error.CopyFrom(to_wire(error))
+            return response
+        raft = replica.driver.raft
+        response.groups.add(group=replica.group, term=raft.term, leader=raft.leader)
+        topics = replica.state.topics
+        named = (topics.named(name) for name in request.topics) if request.topics else topics
+        response.topics.extend(self._route(topic, replica) for topic in named if topic is not None)
+        return response
+
+    async def CreateTopic(  # noqa: N802
+        self, request: broker_pb2.CreateTopicRequest, context: Context
+    ) -> broker_pb2.CreateTopicResponse:
+        try:
+            replica = self._started()
+            topic = await asyncio.shield(replica.create_topic(request.name, request.queues))
+        except LedgerError as error:
+            return broker_pb2.CreateTopicResponse(error=to_wire(error))
+        return broker_pb2.CreateTopicResponse(topic=self._route(topic, replica))
+
+    async def GetStatus(  # noqa: N802
+        self, request: broker_pb2.GetStatusRequest, context: Context
+    ) -> broker_pb2.GetStatusResponse:
+        facts = self._facts
+        response = broker_pb2.GetStatusResponse(
+            node=facts.node,
+            cluster=facts.cluster,
+            address=facts.addresses[facts.node],
+            http_address=facts.http_address,
+            data_directory=facts.data_directory,
+            version=facts.version,
+        )
+        response.groups.append(self._status())
+        return response
+
+    def _status(self) -> broker_pb2.GroupStatus:
+        replica = self._replica
+        if replica is None:
+            return broker_pb2.GroupStatus(role="waiting")
+        raft, log = replica.driver.raft, replica.log
+        return broker_pb2.GroupStatus(
+            group=replica.group,
+            role=raft.role.value if raft.configuration.voters else "waiting",
+            term=raft.term,
+            leader=raft.leader,
+            last_index=log.last_index,
+            commit=raft.commit,
+            applied=replica.driver.applied,
+            end_position=log.end,
+            chain=log.chain,
+        )
+
+    async def _reading(self, *, linearizable: bool) -> Replica:
+        replica = self._started()
+        if linearizable:
+            await replica.confirm_leadership()
+        return replica
+
+    def _started(self) -> Replica:
+        if self._replica is None:
+            raise ReplicaBehindError("this node has not started yet: it waits for the others' first start")
+        return self._replica
+
+    def _route(self, topic: Topic, replica: Replica) -> broker_pb2.TopicRoute:
+        return broker_pb2.TopicRoute(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            groups=[replica.group] * topic.queues,
+            created_ms=topic.created_ms,
+        )

@@ -1,0 +1,26 @@
+"""How long to wait before the next attempt.
+
+The one idea: the wait doubles with each failure in a row up to a ceiling, and is then shortened by up to half at
+random, so that clients that failed together do not come back together. Pure: the randomness is passed in, and it never
+waits.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """`wait_ms(1)` follows the first failure, `wait_ms(2)` the second one in a row, and so on."""
+
+    first_ms: float
+    ceiling_ms: float
+    random: random.Random
+
+    def wait_ms(self, failures: int) -> float:
+        assert failures >= 1
+        doublings = min(failures - 1, 32)  # far beyond any ceiling; keeps the power small
+        full = min(self.first_ms * (1 << doublings), self.ceiling_ms)
+        return full * (0.5 + self.random.random() / 2)

@@ -1,0 +1,148 @@
+"""What every client has: connections, routes, and calls to a leader that are repeated until one answers.
+
+The one idea: a leader may change at any moment, so a call names the group and not the node, and goes on until its
+deadline. It must not know what the calls are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+import grpc.aio
+
+from ledger.client.backoff import Backoff
+from ledger.client.connection import Connections, failure, parse_addresses
+from ledger.client.route_table import Topic
+from ledger.client.routes import Routes
+from ledger.errors import ClosedError, InvalidArgumentError, LedgerError, NoLeaderError, UnknownTopicError, from_wire
+from ledger.v1 import broker_pb2, error_pb2
+from ledger.v1.broker_pb2_grpc import BrokerStub
+
+# Topics and their placement live there.
+TOPICS_GROUP = 0
+MAX_BACKOFF_MS = 1000
+# A node that is stopped but not dead answers nothing: ask again, perhaps there is another leader by then.
+_ATTEMPT_SECONDS = 5.0
+
+
+class _Response(Protocol):
+    @property
+    def error(self) -> error_pb2.Error: ...
+
+    def HasField(self, field_name: str, /) -> bool: ...  # noqa: N802 - protobuf's name
+
+
+R = TypeVar("R", bound=_Response)
+
+
+class ClusterClient:
+    """Starts, serves calls, and is closed; in this order, once."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | list[str] | tuple[str, ...],
+        *,
+        client_id: str | None,
+        request_timeout_ms: int,
+        retry_backoff_ms: float,
+        rng: random.Random,
+    ) -> None:
+        self.request_timeout_ms = request_timeout_ms
+        self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
+        self.started = False
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._client_id = client_id
+        self._closed = False
+
+    async def start(self) -> None:
+        self.connections = Connections(self._client_id)
+        self.routes = Routes(self.connections, self._bootstrap, Backoff(50, 500, self.backoff.random))
+        try:
+            await self.routes.start()
+        except BaseException:
+            await self.close()
+            raise
+        self.started = True
+
+    async def close(self) -> None:
+        self.started, self._closed = False, True
+        await self.routes.close()
+        await self.connections.close()
+
+    def check_open(self) -> None:
+        if not self.started:
+            raise ClosedError(
+                "This client is closed: make a new one."
+                if self._closed
+                else "This client is not started: call start() first, or use it in a `with` block."
+            )
+
+    def node_address(self, node: int) -> str:
+        """Where this node listens; raises InvalidArgumentError where there is no such node."""
+        nodes = self.routes.table.nodes
+        if node not in nodes:
+            raise InvalidArgumentError(f"There is no node {node}: the nodes are {', '.join(map(str, sorted(nodes)))}.")
+        return nodes[node]
+
+    async def call(
+        self, group: int, send: Callable[[BrokerStub, float], Awaitable[R]], *, node: int | None = None
+    ) -> R:
+        """`send(stub, timeout_seconds)` to the leader of the group, or to `node` whoever leads, again after each
+        retriable error until the request timeout; then that error is raised. One that is not retriable is raised at
+        once."""
+        self.check_open()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.request_timeout_ms / 1000
+        failures = 0
+        while True:
+            seconds = min(_ATTEMPT_SECONDS, max(deadline - loop.time(), 0.05))
+            try:
+                if node is None:
+                    return await self._ask_leader(group, send, seconds)
+                return await self._ask(self.node_address(node), send, seconds)
+            except LedgerError as error:
+                failures += 1
+                wait = self.backoff.wait_ms(failures) / 1000
+                if not error.retriable or loop.time() + wait >= deadline:
+                    raise
+            await asyncio.sleep(wait)
+
+    async def _ask_leader(self, group: int, send: Callable[[BrokerStub, float], Awaitable[R]], seconds: float) -> R:
+        address = self.routes.table.leader_address(group)
+        if address is None:
+            self.routes.refresh_soon()
+            raise no_leader(group)
+        try:
+            return await self._ask(address, send, seconds)
+        except LedgerError as error:
+            self.routes.note(group, address, error)
+            raise
+
+    async def _ask(self, address: str, send: Callable[[BrokerStub, float], Awaitable[R]], seconds: float) -> R:
+        try:
+            response = await send(self.connections.stub(address), seconds)
+        except grpc.aio.AioRpcError as error:
+            raise failure(address, error) from error
+        if response.HasField("error"):
+            raise from_wire(response.error)
+        return response
+
+    async def topic(self, name: str) -> Topic:
+        """The topic of this name. One that no answer named so far is asked of the leader, who knows."""
+        known = self.routes.table.topics.get(name)
+        if known is not None:
+            return known
+        request = broker_pb2.GetRouteRequest(topics=[name], linearizable=True)
+        response = await self.call(TOPICS_GROUP, lambda stub, seconds: stub.GetRoute(request, timeout=seconds))
+        self.routes.learn(response)
+        known = self.routes.table.topics.get(name)
+        if known is None:
+            raise UnknownTopicError(f'There is no topic "{name}". Create it first, or check the name.')
+        return known
+
+
+def no_leader(group: int) -> NoLeaderError:
+    return NoLeaderError(f"No node is known to lead group {group}. Check that a majority of the nodes runs.")

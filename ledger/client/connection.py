@@ -1,0 +1,75 @@
+"""Channels to nodes, and what gRPC's failures mean in our terms.
+
+The one idea: one channel for each address, made at first use and kept; gRPC reconnects it, quickly.
+It must not know which node is worth asking (`routes.py` does), nor what is asked.
+"""
+
+from __future__ import annotations
+
+import grpc
+import grpc.aio
+
+from ledger.errors import InvalidArgumentError, LedgerError, RequestTimeoutError, UnavailableError
+from ledger.v1.broker_pb2_grpc import BrokerStub
+
+MAX_WIRE_MESSAGE_BYTES = 64 * 1024 * 1024
+
+_OPTIONS = (
+    ("grpc.max_send_message_length", MAX_WIRE_MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MAX_WIRE_MESSAGE_BYTES),
+    # The default back-off takes seconds to notice that a node is back.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    # Channels with equal options share one TCP connection, also between clients of one process: bulk would hold up the
+    # rest.
+    ("grpc.use_local_subchannel_pool", 1),
+    # Nodes are named by address; a proxy in the environment is not meant for them.
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+class Connections:
+    """The open channels of one client, which `client_id` names to the nodes (as the head of its user agent)."""
+
+    def __init__(self, client_id: str | None = None) -> None:
+        self._options = [*_OPTIONS, *([("grpc.primary_user_agent", client_id)] if client_id else [])]
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._stubs: dict[str, BrokerStub] = {}
+
+    def stub(self, address: str) -> BrokerStub:
+        """The broker at "host:port". Nothing is connected before the first call."""
+        stub = self._stubs.get(address)
+        if stub is None:
+            channel = grpc.aio.insecure_channel(address, options=self._options)
+            self._channels[address] = channel
+            stub = self._stubs[address] = BrokerStub(channel)  # type: ignore[no-untyped-call]
+        return stub
+
+    async def close(self) -> None:
+        channels, self._channels, self._stubs = list(self._channels.values()), {}, {}
+        for channel in channels:
+            await channel.close(None)
+
+
+def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    """ "host:port,host:port" or a list of them, checked."""
+    parts = bootstrap_servers.split(",") if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+    addresses = tuple(part.strip() for part in parts if part.strip())
+    if not addresses:
+        raise InvalidArgumentError('bootstrap_servers is empty: give at least one node\'s address as "host:port".')
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+            raise InvalidArgumentError(f'The address "{address}" is not of the form "host:port".')
+    return addresses
+
+
+def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:
+    """A call that gRPC itself failed, as an error of ours. Whether the node acted on the call is not known."""
+    if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return RequestTimeoutError(f"Node {address} did not answer in time.")
+    return UnavailableError(
+        f"Node {address} cannot be reached ({error.code().name}: {error.details() or 'no details'}). "
+        "Check that it runs and that the address is right."
+    )

@@ -1,0 +1,281 @@
+"""The asyncio consumer: reads queues in order, from where it is told to.
+
+The one idea: fetchers keep a bounded amount of messages ready, so that reading is taking from memory; every queue has a
+cursor, and the position is where reading stands, not where fetching does.
+
+It must not know of consumer groups: who reads what is the caller's choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Iterable
+from types import TracebackType
+from typing import Literal, TypeVar
+
+from ledger.client.cluster_client import ClusterClient
+from ledger.client.cursor import Cursor, QueueBatch
+from ledger.client.fetcher import Fetcher, FetchSettings
+from ledger.client.offsets import list_offsets
+from ledger.client.records import Message, QueueOffsets, TopicQueue
+from ledger.client.route_table import Topic
+from ledger.errors import InvalidArgumentError, UnknownQueueError, UnknownTopicError
+from ledger.hashing import tag_hash
+
+Start = Literal["earliest", "latest"] | int
+T = TypeVar("T")
+
+
+class AsyncConsumer:
+    """Reads topics.
+
+    bootstrap_servers   "host:port,host:port", or a list of addresses
+    start               where every queue begins: "earliest", "latest" (what is committed at start()), or an offset
+    queues              only these queues of each topic; None: all
+    tags                only messages with one of these tags; None: all
+    max_bytes           of one fetch (a batch is always given whole); a few times as much is fetched ahead
+    max_wait_ms         how long a fetch waits for messages at the end
+    node                read from this node, whoever leads; it gives what it has applied
+    check_crcs          verify each batch's CRC32C
+    request_timeout_ms  how long no fetch may succeed before reading raises the reason (it goes on trying)
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | list[str] | tuple[str, ...],
+        start: Start = "earliest",
+        queues: Iterable[int] | None = None,
+        tags: Iterable[str] | None = None,
+        max_bytes: int = 1024 * 1024,
+        max_wait_ms: int = 500,
+        node: int | None = None,
+        check_crcs: bool = True,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+    ) -> None:
+        if not topics:
+            raise InvalidArgumentError("A consumer needs at least one topic.")
+        if isinstance(start, str) and start not in ("earliest", "latest"):
+            raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest" or an offset.')
+        if isinstance(start, int) and start < 0:
+            raise InvalidArgumentError(f"start is {start}: an offset counts from 0.")
+        self._names = tuple(dict.fromkeys(topics))
+        self._start_at = start
+        self._only_queues = None if queues is None else sorted(set(queues))
+        self._tags = None if tags is None else frozenset([tags] if isinstance(tags, str) else tags)
+        self._check_crcs = check_crcs
+        self._settings = FetchSettings(
+            node=node,
+            max_bytes=max_bytes,
+            max_wait_ms=max_wait_ms,
+            prefetch_bytes=2 * max_bytes,
+            tag_hashes=tuple(sorted(map(tag_hash, self._tags or ()))),
+        )
+        self._client = ClusterClient(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            rng=rng or random.Random(),
+        )
+        self._topics: dict[str, Topic] = {}
+        self._cursors: dict[TopicQueue, Cursor] = {}
+        self._fetchers: dict[int, Fetcher] = {}
+        self._current: Cursor | None = None
+
+    async def start(self) -> None:
+        """Connect, find the topics and their positions. Raises UnknownTopicError, UnknownQueueError,
+        UnavailableError."""
+        await self._client.start()
+        try:
+            await self._place_cursors()
+        except BaseException:
+            await self._client.close()
+            raise
+        self._news = asyncio.Event()
+        groups: dict[int, list[Cursor]] = {}
+        for (name, queue), cursor in self._cursors.items():
+            groups.setdefault(self._topics[name].groups[queue], []).append(cursor)
+        for group, cursors in groups.items():
+            self._fetchers[group] = Fetcher(self._client, group, cursors, self._settings, self._news.set)
+
+    async def stop(self) -> None:
+        if not self._client.started:
+            return
+        for fetcher in self._fetchers.values():
+            await fetcher.close()
+        await self._client.close()
+
+    async def __aenter__(self) -> AsyncConsumer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncConsumer:
+        return self
+
+    async def __anext__(self) -> Message:
+        """The next message, however long that takes."""
+        self._client.check_open()
+        message = self._next_of_current()
+        while message is None:
+            await self._wait_ready(None)
+            self._current = next((cursor for cursor in self._in_turn() if cursor.ready), None)
+            message = self._next_of_current()
+        return message
+
+    async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+        """Up to so many messages: what is there, or, when nothing is, what comes first within `timeout_ms` (None:
+        however long that takes). Messages of one queue are in order."""
+
+        def take() -> list[Message]:
+            messages: list[Message] = []
+            for cursor in self._in_turn():
+                messages += cursor.take(max_messages - len(messages))
+                if len(messages) >= max_messages:
+                    break
+            return messages
+
+        return await self._read(take, timeout_ms)
+
+    async def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
+        """Like getmany(), but everything that is there, as (queue, base_offset, Batch). Tags only pick batches here:
+        one is given whole when some message in it has one."""
+
+        def take() -> list[QueueBatch]:
+            return [batch for cursor in self._in_turn() for batch in cursor.take_batches()]
+
+        return await self._read(take, timeout_ms)
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    async def seek(self, topic: str, queue: int, offset: int) -> None:
+        """Go on reading this queue at `offset`. Whether there is such an offset, the next read tells."""
+        cursor = self._cursor(topic, queue)
+        if offset < 0:
+            raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
+        cursor.seek(offset)
+        self._fetchers[self._topics[topic].groups[queue]].restart()
+
+    def position(self, topic: str, queue: int) -> int:
+        """The offset of the next message that will be read."""
+        return self._cursor(topic, queue).position
+
+    async def beginning_offsets(self) -> dict[TopicQueue, int]:
+        """The first offset of each queue that this consumer reads."""
+        return {place: offsets.first_offset for place, offsets in (await self._offsets()).items()}
+
+    async def end_offsets(self) -> dict[TopicQueue, int]:
+        """The offset behind the last committed message of each queue (with `node`: behind the last that it applied)."""
+        return {place: offsets.end_offset for place, offsets in (await self._offsets()).items()}
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _cursor(self, topic: str, queue: int) -> Cursor:
+        self._client.check_open()
+        cursor = self._cursors.get(TopicQueue(topic, queue))
+        if cursor is not None:
+            return cursor
+        if topic not in self._topics:
+            raise UnknownTopicError(f'This consumer does not read topic "{topic}".')
+        raise UnknownQueueError(f'This consumer does not read queue {queue} of topic "{topic}".')
+
+    async def _place_cursors(self) -> None:
+        if self._settings.node is not None:
+            self._client.node_address(self._settings.node)
+        for name in self._names:
+            self._topics[name] = topic = await self._client.topic(name)
+            queues = self._queues_of(topic)
+            if isinstance(self._start_at, int):
+                starts = dict.fromkeys(queues, self._start_at)
+            else:
+                found = await list_offsets(self._client, topic, queues, node=self._settings.node)
+                latest = self._start_at == "latest"
+                starts = {queue: one.end_offset if latest else one.first_offset for queue, one in found.items()}
+            for queue in queues:
+                self._cursors[TopicQueue(name, queue)] = Cursor(
+                    name, topic.topic_id, queue, offset=starts[queue], tags=self._tags, check_crcs=self._check_crcs
+                )
+
+    def _queues_of(self, topic: Topic) -> list[int]:
+        everything = range(len(topic.groups))
+        if self._only_queues is None:
+            return list(everything)
+        for queue in self._only_queues:
+            if queue not in everything:
+                raise UnknownQueueError(
+                    f'Topic "{topic.name}" has no queue {queue}: its queues are 0 to {len(everything) - 1}.'
+                )
+        return self._only_queues
+
+    async def _offsets(self) -> dict[TopicQueue, QueueOffsets]:
+        self._client.check_open()
+        offsets: dict[TopicQueue, QueueOffsets] = {}
+        for name, topic in self._topics.items():
+            found = await list_offsets(self._client, topic, self._queues_of(topic), node=self._settings.node)
+            offsets |= {TopicQueue(name, queue): found[queue] for queue in found}
+        return offsets
+
+    async def _read(self, take: Callable[[], list[T]], timeout_ms: float | None) -> list[T]:
+        self._client.check_open()
+        deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
+        while await self._wait_ready(deadline):
+            taken = take()
+            self._made_room()
+            if taken:  # a filter may have left nothing
+                return taken
+        return []
+
+    async def _wait_ready(self, deadline: float | None) -> bool:
+        """Whether some cursor has something; raises what stands in the way of one that has not."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._news.clear()
+            self._raise_trouble()
+            if any(cursor.ready for cursor in self._cursors.values()):
+                return True
+            remaining = None if deadline is None else deadline - loop.time()
+            if remaining is not None and remaining <= 0:
+                return False
+            try:
+                async with asyncio.timeout(remaining):
+                    await self._news.wait()
+            except TimeoutError:
+                return False
+
+    def _raise_trouble(self) -> None:
+        for cursor in self._cursors.values():
+            if cursor.error is not None and not cursor.ready:
+                raise cursor.error
+        for fetcher in self._fetchers.values():
+            if fetcher.trouble is not None:
+                raise fetcher.trouble
+
+    def _next_of_current(self) -> Message | None:
+        if self._current is None:
+            return None
+        message = self._current.take_one()
+        if not self._current.ready:
+            self._current = None
+            self._made_room()
+        return message
+
+    def _made_room(self) -> None:
+        for fetcher in self._fetchers.values():
+            fetcher.made_room()
+
+    def _in_turn(self) -> Collection[Cursor]:
+        """All cursors, beginning with another one each time, so that no queue starves."""
+        first = next(iter(self._cursors))
+        self._cursors[first] = self._cursors.pop(first)
+        return list(self._cursors.values())

@@ -1,0 +1,152 @@
+"""Fetches ahead for the cursors of one group, from one node at a time.
+
+The one idea: one long-polling request covers all queues of the group, and the next one goes out as soon as there is
+room, whether or not the last one's messages have been read.
+
+It must not know what becomes of what it fetched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import grpc.aio
+
+from ledger.client.cluster_client import ClusterClient, no_leader
+from ledger.client.connection import failure
+from ledger.client.cursor import Cursor
+from ledger.errors import LedgerError, NoLeaderError, UnknownQueueError, UnknownTopicError, from_wire
+from ledger.v1 import broker_pb2
+
+# How much longer than its long poll a fetch may take.
+_GRACE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """`node`: whom to ask; None: the group's leader. `tag_hashes`: what to ask for; empty: everything."""
+
+    node: int | None
+    max_bytes: int
+    max_wait_ms: int
+    prefetch_bytes: int
+    tag_hashes: tuple[int, ...]
+
+
+class Fetcher:
+    """`on_news` is called after every change that a waiting reader should look at."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        group: int,
+        cursors: Sequence[Cursor],
+        settings: FetchSettings,
+        on_news: Callable[[], None],
+    ) -> None:
+        # Set while no fetch has succeeded for as long as a request may take; then readers had better know.
+        self.trouble: LedgerError | None = None
+        self._client = client
+        self._group = group
+        self._cursors = {(cursor.topic_id, cursor.queue): cursor for cursor in cursors}
+        self._settings = settings
+        self._on_news = on_news
+        self._room = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run())
+
+    def restart(self) -> None:
+        """A cursor has moved: what is under way is of no use any more."""
+        self._task.cancel()
+        self._task = self._loop.create_task(self._run())
+
+    def made_room(self) -> None:
+        """Messages have been taken."""
+        self._room.set()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        """Until every cursor has an error; a seek starts it anew."""
+        failures, last_success = 0, self._loop.time()
+        while cursors := [cursor for cursor in self._cursors.values() if cursor.error is None]:
+            await self._wait_for_room()
+            error = await self._fetch(cursors)
+            if error is None:
+                failures, last_success, self.trouble = 0, self._loop.time(), None
+                continue
+            failures += 1
+            if (self._loop.time() - last_success) * 1000 >= self._client.request_timeout_ms:
+                self.trouble = error
+                self._on_news()
+            await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
+
+    async def _wait_for_room(self) -> None:
+        while sum(cursor.buffered_bytes for cursor in self._cursors.values()) >= self._settings.prefetch_bytes:
+            self._room.clear()
+            await self._room.wait()
+
+    async def _fetch(self, cursors: Sequence[Cursor]) -> LedgerError | None:
+        """Fetch once. The error, if trying again may help; others are left with their cursors."""
+        try:
+            address = self._address()
+        except NoLeaderError as error:
+            self._client.routes.refresh_soon()
+            return error
+        try:
+            response = await self._client.connections.stub(address).Fetch(
+                self._request(cursors), timeout=self._settings.max_wait_ms / 1000 + _GRACE_SECONDS
+            )
+        except grpc.aio.AioRpcError as error:
+            return self._noted(address, failure(address, error))
+        error_of_any = None
+        for queue in response.queues:
+            error_of_any = self._take(address, queue) or error_of_any
+        self._on_news()
+        return error_of_any
+
+    def _address(self) -> str:
+        if self._settings.node is not None:
+            return self._client.node_address(self._settings.node)
+        address = self._client.routes.table.leader_address(self._group)
+        if address is None:
+            raise no_leader(self._group)
+        return address
+
+    def _request(self, cursors: Sequence[Cursor]) -> broker_pb2.FetchRequest:
+        return broker_pb2.FetchRequest(
+            queues=[
+                broker_pb2.QueueFetch(
+                    topic_id=cursor.topic_id,
+                    queue=cursor.queue,
+                    offset=cursor.fetch_offset,
+                    tag_hashes=self._settings.tag_hashes,
+                )
+                for cursor in cursors
+            ],
+            max_wait_ms=self._settings.max_wait_ms,
+            max_bytes=self._settings.max_bytes,
+        )
+
+    def _take(self, address: str, queue: broker_pb2.FetchedQueue) -> LedgerError | None:
+        cursor = self._cursors[queue.topic_id, queue.queue]
+        if queue.HasField("error"):
+            error = from_wire(queue.error)
+            # The topic exists, or there would be no cursor: a replica that does not know it yet is only behind.
+            if error.retriable or isinstance(error, (UnknownTopicError, UnknownQueueError)):
+                return self._noted(address, error)
+            cursor.error = error
+            return None
+        for batch in queue.batches:
+            cursor.fetched(batch.base_offset, batch.term, batch.body)
+        cursor.passed(max(queue.next_offset, cursor.fetch_offset))
+        return None
+
+    def _noted(self, address: str, error: LedgerError) -> LedgerError:
+        if self._settings.node is None:
+            self._client.routes.note(self._group, address, error)
+        return error

@@ -1,0 +1,294 @@
+"""The line of batches of one queue: their order, their numbers, their attempts.
+
+The one idea: a broker appends batch n+1 only behind batch n, so the order is kept by numbers; the lane only has to see
+to it that every attempt repeats the same number with the same bytes until the batch's fate is known.
+
+    line:  [ in flight | in flight | ... (at most 5) | waiting | waiting | ... ]   open batch
+             sent, unanswered, all on one stream       closed, no number yet        still gathers
+
+Sequence numbers are given when a batch first goes out, so what never went out leaves no hole. When an attempt fails,
+the lane *halts*: nothing goes out until every attempt in flight is answered; then, after a back-off, the line starts
+again from its head. So a batch has at most one attempt outstanding, and never overtakes another.
+
+**When numbers may be taken again.** A batch is *clean* while every attempt of it was answered, and answered with a
+refusal that came before any append; otherwise it is *doubtful*. A clean batch is in no log, and so no later one is
+(the broker asks for numbers without a hole). Then, and only then, everything from there on is numbered anew under a
+new epoch:
+
+- a clean batch leaves the line unsent (refused for good, or timed out): those behind it close up;
+- a clean batch at the head of the line is told that there is a gap before it: what came before is settled, so the
+  broker has forgotten this producer, or a doubtful batch that was given up never arrived.
+
+A doubtful batch that times out fails its receipts as *unknown*, but stays at its place until an answer settles it. If
+that answer is a gap, it is dropped: its epoch ends with it, and a late copy of it would be fenced by the next one.
+
+It must not know clocks (the time is passed in, in ms), futures, or the network.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ledger.client.backoff import Backoff
+from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Piece, Settled, leaves_doubt
+from ledger.codec import Codec
+from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, ProducerFencedError, SequenceGapError
+
+MAX_BATCH_MESSAGES = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """How a producer's batches are gathered and delivered."""
+
+    producer_id: int
+    linger_ms: float = 5
+    batch_bytes: int = 256 * 1024
+    max_in_flight: int = 5
+    delivery_timeout_ms: float = 120_000
+    codec: Codec = Codec.NONE
+
+
+class Lane:
+    """One queue's batches, in the order they were begun."""
+
+    def __init__(self, topic_id: int, queue: int, group: int, delivery: Delivery, backoff: Backoff) -> None:
+        self.topic_id = topic_id
+        self.queue = queue
+        self.group = group
+        # How many batches were closed so far: a queue is kept until its batch closes.
+        self.closed = 0
+        self._delivery = delivery
+        self._backoff = backoff
+        self._open: OutgoingBatch | None = None
+        # Unsettled closed batches. Unless halted, those in flight are the first `_in_flight` of it.
+        self._line: deque[OutgoingBatch] = deque()
+        self._in_flight = 0  # 0 <= _in_flight <= max_in_flight, and <= len(_line)
+        self._epoch = 0
+        self._next_sequence = 0
+        self._halted = False
+        self._failures = 0  # in a row; 0 after an acknowledgement
+        self._retry_at = 0.0  # where halted: not before this
+        self._renumber = False  # where halted: the line is numbered anew before it starts again
+        self._fenced: ProducerFencedError | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self._open is None and not self._line
+
+    def unresolved(self) -> list[OutgoingBatch]:
+        """The batches of which somebody still waits to hear."""
+        batches = [batch for batch in self._line if not batch.expired]
+        return batches if self._open is None else [*batches, self._open]
+
+    def refuses(self) -> LedgerError | None:
+        """Why nothing can be added any more; None while it can."""
+        return self._fenced
+
+    # --- gathering ---------------------------------------------------------------------------------------------------
+
+    def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
+        """Put a piece behind everything that was added before; `close`: nothing more goes into its batch."""
+        assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
+        limit = self._delivery.batch_bytes
+        batch = self._open
+        if batch is not None and (
+            batch.size + piece.size > limit or batch.count + len(piece.values) > MAX_BATCH_MESSAGES
+        ):
+            self._close()
+            batch = None
+        if batch is None:
+            delivery = self._delivery
+            batch = self._open = OutgoingBatch(wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms)
+        batch.add(piece)
+        if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
+            self._close()
+
+    def hasten(self, now: float) -> None:
+        """Let what has been gathered go without lingering."""
+        if self._open is not None:
+            self._open.linger_until = now
+
+    def _close(self) -> None:
+        assert self._open is not None
+        self._line.append(self._open)
+        self._open = None
+        self.closed += 1
+
+    def _close_if_due(self, now: float) -> None:
+        """Close the open batch if it could go out at this moment; while it cannot, it had better gather more."""
+        batch = self._open
+        if batch is None or len(self._line) >= self._delivery.max_in_flight:
+            return
+        if not self._line or now >= batch.linger_until:
+            self._close()
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def take(self, now: float) -> list[OutgoingBatch]:
+        """The batches to be sent now, in order. Each must come back through `answered`, once."""
+        if self._halted and not self._restart(now):
+            return []
+        self._close_if_due(now)
+        taken = []
+        while self._in_flight < min(self._delivery.max_in_flight, len(self._line)):
+            batch = self._line[self._in_flight]
+            assert not batch.in_flight
+            self._give_number(batch)
+            batch.in_flight = True
+            self._in_flight += 1
+            taken.append(batch)
+        return taken
+
+    def _give_number(self, batch: OutgoingBatch) -> None:
+        if batch.numbered:
+            return
+        delivery = self._delivery
+        batch.number(
+            self.topic_id, self.queue, delivery.producer_id, self._epoch, self._next_sequence, codec=delivery.codec
+        )
+        self._next_sequence += batch.count
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def answered(self, batch: OutgoingBatch, answer: Answer, now: float, *, sent: bool = True) -> list[Settled]:
+        """What came of an attempt. `sent=False`: it never left this process, so it leaves no doubt."""
+        assert batch.in_flight
+        batch.in_flight = False
+        self._in_flight -= 1
+        if isinstance(answer, Acknowledged):
+            self._failures = 0
+            return [self._remove(batch, answer)]
+        batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
+        self._halt(now)
+        if isinstance(answer, ProducerFencedError):
+            return self._fence(answer)
+        if not answer.retriable:
+            return [self._drop(batch, answer)]
+        if isinstance(answer, SequenceGapError) and self._line[0] is batch:
+            return self._gap_before_head(batch, answer)
+        return []
+
+    def _gap_before_head(self, head: OutgoingBatch, answer: LedgerError) -> list[Settled]:
+        if not head.doubtful:
+            self._renumber = True
+        elif head.expired:
+            return [self._drop(head, answer)]
+        return []
+
+    def _drop(self, batch: OutgoingBatch, error: LedgerError) -> Settled:
+        """Out of the line without having been acknowledged. Its number is free again if it is in no log."""
+        if batch.numbered and not batch.doubtful:
+            assert self._halted
+            self._renumber = True
+        return self._remove(batch, error)
+
+    def _remove(self, batch: OutgoingBatch, outcome: Answer) -> Settled:
+        self._line.remove(batch)
+        return Settled(self.queue, batch.take_receipts(), outcome, batch.size)
+
+    def _fence(self, error: ProducerFencedError) -> list[Settled]:
+        """Another producer took this one's id: nothing of this one may be written any more."""
+        self._fenced = error
+        return list(self._give_up(error, keep_in_flight=True))
+
+    def _give_up(self, error: LedgerError, *, keep_in_flight: bool) -> Iterator[Settled]:
+        if self._open is not None:
+            self._close()
+        for batch in list(self._line):
+            if batch.in_flight and keep_in_flight:
+                continue  # its own answer comes
+            yield self._remove(batch, error)
+
+    # --- halting and starting again ----------------------------------------------------------------------------------
+
+    def _halt(self, now: float) -> None:
+        if self._halted:
+            return
+        self._halted = True
+        self._failures += 1
+        self._retry_at = now + self._backoff.wait_ms(self._failures)
+
+    def _restart(self, now: float) -> bool:
+        if self._in_flight or now < self._retry_at:
+            return False
+        if self._renumber:
+            self._number_anew()
+        self._halted = False
+        return True
+
+    def _number_anew(self) -> None:
+        self._renumber = False
+        self._epoch += 1
+        self._next_sequence = 0
+        for batch in self._line:
+            if not batch.numbered:
+                break  # nor is any behind it
+            batch.renumber(self._epoch, self._next_sequence)
+            self._next_sequence += batch.count
+
+    def hurry(self, now: float) -> None:
+        """What made attempts fail is over (there is a new leader, say): wait no longer."""
+        self._retry_at = min(self._retry_at, now)
+        self._failures = 0
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def next_wake(self) -> float | None:
+        """When `expire` or `take` may next have something to do without anything else happening."""
+        wakes = [batch.deadline for batch in self._unexpired()]
+        if self._halted:
+            if not self._in_flight:
+                wakes.append(self._retry_at)
+        elif self._open is not None and len(self._line) < self._delivery.max_in_flight:
+            wakes.append(self._open.linger_until)
+        return min(wakes, default=None)
+
+    def expire(self, now: float) -> list[Settled]:
+        """Tell the receipts of all that is past its deadline; keep what may be in a log until its fate is known."""
+        settled = []
+        while (batch := next(self._unexpired(), None)) is not None and batch.deadline <= now:
+            settled.append(self._expire_one(batch))
+        return settled
+
+    def _unexpired(self) -> Iterator[OutgoingBatch]:
+        """The first batch whose receipts are still owed something, if any: deadlines grow along the line."""
+        for batch in self._line:
+            if not batch.expired:
+                yield batch
+                return
+        if self._open is not None:
+            yield self._open
+
+    def _expire_one(self, batch: OutgoingBatch) -> Settled:
+        if batch.in_flight or batch.doubtful:
+            batch.expired = True
+            return Settled(self.queue, batch.take_receipts(), self._timeout(batch, maybe_committed=True), 0)
+        if batch is self._open:
+            self._close()
+        return self._drop(batch, self._timeout(batch, maybe_committed=False))
+
+    def _timeout(self, batch: OutgoingBatch, *, maybe_committed: bool) -> DeliveryTimeoutError:
+        fate = (
+            "They may be in the queue all the same: read it before sending them again"
+            if maybe_committed
+            else "They are not in the queue: send them again"
+        )
+        return DeliveryTimeoutError(
+            f"{batch.count} message(s) for queue {self.queue} of topic {self.topic_id} were not acknowledged within "
+            f"{self._delivery.delivery_timeout_ms:.0f} ms. {fate}.",
+            maybe_committed=maybe_committed,
+        )
+
+    def abandon(self) -> list[Settled]:
+        """The producer closes: settle everything at once, as it stands."""
+        if self._open is not None:
+            self._close()
+        return [self._remove(batch, self._abandoned(batch)) for batch in list(self._line)]
+
+    def _abandoned(self, batch: OutgoingBatch) -> LedgerError:
+        if batch.in_flight or batch.doubtful:
+            return self._timeout(batch, maybe_committed=True)
+        return ClosedError(f"The producer was closed before {batch.count} message(s) were sent: send them again.")

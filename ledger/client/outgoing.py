@@ -1,0 +1,218 @@
+"""A batch on its way out: what it gathers while it is open, and what is known of its fate.
+
+The one idea: messages come in *pieces* (one message, or a whole slice of a list), and a piece carries one receipt; so
+nothing here runs once for each message of a slice. Columns that no message uses are never made.
+
+It must not know of other batches, of the clock, or of how batches travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+from ledger import batch as batch_format
+from ledger.codec import Codec
+from ledger.errors import (
+    BusyError,
+    CorruptBatchError,
+    InvalidArgumentError,
+    InvalidTopicNameError,
+    LedgerError,
+    MessageTooLargeError,
+    SequenceGapError,
+    UnknownQueueError,
+    UnknownTopicError,
+    UnsupportedBatchError,
+)
+
+Headers = Sequence[tuple[str, bytes]]
+T = TypeVar("T")
+
+# Beside the value itself: an offset in the batch, and the reference to it while it waits here.
+MESSAGE_OVERHEAD_BYTES = 16
+
+# A batch that was answered with one of these was not appended by that attempt. Every other error leaves doubt: a leader
+# that lost its office after it appended the batch answers, say, that it is not the leader.
+_REFUSED_BEFORE_APPEND = (
+    BusyError,
+    CorruptBatchError,
+    InvalidArgumentError,
+    InvalidTopicNameError,
+    MessageTooLargeError,
+    SequenceGapError,
+    UnknownQueueError,
+    UnknownTopicError,
+    UnsupportedBatchError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The batch is committed: its first message has `base_offset`. `duplicate`: by an earlier attempt."""
+
+    base_offset: int
+    term: int
+    append_time_ms: int
+    duplicate: bool
+
+
+Answer = Acknowledged | LedgerError
+
+
+def leaves_doubt(error: LedgerError) -> bool:
+    """Whether a batch that was answered so may be in a log all the same."""
+    return not isinstance(error, _REFUSED_BEFORE_APPEND)
+
+
+class Receipt(Protocol):
+    """Who wants to know what became of a piece. One of the two is called, once."""
+
+    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
+
+    def failed(self, error: LedgerError) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What is owed after a change: `outcome` to each of `receipts` (in order, with its count of messages) for messages
+    of `queue`, and `released` bytes to the producer's buffer.
+
+    A batch that timed out while its fate is unknown is settled twice: first for its receipts, later for its bytes.
+    """
+
+    queue: int
+    receipts: Sequence[tuple[Receipt, int]]
+    outcome: Answer
+    released: int
+
+    def deliver(self) -> None:
+        if isinstance(self.outcome, LedgerError):
+            for receipt, _ in self.receipts:
+                receipt.failed(self.outcome)
+            return
+        offset = self.outcome.base_offset
+        for receipt, count in self.receipts:
+            receipt.acknowledged(self.queue, offset, count, self.outcome)
+            offset += count
+
+
+@dataclass(slots=True)
+class Piece:
+    """Messages that travel together and share key, tag, headers and timestamp (None: when the batch was opened)."""
+
+    values: list[bytes]
+    value_bytes: int
+    receipt: Receipt
+    key: bytes | None = None
+    tag: str | None = None
+    headers: Headers | None = None
+    timestamp_ms: int | None = None
+    # What it takes of a batch and of the buffer, within a few bytes a message.
+    size: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        each = MESSAGE_OVERHEAD_BYTES + extras_bytes(self.key, self.tag, self.headers)
+        self.size = self.value_bytes + each * len(self.values)
+
+
+def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) -> int:
+    """What a message takes beside its value."""
+    size = len(key or b"") + len(tag or "")
+    for name, value in headers or ():
+        size += len(name) + len(value) + MESSAGE_OVERHEAD_BYTES
+    return size
+
+
+@dataclass(slots=True, eq=False)
+class OutgoingBatch:
+    """1..65,535 messages of one queue.
+
+        open --close--> waiting --number--> numbered <--> in flight --> settled
+
+    Once numbered it has `data`, its encoded bytes, which every attempt repeats; the gathered lists are gone then.
+    """
+
+    base_timestamp_ms: int
+    linger_until: float
+    deadline: float
+    values: list[bytes] = field(default_factory=list)
+    keys: list[bytes | None] | None = None
+    tags: list[str | None] | None = None
+    headers: list[Headers] | None = None
+    timestamps_ms: list[int] | None = None
+    receipts: list[tuple[Receipt, int]] = field(default_factory=list)
+    count: int = 0
+    size: int = 0
+    data: bytes | None = None
+    in_flight: bool = False
+    # Some attempt may have put it into a log.
+    doubtful: bool = False
+    # Its receipts have been told that it timed out; it stays in line until its fate is known.
+    expired: bool = False
+
+    @property
+    def numbered(self) -> bool:
+        return self.data is not None
+
+    @property
+    def encoded(self) -> bytes:
+        assert self.data is not None
+        return self.data
+
+    def add(self, piece: Piece) -> None:
+        before, more = self.count, len(piece.values)
+        if piece.key is not None or self.keys is not None:
+            self.keys = _grown(self.keys, None, before, piece.key, more)
+        if piece.tag is not None or self.tags is not None:
+            self.tags = _grown(self.tags, None, before, piece.tag, more)
+        if piece.headers or self.headers is not None:
+            self.headers = _grown(self.headers, (), before, piece.headers or (), more)
+        if piece.timestamp_ms is not None or self.timestamps_ms is not None:
+            base = self.base_timestamp_ms
+            timestamp = base if piece.timestamp_ms is None else piece.timestamp_ms
+            self.timestamps_ms = _grown(self.timestamps_ms, base, before, timestamp, more)
+        self.values.extend(piece.values)
+        self.receipts.append((piece.receipt, more))
+        self.count += more
+        self.size += piece.size
+
+    def number(
+        self, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, codec: Codec
+    ) -> None:
+        """Give it its place in the producer's sequence, and its bytes."""
+        assert not self.numbered
+        self.data = batch_format.encode(
+            self.values,
+            topic_id=topic_id,
+            queue=queue,
+            producer_id=producer_id,
+            epoch=epoch,
+            first_sequence=first_sequence,
+            base_timestamp_ms=self.base_timestamp_ms,
+            keys=self.keys,
+            tags=self.tags,
+            headers=self.headers,
+            timestamps_ms=self.timestamps_ms,
+            codec=codec,
+        )
+        self.values = []
+        self.keys = self.tags = self.headers = self.timestamps_ms = None
+
+    def renumber(self, epoch: int, first_sequence: int) -> None:
+        """Give it another place. Only for a batch that is in no log: the same messages under two numbers are two."""
+        assert self.data is not None
+        assert not self.in_flight
+        self.data = batch_format.resequence(self.data, epoch=epoch, first_sequence=first_sequence)
+        self.doubtful = False
+
+    def take_receipts(self) -> Sequence[tuple[Receipt, int]]:
+        receipts, self.receipts = self.receipts, []
+        return receipts
+
+
+def _grown(column: list[T] | None, blank: T, before: int, value: T, more: int) -> list[T]:
+    column = [blank] * before if column is None else column
+    column.extend([value] * more)
+    return column

@@ -1,0 +1,119 @@
+"""Puts pieces into the lanes of their topics' queues.
+
+The one idea: a topic that is not known yet is asked for once, and what comes for it meanwhile waits in line, so that
+order holds from the very first message. It must not know what becomes of a piece in its lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from ledger.client.cluster_client import ClusterClient
+from ledger.client.lane import Lane
+from ledger.client.outgoing import Piece
+from ledger.client.topic_lanes import TopicLanes
+from ledger.errors import ClosedError, LedgerError
+
+Parked = deque[tuple[Piece, int | None, bool]]
+
+
+class Placement:
+    """`add(lane, piece, close)` and `make_lane(topic_id, queue, group)` are the sender's; `refund(bytes)` gives back
+    what was reserved for a piece that could not be placed."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        *,
+        make_lane: Callable[[int, int, int], Lane],
+        add: Callable[[Lane, Piece, bool], None],
+        refund: Callable[[int], None],
+        first_queue: int,
+    ) -> None:
+        self._client = client
+        self._make_lane = make_lane
+        self._add = add
+        self._refund = refund
+        self._first_queue = first_queue
+        self._topics: dict[str, TopicLanes] = {}
+        self._parked: dict[str, Parked] = {}
+        self._resolving: dict[str, asyncio.Task[None]] = {}
+
+    async def resolve(self, topic: str) -> None:
+        """Returns when the topic is known; raises UnknownTopicError, or why nobody could be asked."""
+        if topic not in self._topics:
+            await asyncio.shield(self._resolution(topic))
+
+    def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
+        """Into a lane, at once or when the topic is known. What is wrong with the place, its receipt is told."""
+        lanes = self._topics.get(topic)
+        if lanes is not None:
+            self._place(lanes, piece, queue, close)
+        else:
+            self._resolution(topic)
+            self._parked[topic].append((piece, queue, close))
+
+    async def flush(self) -> None:
+        """Returns when nothing waits for a topic."""
+        await asyncio.gather(*self._resolving.values(), return_exceptions=True)
+
+    async def close(self) -> None:
+        tasks = list(self._resolving.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _place(self, lanes: TopicLanes, piece: Piece, queue: int | None, close: bool) -> None:
+        try:
+            lane = lanes.pick(piece.key, queue)
+            refusal = lane.refuses()
+            if refusal is not None:
+                raise refusal
+        except LedgerError as error:
+            self._fail(piece, error)
+        else:
+            self._add(lane, piece, close)
+
+    def _fail(self, piece: Piece, error: LedgerError) -> None:
+        self._refund(piece.size)
+        piece.receipt.failed(error)
+
+    def _resolution(self, topic: str) -> asyncio.Task[None]:
+        task = self._resolving.get(topic)
+        if task is None:
+            self._parked[topic] = deque()
+            task = self._resolving[topic] = asyncio.get_running_loop().create_task(self._resolve(topic))
+            task.add_done_callback(_seen)
+        return task
+
+    async def _resolve(self, topic: str) -> None:
+        error: LedgerError = ClosedError("The producer was closed before this topic was known: nothing was sent.")
+        try:
+            route = await self._client.topic(topic)
+            self._topics[topic] = TopicLanes(
+                topic,
+                [self._make_lane(route.topic_id, queue, group) for queue, group in enumerate(route.groups)],
+                self._first_queue,
+            )
+        except LedgerError as failed:
+            error = failed
+            raise
+        finally:
+            del self._resolving[topic]
+            self._unpark(topic, error)
+
+    def _unpark(self, topic: str, error: LedgerError) -> None:
+        lanes = self._topics.get(topic)
+        for piece, queue, close in self._parked.pop(topic):
+            if lanes is None:
+                self._fail(piece, error)
+            else:
+                self._place(lanes, piece, queue, close)
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Whoever is parked has been told of the failure, so asyncio need not complain that nobody looked at it."""
+    if not task.cancelled():
+        task.exception()

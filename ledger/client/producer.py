@@ -1,0 +1,269 @@
+"""The asyncio producer: messages in, offsets out.
+
+The one idea: a message is checked, given a queue, and put into its lane; `sender.py` does the rest. An awaited send
+means that a majority of the nodes has the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledger.client.arguments import (
+    check_extras,
+    check_settings,
+    checked_headers,
+    checked_key,
+    checked_tag,
+    checked_timestamp,
+    checked_value,
+)
+from ledger.client.buffer import Buffer
+from ledger.client.cluster_client import ClusterClient
+from ledger.client.lane import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.outbox import Outbox
+from ledger.client.outgoing import MESSAGE_OVERHEAD_BYTES, Headers, Piece, extras_bytes
+from ledger.client.placement import Placement
+from ledger.client.receipts import ManyReceipt, SingleReceipt
+from ledger.client.records import RecordMetadata, RecordRange
+from ledger.client.sender import Sender
+from ledger.client.slices import blocks, checked_lengths, cuts
+from ledger.codec import Codec
+from ledger.errors import DeliveryTimeoutError, LedgerError
+from ledger.topics import validate_topic_name
+
+# send_many lets the loop run after so many slices, so that the first ones are under way while the rest is cut.
+_SLICES_A_TURN = 8
+
+
+class AsyncProducer:
+    """Sends messages, each exactly once and in order within its queue as long as this object lives.
+
+    bootstrap_servers     "host:port,host:port", or a list of addresses; one that answers is enough
+    client_id             named to the nodes
+    linger_ms             how long a batch gathers while an earlier one of its queue is under way; otherwise it never
+    waits batch_bytes           a batch is full at this size (at most 4 MiB) buffer_bytes          how much may wait to
+    be acknowledged; beyond it, send() waits and send_nowait() refuses compression           None, "lz4" or "zstd"
+    delivery_timeout_ms   after this, a send raises DeliveryTimeoutError, which says whether the message may be
+    committed request_timeout_ms    how long one node may take to answer retry_backoff_ms      the wait after a first
+    failure; it doubles up to 1000 ms rng                   the randomness of back-offs, queue rounds and nothing else
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | list[str] | tuple[str, ...],
+        *,
+        client_id: str | None = None,
+        linger_ms: float = 5,
+        batch_bytes: int = 256 * 1024,
+        buffer_bytes: int = 64 * 1024 * 1024,
+        compression: str | None = None,
+        delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+    ) -> None:
+        check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
+        self._rng = rng or random.Random()
+        self._client = ClusterClient(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            rng=self._rng,
+        )
+        self._delivery = Delivery(
+            producer_id=int.from_bytes(os.urandom(8), "little"),
+            linger_ms=linger_ms,
+            batch_bytes=batch_bytes,
+            delivery_timeout_ms=delivery_timeout_ms,
+            codec=Codec.named(compression),
+        )
+        self._buffer = Buffer(buffer_bytes)
+
+    async def start(self) -> None:
+        """Connect; raises UnavailableError where no node answers."""
+        await self._client.start()
+        outbox = Outbox(self._delivery, self._client.backoff)
+        self._sender = Sender(self._client, outbox, self._buffer)
+        self._placement = Placement(
+            self._client,
+            make_lane=outbox.lane,
+            add=self._sender.add,
+            refund=self._buffer.release,
+            first_queue=self._rng.randrange(1 << 16),
+        )
+
+    async def stop(self) -> None:
+        """Flush, for as long as a delivery may take, and close. What is not settled then fails."""
+        if not self._client.started:
+            return
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._delivery.delivery_timeout_ms / 1000):
+                    await self.flush()
+        finally:
+            await self._placement.close()
+            await self._sender.close()
+            await self._client.close()
+
+    async def __aenter__(self) -> AsyncProducer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        headers: Headers | Mapping[str, bytes] | None = None,
+        timestamp_ms: int | None = None,
+        queue: int | None = None,
+    ) -> RecordMetadata:
+        """Send one message; returns when a majority of the nodes has it.
+
+        Raises DeliveryTimeoutError (see its `maybe_committed`), or what is wrong with the message. To be cancelled
+        does not recall a message that was already handed over.
+        """
+        piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
+        await self._reserve(piece.size)
+        self._placement.place(topic, piece, queue)
+        return await future
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        headers: Headers | Mapping[str, bytes] | None = None,
+        timestamp_ms: int | None = None,
+        queue: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Like send(), but gives a future at once. Raises BufferFullError where send() would wait."""
+        piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
+        self._buffer.reserve_nowait(piece.size)
+        self._placement.place(topic, piece, queue)
+        return future
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        queue: int | None = None,
+    ) -> list[RecordRange]:
+        """Send many messages fast; returns where they lie, in the order of `values`, once a majority has them all.
+
+        `key` and `tag` hold for every message. A list or tuple is checked as a whole before any of it is sent; other
+        iterables in blocks, as they are drawn. At the first failure nothing more is drawn, and it is raised when
+        everything under way is settled.
+        """
+        self._client.check_open()
+        validate_topic_name(topic)
+        shared = _Shared(topic, checked_key(key), checked_tag(tag), queue)
+        check_extras(shared.key, shared.tag, None)
+        await self._placement.resolve(topic)
+        receipt = ManyReceipt(topic)
+        try:
+            for block in blocks(values):
+                lengths = checked_lengths(block, self._client.routes.table.max_message_bytes)
+                await self._send_block(block, lengths, shared, receipt)
+                if receipt.error is not None:
+                    break
+        except LedgerError:
+            with contextlib.suppress(LedgerError):
+                await receipt.result()
+            raise
+        return await receipt.result()
+
+    async def flush(self) -> None:
+        """Returns when every message handed over so far is acknowledged or has failed (its own send says which)."""
+        self._client.check_open()
+        await self._placement.flush()
+        await self._sender.flush()
+
+    def _single(
+        self,
+        topic: str,
+        value: bytes,
+        key: bytes | str | None,
+        tag: str | None,
+        headers: Headers | Mapping[str, bytes] | None,
+        timestamp_ms: int | None,
+    ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
+        """One message, checked, and the future of its metadata."""
+        self._client.check_open()
+        validate_topic_name(topic)
+        checked_value(value, self._client.routes.table.max_message_bytes)
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        receipt = SingleReceipt(topic, future)
+        if key is None and tag is None and not headers and timestamp_ms is None:
+            return Piece([value], len(value), receipt), future
+        piece = Piece(
+            [value],
+            len(value),
+            receipt,
+            checked_key(key),
+            checked_tag(tag),
+            checked_headers(headers),
+            checked_timestamp(timestamp_ms),
+        )
+        check_extras(piece.key, piece.tag, piece.headers)
+        return piece, future
+
+    async def _send_block(
+        self, values: list[bytes], lengths: NDArray[np.int64], shared: _Shared, receipt: ManyReceipt
+    ) -> None:
+        """Every slice but the last fills its batch; the last one stays open for what comes next."""
+        each = extras_bytes(shared.key, shared.tag, None)
+        slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=MAX_BATCH_MESSAGES, each=each)
+        for number, (start, stop, size) in enumerate(slices, 1):
+            await self._reserve(size + (stop - start) * (MESSAGE_OVERHEAD_BYTES + each))
+            piece = Piece(values[start:stop], size, receipt.slice(stop - start), shared.key, shared.tag)
+            self._placement.place(shared.topic, piece, shared.queue, close=stop < len(values))
+            if number % _SLICES_A_TURN == 0:
+                await asyncio.sleep(0)
+            if receipt.error is not None:
+                return
+
+    async def _reserve(self, size: int) -> None:
+        if self._buffer.try_reserve(size):
+            return
+        try:
+            async with asyncio.timeout(self._delivery.delivery_timeout_ms / 1000):
+                await self._buffer.reserve(size)
+        except TimeoutError:
+            raise DeliveryTimeoutError(
+                f"The producer's buffer of {self._buffer.limit_bytes} bytes stayed full for "
+                f"{self._delivery.delivery_timeout_ms:.0f} ms. This message was not sent: send it again.",
+                maybe_committed=False,
+            ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all messages of one send_many have in common."""
+
+    topic: str
+    key: bytes | None
+    tag: str | None
+    queue: int | None

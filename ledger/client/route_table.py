@@ -1,0 +1,93 @@
+"""What nodes said last of who is where. Pure.
+
+The one idea: what was said in a higher term wins, and a leader that failed us is only *doubted*: it counts again as
+soon as some node names it once more. It must not know how nodes are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic. Queue i lives in group `groups[i]`."""
+
+    name: str
+    topic_id: int
+    groups: tuple[int, ...]
+    created_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a group (0: nobody is known to) in `term`. `doubted`: it was no use when last tried."""
+
+    node: int
+    term: int
+    doubted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One node's answer."""
+
+    cluster: str
+    nodes: Mapping[int, str]
+    leaders: Mapping[int, Leader]
+    topics: Iterable[Topic]
+    max_message_bytes: int
+
+
+class RouteTable:
+    """The sum of all answers so far. Topics are never deleted, nor their ids used again."""
+
+    def __init__(self, bootstrap: tuple[str, ...]) -> None:
+        self.cluster = ""
+        self.max_message_bytes = 0  # 0: not known yet
+        self.nodes: dict[int, str] = {}
+        self.leaders: dict[int, Leader] = {}
+        self.topics: dict[str, Topic] = {}
+        self._bootstrap = bootstrap
+
+    def addresses(self) -> tuple[str, ...]:
+        """Every node worth asking, each once: those that nodes named, then those the user named."""
+        return tuple(dict.fromkeys([*self.nodes.values(), *self._bootstrap]))
+
+    @property
+    def in_doubt(self) -> bool:
+        return not self.leaders or any(leader.doubted or not leader.node for leader in self.leaders.values())
+
+    def leader_address(self, group: int) -> str | None:
+        leader = self.leaders.get(group)
+        return None if leader is None or leader.doubted else self.nodes.get(leader.node)
+
+    def learn(self, said: Said) -> set[int]:
+        """Take an answer in. Returns the groups whose leader is another one now."""
+        self.cluster = said.cluster or self.cluster
+        self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
+        self.nodes.update(said.nodes)
+        self.topics.update((topic.name, topic) for topic in said.topics)
+        return {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}
+
+    def _learn_leader(self, group: int, said: Leader) -> bool:
+        known = self.leaders.get(group, Leader(0, 0))
+        newer = said.term > known.term or group not in self.leaders
+        if not newer and not (said.term == known.term and said.node):
+            return False
+        self.leaders[group] = said
+        return bool(said.node) and said.node != known.node
+
+    def hint(self, group: int, node: int, address: str) -> bool:
+        """A node that does not lead the group said who does. Whether that is another one than we thought."""
+        known = self.leaders.get(group, Leader(0, 0))
+        self.nodes[node] = address
+        self.leaders[group] = Leader(node, known.term)
+        return node != known.node
+
+    def doubt(self, group: int, address: str) -> None:
+        """Whoever is at `address` was no use as leader of this group."""
+        leader = self.leaders.get(group)
+        if leader is not None and self.nodes.get(leader.node) == address:
+            self.leaders[group] = replace(leader, doubted=True)

@@ -1,0 +1,131 @@
+"""Keeps the route table fresh.
+
+The one idea: all known nodes are asked at once, so the first one that knows a new leader is enough; they are asked
+every 30 s, and whenever an answer from elsewhere puts the table in doubt.
+
+It must not know what is sent to a leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import grpc.aio
+
+from ledger.client.backoff import Backoff
+from ledger.client.connection import Connections
+from ledger.client.route_table import Leader, RouteTable, Said, Topic
+from ledger.errors import LedgerError, NoLeaderError, NotLeaderError, UnavailableError
+from ledger.v1 import broker_pb2
+
+_REFRESH_SECONDS = 30.0
+_ANSWER_SECONDS = 2.0
+
+
+class Routes:
+    """The table, and a task that asks. `on_leader_change` callbacks get the groups whose leader is another one."""
+
+    def __init__(self, connections: Connections, bootstrap: tuple[str, ...], backoff: Backoff) -> None:
+        self.table = RouteTable(bootstrap)
+        self.on_leader_change: list[Callable[[set[int]], None]] = []
+        self._connections = connections
+        self._backoff = backoff
+        self._wanted = asyncio.Event()
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> None:
+        """Ask once; raises UnavailableError where no node answers."""
+        await self.refresh()
+        self._spawn(self._keep())
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def refresh_soon(self) -> None:
+        self._wanted.set()
+
+    async def refresh(self) -> None:
+        """Ask all nodes; returns when nothing is in doubt any more, or all have answered or failed to."""
+        addresses = self.table.addresses()
+        answered = False
+        for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
+            answered = await one or answered
+            if answered and not self.table.in_doubt:
+                return
+        if not answered:
+            raise UnavailableError(
+                f"None of the nodes {', '.join(addresses)} answers. "
+                "Check that the cluster runs and that the addresses are right."
+            )
+
+    def note(self, group: int, address: str, error: LedgerError) -> None:
+        """What an error from the node at `address`, asked as the leader of `group`, says about routes."""
+        leader, elsewhere = error.leader, error.leader_address
+        if isinstance(error, NotLeaderError) and leader and elsewhere and elsewhere != address:
+            self._changed({group} if self.table.hint(group, leader, elsewhere) else set())
+            return
+        if isinstance(error, (NotLeaderError, NoLeaderError, UnavailableError)):
+            self.table.doubt(group, address)
+        if error.retriable:
+            self.refresh_soon()
+
+    def learn(self, response: broker_pb2.GetRouteResponse) -> None:
+        self._changed(self.table.learn(_said(response)))
+
+    async def _ask(self, address: str) -> bool:
+        """One node's answer into the table. Whether there was one: nodes may be down, that is no error here."""
+        try:
+            response = await self._connections.stub(address).GetRoute(
+                broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
+            )
+        except grpc.aio.AioRpcError:
+            return False
+        if response.HasField("error"):
+            return False
+        self.learn(response)
+        return True
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REFRESH_SECONDS):
+                    await self._wanted.wait()
+            self._wanted.clear()
+            with contextlib.suppress(UnavailableError):  # whoever needs a route waits, and says so in time
+                await self.refresh()
+            failures = failures + 1 if self.table.in_doubt else 0
+            if failures:
+                self.refresh_soon()
+            await asyncio.sleep(self._backoff.wait_ms(max(failures, 1)) / 1000)
+
+    def _changed(self, groups: set[int]) -> None:
+        if groups:
+            for callback in self.on_leader_change:
+                callback(groups)
+
+    def _spawn(self, work: Coroutine[Any, Any, bool | None]) -> asyncio.Task[bool | None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _said(response: broker_pb2.GetRouteResponse) -> Said:
+    return Said(
+        cluster=response.cluster,
+        nodes={node.node: node.address for node in response.nodes},
+        leaders={group.group: Leader(group.leader, group.term) for group in response.groups},
+        topics=[topic_of(topic) for topic in response.topics],
+        max_message_bytes=response.max_message_bytes,
+    )
+
+
+def topic_of(route: broker_pb2.TopicRoute) -> Topic:
+    return Topic(route.name, route.topic_id, tuple(route.groups), route.created_ms)

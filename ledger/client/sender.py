@@ -1,0 +1,163 @@
+"""Drives the outbox: gives it the time, carries its batches to leaders, and its answers to whoever waits.
+
+The one idea: everything that happens (a piece, an answer, a new leader, a timer) only asks for one poll at the end of
+this turn of the loop; so what is sent in one turn shares a batch, and nothing waits for a timer that need not.
+
+It must not know how messages become pieces (`producer.py`), or when a batch may go (`lane.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+
+from ledger.client.buffer import Buffer
+from ledger.client.cluster_client import ClusterClient, no_leader
+from ledger.client.lane import Lane
+from ledger.client.outbox import Dispatch, Outbox
+from ledger.client.outgoing import Piece, Settled
+from ledger.client.produce_stream import ProduceStream, Returned
+from ledger.errors import RequestTimeoutError
+
+# How often the streams are looked at, and how long an answer may take before we ask whether there is another leader.
+_WATCH_SECONDS = 0.5
+_STALL_SECONDS = 1.5
+
+
+class Sender:
+    """One outbox, and a stream to each leader that its lanes need."""
+
+    def __init__(self, client: ClusterClient, outbox: Outbox, buffer: Buffer) -> None:
+        self._client = client
+        self._outbox = outbox
+        self._buffer = buffer
+        self._loop = asyncio.get_running_loop()
+        self._streams: dict[str, ProduceStream] = {}
+        self._poll_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._settled = asyncio.Event()
+        self._closing = False
+        client.routes.on_leader_change.append(self._leaders_changed)
+        self._watcher = self._loop.create_task(self._watch())
+
+    def add(self, lane: Lane, piece: Piece, close: bool) -> None:
+        """Put a piece into its lane; its bytes must have been reserved in the buffer."""
+        self._outbox.add(lane, piece, self._now(), int(time.time() * 1000), close=close)
+        self._poll_soon()
+
+    async def flush(self) -> None:
+        """Returns when everything added so far is acknowledged or has failed."""
+        self._outbox.hasten(self._now())
+        self._poll_soon()
+        owed = self._outbox.unresolved()
+        while owed := [batch for batch in owed if batch.receipts]:
+            self._settled.clear()
+            await self._settled.wait()
+
+    async def close(self) -> None:
+        """Settle what is left as it stands."""
+        self._watcher.cancel()
+        for stream in list(self._streams.values()):
+            await stream.close()
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._conclude(self._outbox.abandon())
+        await asyncio.gather(self._watcher, return_exceptions=True)
+
+    # --- polling -----------------------------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self._loop.time() * 1000
+
+    def _poll_soon(self) -> None:
+        if not self._poll_due and not self._closing:
+            self._poll_due = True
+            self._loop.call_soon(self._poll)
+
+    def _poll(self) -> None:
+        self._poll_due = False
+        if self._closing:
+            return
+        owed = self._outbox.poll(self._now())
+        self._conclude(owed.settled)
+        for dispatch in owed.dispatches:
+            self._dispatch(dispatch)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        """Poll again at the outbox's next moment. An earlier timer may stand: a poll too many does no harm."""
+        wake = self._outbox.next_wake()
+        if wake is None:
+            return
+        if self._timer is not None:
+            if not self._timer.cancelled() and self._loop.time() < self._timer.when() <= wake / 1000:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(wake / 1000, self._poll_soon)
+
+    def _conclude(self, settled: Iterable[Settled]) -> None:
+        for one in settled:
+            one.deliver()
+            self._buffer.release(one.released)
+            self._settled.set()
+
+    # --- sending and answers -----------------------------------------------------------------------------------------
+
+    def _dispatch(self, dispatch: Dispatch) -> None:
+        lane = dispatch.lane
+        address = self._client.routes.table.leader_address(lane.group)
+        if address is not None:
+            self._stream(address).submit(lane, dispatch.batches)
+            return
+        self._client.routes.refresh_soon()
+        nobody = no_leader(lane.group)
+        self._take_back([Returned(lane, batch, nobody, sent=False) for batch in dispatch.batches])
+
+    def _stream(self, address: str) -> ProduceStream:
+        stream = self._streams.get(address)
+        if stream is None or stream.broken:
+
+            def returned(batches: Sequence[Returned]) -> None:
+                self._returned(address, batches)
+
+            stream = ProduceStream(address, self._client.connections.stub(address), returned)
+            self._streams[address] = stream
+        return stream
+
+    def _returned(self, address: str, batches: Sequence[Returned]) -> None:
+        for one in batches:
+            if isinstance(one.answer, Exception):
+                self._client.routes.note(one.lane.group, address, one.answer)
+        self._take_back(batches)
+
+    def _take_back(self, batches: Sequence[Returned]) -> None:
+        now = self._now()
+        for one in batches:
+            self._conclude(self._outbox.answered(one.lane, one.batch, one.answer, now, sent=one.sent))
+        self._poll_soon()
+
+    # --- leaders -----------------------------------------------------------------------------------------------------
+
+    def _leaders_changed(self, groups: set[int]) -> None:
+        self._outbox.hurry(self._now(), lambda lane: lane.group in groups)
+        self._poll_soon()
+
+    async def _watch(self) -> None:
+        """Streams whose node says nothing: ask who leads, and leave the node when it is another or time is up."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            for stream in list(self._streams.values()):
+                self._look_at(stream)
+
+    def _look_at(self, stream: ProduceStream) -> None:
+        waited = stream.waited()
+        if waited < _STALL_SECONDS:
+            return
+        table = self._client.routes.table
+        leads = any(table.leader_address(group) == stream.address for group in table.leaders)
+        if not leads or waited * 1000 >= self._client.request_timeout_ms:
+            stream.breaks(RequestTimeoutError(f"Node {stream.address} did not answer within {waited:.1f} s."))
+        else:
+            self._client.routes.refresh_soon()

@@ -1,0 +1,243 @@
+"""Synchronous twins of the asyncio clients.
+
+The one idea: each runs its asyncio client on an event loop in a thread of its own, and waits for it. They must not
+know how anything is done: every method is one call over there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ledger.client.admin import AsyncAdmin
+from ledger.client.consumer import AsyncConsumer
+from ledger.client.cursor import QueueBatch
+from ledger.client.outgoing import Headers
+from ledger.client.producer import AsyncProducer
+from ledger.client.records import Message, NodeStatus, RecordMetadata, RecordRange, TopicDescription, TopicQueue
+from ledger.errors import ClosedError
+
+T = TypeVar("T")
+
+_ITERATION_MESSAGES = 500
+
+
+class _LoopThread:
+    """An event loop in a daemon thread. Made before a fork, it is of no use behind it."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it there, and wait for it here. An interrupt here cancels it there."""
+        future = self.submit(work)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        if not self.alive:
+            work.close()
+            raise ClosedError("This client is closed: make a new one.")
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+async def _made(make: Callable[[], T]) -> T:
+    return make()
+
+
+class Producer:
+    """The synchronous `AsyncProducer`; takes the same arguments, and connects when it is made."""
+
+    def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
+        self._client = AsyncProducer(bootstrap_servers, **settings)
+        self._thread = _started(self._client, "ledgermq-producer")
+
+    def send(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        headers: Headers | Mapping[str, bytes] | None = None,
+        timestamp_ms: int | None = None,
+        queue: int | None = None,
+    ) -> RecordMetadata:
+        """Send one message; returns when a majority of the nodes has it."""
+        return self._thread.run(
+            self._client.send(topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue)
+        )
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        headers: Headers | Mapping[str, bytes] | None = None,
+        timestamp_ms: int | None = None,
+        queue: int | None = None,
+    ) -> concurrent.futures.Future[RecordMetadata]:
+        """Hand one message over; the future has its metadata, or why there is none (BufferFullError among it)."""
+
+        async def hand_over() -> RecordMetadata:
+            return await self._client.send_nowait(
+                topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue
+            )
+
+        return self._thread.submit(hand_over())
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        queue: int | None = None,
+    ) -> list[RecordRange]:
+        """Send many messages fast; returns where they lie. An iterator is drawn on the client's thread."""
+        return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
+
+    def flush(self) -> None:
+        """Returns when every message handed over so far is acknowledged or has failed."""
+        self._thread.run(self._client.flush())
+
+    def close(self) -> None:
+        """Flush and close; to do it twice is harmless."""
+        _stopped(self._client, self._thread)
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Consumer:
+    """The synchronous `AsyncConsumer`; takes the same arguments, and connects when it is made."""
+
+    def __init__(self, *topics: str, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
+        self._client = AsyncConsumer(*topics, bootstrap_servers=bootstrap_servers, **settings)
+        self._thread = _started(self._client, "ledgermq-consumer")
+        # Read ahead for iteration: to cross to the other thread for each message would cost more than the message.
+        self._ahead: deque[Message] = deque()
+
+    def __iter__(self) -> Iterator[Message]:
+        return self
+
+    def __next__(self) -> Message:
+        """The next message, however long that takes."""
+        if not self._ahead:
+            self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
+        return self._ahead.popleft()
+
+    def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+        """Up to so many messages: what is there, else what comes first within `timeout_ms` (None: however long)."""
+        if self._ahead:
+            return [self._ahead.popleft() for _ in range(min(max_messages, len(self._ahead)))]
+        return self._thread.run(self._client.getmany(max_messages, timeout_ms))
+
+    def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
+        """Whole batches. Not to be mixed with iteration, which reads ahead."""
+        return self._thread.run(self._client.getbatches(timeout_ms))
+
+    def seek(self, topic: str, queue: int, offset: int) -> None:
+        """Go on reading this queue at `offset`."""
+        self._thread.run(self._client.seek(topic, queue, offset))
+        self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
+
+    def position(self, topic: str, queue: int) -> int:
+        """The offset of the next message that will be read."""
+        for message in self._ahead:
+            if (message.topic, message.queue) == (topic, queue):
+                return message.offset
+        return self._thread.run(_made(lambda: self._client.position(topic, queue)))
+
+    def beginning_offsets(self) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.beginning_offsets())
+
+    def end_offsets(self) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.end_offsets())
+
+    def close(self) -> None:
+        _stopped(self._client, self._thread)
+
+    def __enter__(self) -> Consumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Admin:
+    """The synchronous `AsyncAdmin`; takes the same arguments, and connects when it is made."""
+
+    def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
+        self._client = AsyncAdmin(bootstrap_servers, **settings)
+        self._thread = _started(self._client, "ledgermq-admin")
+
+    def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
+        return self._thread.run(self._client.create_topic(name, queues))
+
+    def list_topics(self) -> list[TopicDescription]:
+        return self._thread.run(self._client.list_topics())
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        return self._thread.run(self._client.describe_topic(name))
+
+    def cluster(self) -> list[NodeStatus]:
+        return self._thread.run(self._client.cluster())
+
+    def close(self) -> None:
+        _stopped(self._client, self._thread)
+
+    def __enter__(self) -> Admin:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _started(client: AsyncProducer | AsyncConsumer | AsyncAdmin, name: str) -> _LoopThread:
+    thread = _LoopThread(name)
+    try:
+        thread.run(client.start())
+    except BaseException:
+        thread.close()
+        raise
+    return thread
+
+
+def _stopped(client: AsyncProducer | AsyncConsumer | AsyncAdmin, thread: _LoopThread) -> None:
+    if thread.alive:
+        try:
+            thread.run(client.stop())
+        finally:
+            thread.close()

@@ -1,0 +1,32 @@
+"""The replicated state, and what the leader knows ahead of it.
+
+sequence.py     one producer in one queue: accept, duplicate, gap, fenced, forgotten
+producers.py    all of them, and when they are forgotten
+topic_table.py  the topics
+machine.py      State: all that committed entries say
+projected.py    Projected: the leader's view of what is not committed yet
+"""
+
+from __future__ import annotations
+
+from ledger.state.machine import CommandResult, State
+from ledger.state.producers import ProducerLimits, ProducerQueue
+from ledger.state.projected import Projected
+from ledger.state.sequence import Accept, BatchRecord, Decision, Duplicate, Fenced, Forgotten, Gap
+from ledger.state.topic_table import Topic
+
+__all__ = [
+    "Accept",
+    "BatchRecord",
+    "CommandResult",
+    "Decision",
+    "Duplicate",
+    "Fenced",
+    "Forgotten",
+    "Gap",
+    "ProducerLimits",
+    "ProducerQueue",
+    "Projected",
+    "State",
+    "Topic",
+]

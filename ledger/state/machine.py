@@ -1,0 +1,125 @@
+"""The replicated state: topics, the next offset of each queue, and where each producer stands.
+
+The one idea: a pure function of the committed entries, applied in their order; every replica that has applied the same
+entries has the same state, and `digest` shows it. No clock, no randomness, no I/O; append times come with the entries.
+
+It must not know who leads, or what has been appended and not yet committed: that is projected.py.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import xxhash
+from google.protobuf.message import DecodeError
+
+from ledger.errors import InternalError, InvalidArgumentError, InvalidTopicNameError, TopicExistsError
+from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
+from ledger.state.sequence import BatchRecord, Decision
+from ledger.state.topic_table import Topic, TopicTable
+from ledger.topics import validate_queue_count, validate_topic_name
+from ledger.v1 import command_pb2
+
+CommandResult = Topic | InvalidTopicNameError | InvalidArgumentError | TopicExistsError
+
+_TOPIC = struct.Struct("<IIqI")
+_OFFSET = struct.Struct("<IIq")
+_PRODUCER = struct.Struct("<QIIIQqI")
+_RECORD = struct.Struct("<QIqqQQ")
+
+
+class State:
+    """What the committed entries say. See the module."""
+
+    def __init__(self, limits: ProducerLimits | None = None) -> None:
+        self.topics = TopicTable()
+        self.producers = Producers(limits or ProducerLimits())
+        # Queues that have messages: topic id and queue -> offset of the next one, > 0.
+        self._next_offsets: dict[tuple[int, int], int] = {}
+
+    def next_offset(self, topic_id: int, queue: int) -> int:
+        """The offset that the queue's next message gets: its end. 0 for a queue without messages."""
+        return self._next_offsets.get((topic_id, queue), 0)
+
+    def check(
+        self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
+    ) -> Decision:
+        """What is to be done with a batch, as far as committed entries tell; changes nothing."""
+        return self.producers.check(ProducerQueue(producer_id, topic_id, queue), epoch, first_sequence, count)
+
+    def apply_batch(
+        self,
+        *,
+        topic_id: int,
+        queue: int,
+        base_offset: int,
+        count: int,
+        append_time_ms: int,
+        index: int,
+        term: int,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+    ) -> None:
+        """Apply a committed batch. Whether it was acceptable the leader decided before it appended it."""
+        topic = self.topics.get(topic_id)
+        assert topic is not None, f"batch at index {index} is of topic {topic_id}, which was never created"
+        assert queue < topic.queues, f"batch at index {index} is of queue {queue}; {topic.name} has {topic.queues}"
+        expected = self.next_offset(topic_id, queue)
+        assert base_offset == expected, f"batch at index {index} has base offset {base_offset}, not {expected}"
+        self._next_offsets[topic_id, queue] = base_offset + count
+        record = BatchRecord(first_sequence, count, base_offset, append_time_ms, index, term)
+        self.producers.add(ProducerQueue(producer_id, topic_id, queue), epoch, record)
+
+    def apply_command(self, body: bytes | memoryview, append_time_ms: int) -> CommandResult:
+        """Apply a committed command; what it made, or why it could not (the same on every replica).
+
+        InternalError where this program does not know the command: going on would part it from the other replicas.
+        """
+        try:
+            command = command_pb2.Command.FromString(bytes(body))
+        except DecodeError as error:
+            raise InternalError("A committed command cannot be read: the log holds what no leader writes.") from error
+        self.producers.expire(append_time_ms)
+        match command.WhichOneof("command"):
+            case "create_topic":
+                return self._create_topic(command.create_topic.name, command.create_topic.queues, append_time_ms)
+            case _:
+                raise InternalError("A committed command is unknown to this program: upgrade this node.")
+
+    def digest(self) -> int:
+        """A 64-bit hash of the whole state: equal on replicas that have applied the same entries."""
+        digest = xxhash.xxh3_64()
+        for part in self._canonical():
+            digest.update(part)
+        return digest.intdigest()
+
+    def _create_topic(self, name: str, queues: int, append_time_ms: int) -> CommandResult:
+        try:
+            validate_topic_name(name)
+            validate_queue_count(queues)
+            return self.topics.create(name, queues, append_time_ms)
+        except (InvalidTopicNameError, InvalidArgumentError, TopicExistsError) as refusal:
+            return refusal
+
+    def _canonical(self) -> Iterator[bytes]:
+        """The state as bytes: sorted, but for the producers, whose order is itself part of the state."""
+        yield struct.pack("<III", self.topics.next_id, len(self._next_offsets), len(self.producers))
+        for topic in self.topics:
+            name = topic.name.encode()
+            yield _TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name)) + name
+        for (topic_id, queue), offset in sorted(self._next_offsets.items()):
+            yield _OFFSET.pack(topic_id, queue, offset)
+        for key, sequence in self.producers:
+            times = (sequence.epoch, sequence.next_sequence, sequence.last_append_time_ms, len(sequence.records))
+            yield _PRODUCER.pack(*key, *times)
+            for record in sequence.records:
+                yield _RECORD.pack(
+                    record.first_sequence,
+                    record.count,
+                    record.base_offset,
+                    record.append_time_ms,
+                    record.index,
+                    record.term,
+                )

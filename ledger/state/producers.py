@@ -1,0 +1,73 @@
+"""The producers that are known, and when they are forgotten.
+
+The one idea: a producer expires by the append times of entries, never by a local clock, so that every replica forgets
+the same ones at the same index. The table is kept in the order of last use: the next to go is always at its front. It
+must not know of topics.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ledger.state.sequence import BatchRecord, Decision, Sequence, check_first
+
+
+class ProducerQueue(NamedTuple):
+    """A producer in one queue: each has a sequence of its own."""
+
+    producer_id: int
+    topic_id: int
+    queue: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerLimits:
+    """When producers are forgotten. The same on every replica, always: part of what the state machine is."""
+
+    expiry_ms: int = 24 * 60 * 60 * 1000
+    most: int = 100_000
+
+
+class Producers:
+    """Every known producer and queue, least recently used first."""
+
+    def __init__(self, limits: ProducerLimits) -> None:
+        self._limits = limits
+        # in the order of last_append_time_ms; len <= limits.most
+        self._sequences: OrderedDict[ProducerQueue, Sequence] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sequences)
+
+    def __iter__(self) -> Iterator[tuple[ProducerQueue, Sequence]]:
+        return iter(self._sequences.items())
+
+    def get(self, key: ProducerQueue) -> Sequence | None:
+        """Where this producer stands; None if it is not known."""
+        return self._sequences.get(key)
+
+    def check(self, key: ProducerQueue, epoch: int, first_sequence: int, count: int) -> Decision:
+        """What is to be done with a batch; changes nothing."""
+        sequence = self._sequences.get(key)
+        return check_first(first_sequence) if sequence is None else sequence.check(epoch, first_sequence, count)
+
+    def add(self, key: ProducerQueue, epoch: int, record: BatchRecord) -> None:
+        """Take the batch of a committed entry, and forget whom its append time makes too old."""
+        sequence = self._sequences.get(key)
+        if sequence is None:
+            sequence = self._sequences[key] = Sequence(epoch)
+        sequence.add(epoch, record)
+        self._sequences.move_to_end(key)
+        self.expire(record.append_time_ms)
+
+    def expire(self, now_ms: int) -> None:
+        """Forget producers that wrote nothing for too long, and the oldest where there are too many."""
+        while self._sequences:
+            oldest = next(iter(self._sequences.values()))
+            unused_ms = now_ms - oldest.last_append_time_ms
+            if unused_ms < self._limits.expiry_ms and len(self._sequences) <= self._limits.most:
+                return
+            self._sequences.popitem(last=False)

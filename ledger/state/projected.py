@@ -1,0 +1,99 @@
+"""What the leader knows ahead of commit: the applied state, and on top of it what it has appended itself.
+
+The one idea: an overlay. It holds only the queues, producers and topic names that uncommitted entries touch, and falls
+through to the applied state for all else; when an entry is applied, what it had put there goes. A new leader starts
+with an empty one once its no-op is applied, and drops it when it steps down: nothing is ever rolled back.
+
+    check  ->  admit_batch  ->  (the entry is appended)  ->  appended  ->  (committed, applied)  ->  settle
+
+It must not know how entries are appended, and it never changes the applied state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ledger.errors import TopicExistsError
+from ledger.state.machine import State
+from ledger.state.producers import ProducerQueue
+from ledger.state.sequence import BatchRecord, Decision, Sequence
+from ledger.topics import validate_queue_count, validate_topic_name
+
+
+class Projected:
+    """The state as it will be when everything that this leader has appended is committed."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        # Admitted and not settled, in the order of admission; their indexes rise, those at the end may still be 0.
+        self._pending: deque[tuple[ProducerQueue, BatchRecord]] = deque()
+        # What the pending ones touched, and nothing else: topic id and queue -> next offset, producer -> sequence.
+        self._next_offsets: dict[tuple[int, int], int] = {}
+        self._sequences: dict[ProducerQueue, Sequence] = {}
+        self._topic_names: set[str] = set()
+
+    def next_offset(self, topic_id: int, queue: int) -> int:
+        """The offset that the queue's next message will get."""
+        offset = self._next_offsets.get((topic_id, queue))
+        return self._state.next_offset(topic_id, queue) if offset is None else offset
+
+    def check(
+        self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
+    ) -> Decision:
+        """What is to be done with a batch; changes nothing. UnknownTopic- or UnknownQueueError where it has no place.
+
+        The record of a Duplicate says at which index the first one lies: its result holds once that is committed.
+        """
+        self._state.topics.require(topic_id, queue)
+        key = ProducerQueue(producer_id, topic_id, queue)
+        sequence = self._sequences.get(key)
+        if sequence is None:
+            return self._state.producers.check(key, epoch, first_sequence, count)
+        return sequence.check(epoch, first_sequence, count)
+
+    def admit_batch(
+        self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
+    ) -> BatchRecord:
+        """Give a batch that `check` accepted its base offset. The record is to be completed with `appended`."""
+        key = ProducerQueue(producer_id, topic_id, queue)
+        record = BatchRecord(first_sequence, count, base_offset=self.next_offset(topic_id, queue))
+        self._next_offsets[topic_id, queue] = record.base_offset + count
+        self._sequence(key, epoch).add(epoch, record)
+        self._pending.append((key, record))
+        return record
+
+    def appended(self, record: BatchRecord, *, index: int, term: int, append_time_ms: int) -> None:
+        """Say where the entry of an admitted batch lies."""
+        assert record.index == 0, f"the batch at index {record.index} was appended again at {index}"
+        record.index, record.term, record.append_time_ms = index, term, append_time_ms
+
+    def admit_topic(self, name: str, queues: int) -> None:
+        """Take the creation of a topic, which is appended next; or say why it cannot be created."""
+        validate_topic_name(name)
+        validate_queue_count(queues)
+        self._state.topics.check_free(name)
+        if name in self._topic_names:
+            raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
+        self._topic_names.add(name)
+
+    def settle(self, applied: int) -> None:
+        """Drop what the applied state, which has come to this index, now says itself."""
+        while self._pending and 0 < self._pending[0][1].index <= applied:
+            self._drop(*self._pending.popleft())
+        if self._topic_names:
+            self._topic_names = {name for name in self._topic_names if self._state.topics.named(name) is None}
+
+    def _sequence(self, key: ProducerQueue, epoch: int) -> Sequence:
+        sequence = self._sequences.get(key)
+        if sequence is None:
+            applied = self._state.producers.get(key)
+            sequence = self._sequences[key] = Sequence(epoch) if applied is None else applied.copy()
+        return sequence
+
+    def _drop(self, key: ProducerQueue, record: BatchRecord) -> None:
+        """Forget what this record touched, unless a later one touched it too."""
+        queue = (key.topic_id, key.queue)
+        if self._next_offsets.get(queue) == record.base_offset + record.count:
+            del self._next_offsets[queue]
+        if self._sequences[key].records[-1] is record:
+            del self._sequences[key]

@@ -1,0 +1,44 @@
+"""Agreement, without I/O: how the servers of one group come to hold the same log. Begin with raft.py."""
+
+from raft.core.configuration import Configuration
+from raft.core.election_timer import Timing
+from raft.core.errors import Busy, NotLeader, Refusal
+from raft.core.log_terms import LogTerms, TermRun
+from raft.core.messages import (
+    Append,
+    AppendResponse,
+    Heartbeat,
+    HeartbeatResponse,
+    Message,
+    VoteRequest,
+    VoteResponse,
+)
+from raft.core.progress import Progress
+from raft.core.raft import Raft
+from raft.core.ready import Ready, Role, RoleChange, Save, Write
+from raft.core.server import Durable
+
+__all__ = [
+    "Append",
+    "AppendResponse",
+    "Busy",
+    "Configuration",
+    "Durable",
+    "Heartbeat",
+    "HeartbeatResponse",
+    "LogTerms",
+    "Message",
+    "NotLeader",
+    "Progress",
+    "Raft",
+    "Ready",
+    "Refusal",
+    "Role",
+    "RoleChange",
+    "Save",
+    "TermRun",
+    "Timing",
+    "VoteRequest",
+    "VoteResponse",
+    "Write",
+]

@@ -1,0 +1,57 @@
+"""Who belongs to the group.
+
+The one idea (section 6): a server uses the newest configuration in its log, committed or not. So configurations are
+kept beside the index of their entry, and go when that entry is cut away. Must not know: addresses, incarnations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    # Ids of the nodes that vote and are counted: sorted, without repeats, each >= 1. Empty: no configuration yet.
+    voters: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        assert list(self.voters) == sorted(set(self.voters)), f"voters are sorted and distinct, not {self.voters}"
+        assert all(voter >= 1 for voter in self.voters), f"node ids begin at 1: {self.voters}"
+
+
+NOBODY = Configuration(())
+
+
+class Configurations:
+    """The configurations in the log, each with the index of its entry."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Iterable[tuple[int, Configuration]] = ()) -> None:
+        # Ascending indexes, all <= last_index of the log.
+        self._entries: list[tuple[int, Configuration]] = []
+        self.extend(entries)
+
+    @property
+    def newest(self) -> Configuration:
+        return self._entries[-1][1] if self._entries else NOBODY
+
+    @property
+    def newest_index(self) -> int:
+        """Index of the newest one's entry; 0 when there is none."""
+        return self._entries[-1][0] if self._entries else 0
+
+    def extend(self, entries: Iterable[tuple[int, Configuration]]) -> None:
+        for index, configuration in entries:
+            assert not self._entries or self._entries[-1][0] < index, f"configuration {index} is out of order"
+            self._entries.append((index, configuration))
+
+    def truncate(self, last_index: int) -> None:
+        """Forget what came after `last_index`: the configuration before counts again."""
+        while self._entries and self._entries[-1][0] > last_index:
+            self._entries.pop()
+
+    def within(self, first: int, last: int) -> tuple[tuple[int, Configuration], ...]:
+        """Those at first..last."""
+        return tuple(entry for entry in self._entries if first <= entry[0] <= last)

@@ -1,0 +1,119 @@
+"""A follower: it answers, and stands when it hears nothing (section 5.2).
+
+The one idea: it acknowledges only what agrees with the leader of this term (`matched`) and is held here (`durable`).
+A new one is made for every term, so nothing it learned from one leader is told to the next. Must not know: other roles.
+"""
+
+from __future__ import annotations
+
+from raft.core.election_timer import ElectionTimer
+from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse
+from raft.core.ready import Role
+from raft.core.server import Server
+
+
+class Follower:
+    __slots__ = ("_leader_commit", "_matched", "_owed", "_server", "_timer", "leader")
+
+    role = Role.FOLLOWER
+
+    def __init__(self, server: Server, timer: ElectionTimer, leader: int) -> None:
+        self._server = server
+        self._timer = timer
+        # 0 until the leader of this term is heard; then never another (Election Safety, section 5.2).
+        self.leader = leader
+        # The log agrees with the leader's up to here; commit <= matched <= last_index. Never falls in a term. What is
+        # committed agrees with every later leader's log (Leader Completeness, section 5.4.3).
+        self._matched = server.commit
+        # Accepted up to here and not acknowledged so far, because it is not held yet; 0: nothing is owed.
+        # 0 or durable < _owed <= _matched.
+        self._owed = 0
+        # The largest commit index heard from the leader; the own one follows it up to what is matched and held.
+        self._leader_commit = 0
+
+    @property
+    def hears_leader(self) -> bool:
+        """Heard from the leader within the shortest election timeout: no reason to help another up (section 6)."""
+        return self.leader != 0 and self._timer.is_fresh
+
+    def tick(self) -> Role | None:
+        if self._timer.tick() and self._server.may_stand:
+            return Role.PRE_CANDIDATE
+        return None
+
+    def voted(self) -> None:
+        """A vote was given to another: it gets the time to win."""
+        self._timer.restart()
+
+    def on_append(self, append: Append) -> None:
+        self._hear(append.sender)
+        if not self._server.log.holds(append.prev_index, append.prev_term):
+            self._reject(append)
+        elif self._server.writable or self._is_here(append):
+            self._accept(append)
+
+    def on_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self._hear(heartbeat.sender)
+        self._learn_commit(heartbeat.commit)
+        server = self._server
+        server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round))
+
+    def on_persisted(self) -> None:
+        """More of the log is held: acknowledge what was accepted of it, and commit it."""
+        if self._owed:
+            held = min(self._owed, self._server.durable)
+            if held == self._owed:
+                self._owed = 0
+            self._acknowledge(held)
+        self._learn_commit(self._leader_commit)
+
+    def on_cut(self) -> None:
+        """The end of the log could not be written: nothing beyond it was acknowledged, and nothing shall be."""
+        self._matched = min(self._matched, self._server.log.last_index)
+        self._owed = min(self._owed, self._matched)
+        if self._owed <= self._server.durable:
+            self._owed = 0
+
+    def _hear(self, leader: int) -> None:
+        assert self.leader in (0, leader), f"{self.leader} and {leader} both lead term {self._server.term}"
+        self.leader = leader
+        self._timer.restart()
+
+    def _is_here(self, append: Append) -> bool:
+        return self._server.log.first_difference(append.runs, append.last_index) > append.last_index
+
+    def _accept(self, append: Append) -> None:
+        server = self._server
+        server.take_over(append)
+        self._matched = max(self._matched, append.last_index)
+        self._learn_commit(append.commit)
+        if append.last_index <= server.durable:
+            self._acknowledge(append.last_index)
+        else:
+            self._owed = max(self._owed, append.last_index)
+
+    def _acknowledge(self, match: int) -> None:
+        server = self._server
+        server.send(AppendResponse(server.node, self.leader, server.term, match=match))
+
+    def _reject(self, append: Append) -> None:
+        """Tell the leader where agreement is possible, so that it skips whole terms (end of section 5.3)."""
+        server = self._server
+        hint_index = server.log.last_at_or_below(append.prev_index, append.prev_term)
+        server.send(
+            AppendResponse(
+                server.node,
+                append.sender,
+                server.term,
+                rejected=True,
+                rejected_index=append.prev_index,
+                hint_index=hint_index,
+                hint_term=server.log.term(hint_index),
+            )
+        )
+
+    def _learn_commit(self, leader_commit: int) -> None:
+        """Figure 2, AppendEntries 5; but never over a suffix that may differ from the leader's, and only what is held,
+        so that nothing is applied that a failed write could still take back."""
+        self._leader_commit = max(self._leader_commit, leader_commit)
+        self._server.commit_to(min(self._leader_commit, self._matched, self._server.durable))

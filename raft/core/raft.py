@@ -1,0 +1,360 @@
+"""One server of a Raft group as a pure state machine: messages and ticks in, `Ready` out.
+
+    driver                                   core
+      step(message), tick(), propose(sizes), read(token), unreachable(peer)
+                                        -->  decides
+      while ready := raft.ready():      <--  Ready: messages, save, write, no_op, commit, reads, role
+          handle it completely
+      for append in raft.appends(): ... <--  what followers can be sent now; once a turn, after the writes
+      vote_saved(token), persisted(token, term, index), own_write(last) -> token
+                                        -->  what has become durable
+
+The one idea: the core decides and the driver does; nothing is promised to others before it is durable.
+
+Rules of use. Every step, tick, propose and read is followed by ready() until it gives None. vote_saved, persisted and
+own_write may be called while a Ready is handled and at any other time, and are followed by ready() too.
+
+- step(message)             any message for this node, old or repeated or not.
+- propose(sizes)            -> (term, first index). Raises NotLeader, Busy. Write the entries in the same turn, then:
+- own_write(last)           -> token, after a leader's write of a no-op or of proposals up to index `last`.
+- persisted(token, t, i)    the writes up to `token` are held as the flush mode promises; the last entry among them is
+                            i, of term t. Several writes may be reported at once, with the newest token among them:
+                            the newest that was finished when the flush began.
+- write_failed(last)        the disk did not take what came after index `last`. The server cuts its view of the log to
+                            that, stops leading, and neither stands nor takes entries until resume_writing().
+- Append                    of a Ready may be empty (last_index == prev_index, no bytes): a question that is answered.
+- Start                     all of the log counts as held: whoever promises more than the page cache syncs it first.
+
+Must not know: clocks, randomness, I/O, logging, asyncio, grpc, bodies of entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from raft.core.candidate import Candidate
+from raft.core.configuration import Configuration
+from raft.core.election_timer import ElectionTimer, Timing
+from raft.core.errors import NotLeader
+from raft.core.follower import Follower
+from raft.core.leader import Leader, Reach
+from raft.core.log_terms import LogTerms
+from raft.core.messages import (
+    Append,
+    AppendResponse,
+    Heartbeat,
+    HeartbeatResponse,
+    Message,
+    VoteRequest,
+    VoteResponse,
+)
+from raft.core.progress import Progress
+from raft.core.ready import Ready, Role, RoleChange
+from raft.core.server import Durable, Server
+from raft.core.voting import grants
+
+
+class Raft:
+    def __init__(
+        self,
+        node: int,
+        *,
+        state: Durable,
+        log: LogTerms,
+        configurations: Iterable[tuple[int, Configuration]],
+        commit: int,
+        timing: Timing,
+        jitter: Callable[[], int],
+        reach: Reach,
+        max_uncommitted_bytes: int,
+    ) -> None:
+        """`state`, `log`, `configurations` (those in the log, by index) and `commit` are what recovery found.
+        `jitter` gives the extra ticks of each election timeout. `reach(first, max_bytes)` gives the last entry, and the
+        bytes up to it, that one Append from `first` on may carry: at least one entry, only what was written.
+        The uncommitted tail that clients may fill is bounded by `max_uncommitted_bytes`."""
+        self._server = Server(node, state, log, configurations, commit)
+        self._timing = timing
+        self._jitter = jitter
+        self._reach = reach
+        self._max_uncommitted_bytes = max_uncommitted_bytes
+        self._role: Follower | Candidate | Leader = Follower(self._server, self._new_timer(), leader=0)
+        # The index of a no-op that the next Ready asks for.
+        self._no_op: int | None = None
+        # What the driver was told last.
+        self._told_commit = commit
+        self._told_role = self._role_change()
+
+    # -- what it is
+
+    @property
+    def node(self) -> int:
+        return self._server.node
+
+    @property
+    def role(self) -> Role:
+        return self._role.role
+
+    @property
+    def term(self) -> int:
+        return self._server.term
+
+    @property
+    def voted_for(self) -> int:
+        return self._server.voted_for
+
+    @property
+    def leader(self) -> int:
+        """0: unknown."""
+        return self._role.leader
+
+    @property
+    def commit(self) -> int:
+        return self._server.commit
+
+    @property
+    def durable(self) -> int:
+        return self._server.durable
+
+    @property
+    def log(self) -> LogTerms:
+        """To be read only."""
+        return self._server.log
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._server.configurations.newest
+
+    @property
+    def configuration_index(self) -> int:
+        """Where in the log that configuration stands; 0: there is none yet."""
+        return self._server.configurations.newest_index
+
+    @property
+    def progress(self) -> Mapping[int, Progress]:
+        """A leader's view of its followers, by node; empty elsewhere. To be read only."""
+        return self._role.progress if isinstance(self._role, Leader) else {}
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        return self._role.uncommitted_bytes if isinstance(self._role, Leader) else 0
+
+    # -- inputs
+
+    def step(self, message: Message) -> None:
+        assert message.receiver == self.node, f"node {self.node} was given a message for {message.receiver}"
+        match message:
+            case VoteRequest():
+                self._on_vote_request(message)
+            case VoteResponse():
+                self._on_vote_response(message)
+            case Append():
+                if self._follow(message):
+                    self._as_follower().on_append(message)
+                else:
+                    self._send(AppendResponse(*self._to(message), rejected=True, rejected_index=message.prev_index))
+            case Heartbeat():
+                if self._follow(message):
+                    self._as_follower().on_heartbeat(message)
+                else:
+                    self._send(HeartbeatResponse(*self._to(message), message.round))
+            case AppendResponse():
+                if leader := self._answered_leader(message):
+                    leader.on_append_response(message)
+            case HeartbeatResponse():
+                if leader := self._answered_leader(message):
+                    leader.on_heartbeat_response(message)
+            case _:
+                raise AssertionError(f"no such message: {message}")
+
+    def tick(self) -> None:
+        self._become(self._role.tick())
+
+    def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
+        """Take entries of these sizes (bytes) into the log. Returns the term and the index of the first."""
+        return self.term, self._as_leader().propose(sizes)
+
+    def read(self, token: int) -> None:
+        """Ask for an index that a linearizable read must have applied. It comes in Ready.reads with this token, unless
+        this node ceases to lead before: then never."""
+        self._as_leader().read(token)
+
+    def unreachable(self, peer: int) -> None:
+        """The stream to a peer broke: what it carried may be lost."""
+        if isinstance(self._role, Leader):
+            self._role.unreachable(peer)
+
+    # -- what has become durable
+
+    def vote_saved(self, token: int) -> None:
+        self._server.vote_saved(token)
+        if isinstance(self._role, Candidate) and self._server.is_saved:
+            self._become(self._role.on_vote_saved())
+
+    def own_write(self, last_index: int) -> int:
+        leader = self._as_leader()
+        leader.wrote(last_index)
+        return self._server.next_token()
+
+    def persisted(self, token: int, term: int, index: int) -> None:
+        if not self._server.persisted(token, term, index):
+            return
+        if isinstance(self._role, Leader):
+            self._role.count()
+        elif isinstance(self._role, Follower):
+            self._role.on_persisted()
+
+    def write_failed(self, last_index: int) -> None:
+        """The disk took nothing after `last_index`. None of that was sent or acknowledged, so it may go: a leader never
+        leads the same term twice, and nobody else numbers entries in it."""
+        self._server.writable = False
+        self._server.cut(last_index)
+        self._no_op = None
+        if isinstance(self._role, Follower):
+            self._role.on_cut()
+        else:
+            self._become(Role.FOLLOWER)
+
+    def resume_writing(self) -> None:
+        self._server.writable = True
+
+    # -- outputs
+
+    def ready(self) -> Ready | None:
+        """What is to be done now; None when there is nothing."""
+        if isinstance(self._role, Leader):
+            self._role.start_reads()
+        ready = Ready(
+            messages=self._server.take_messages(),
+            save=self._server.take_save(),
+            write=self._server.take_write(),
+            no_op=self._take_no_op(),
+            commit=self._take_commit(),
+            reads=self._role.take_reads() if isinstance(self._role, Leader) else (),
+            role=self._take_role(),
+        )
+        return ready if ready != NOTHING else None
+
+    def appends(self) -> list[Append]:
+        """What followers can be sent now, within flow control. Once a turn, after the writes of all Readys."""
+        return list(self._role.appends()) if isinstance(self._role, Leader) else []
+
+    def _take_no_op(self) -> int | None:
+        no_op, self._no_op = self._no_op, None
+        return no_op
+
+    def _take_commit(self) -> int | None:
+        if self.commit == self._told_commit:
+            return None
+        self._told_commit = self.commit
+        return self.commit
+
+    def _take_role(self) -> RoleChange | None:
+        now = self._role_change()
+        if now == self._told_role:
+            return None
+        self._told_role = now
+        return now
+
+    def _role_change(self) -> RoleChange:
+        return RoleChange(self.role, self.term, self.leader)
+
+    # -- terms (section 5.1)
+
+    def _follow(self, message: Append | Heartbeat) -> bool:
+        """Whether it comes from the leader of the newest term known; then this server follows it. A stale leader is
+        answered all the same, so that it learns of the newer term."""
+        if message.term < self.term:
+            return False
+        assert self.role is not Role.LEADER or message.term > self.term, f"two leaders in term {self.term}"
+        if message.term > self.term:
+            self._enter(message.term, leader=message.sender)
+        elif not isinstance(self._role, Follower):
+            self._become_follower(message.sender)
+        return True
+
+    def _answered_leader(self, message: AppendResponse | HeartbeatResponse) -> Leader | None:
+        """The leader that the answer is for, if this server still is that."""
+        if message.term > self.term:
+            self._enter(message.term)
+        return self._role if isinstance(self._role, Leader) and message.term == self.term else None
+
+    def _on_vote_request(self, request: VoteRequest) -> None:
+        if request.term > self.term:
+            if self._role.hears_leader:
+                return
+            if not request.pre:
+                self._enter(request.term)
+        granted = grants(self._server, request, self.leader)
+        if granted and not request.pre:
+            self._server.vote(request.sender)
+            if isinstance(self._role, Follower):
+                self._role.voted()
+        node, candidate, term = self._to(request)
+        self._send(VoteResponse(node, candidate, request.term if granted else term, granted, request.pre))
+
+    def _on_vote_response(self, response: VoteResponse) -> None:
+        would_vote = response.pre and response.granted
+        if response.term > self.term and not would_vote:
+            self._enter(response.term)
+        elif response.term == self.term + would_vote and isinstance(self._role, Candidate):
+            self._become(self._role.on_vote_response(response))
+
+    # -- roles
+
+    def _enter(self, term: int, leader: int = 0) -> None:
+        self._server.enter(term)
+        self._become_follower(leader)
+
+    def _become(self, role: Role | None) -> None:
+        """Take on roles until one stays: alone in its group, a server is elected by itself."""
+        while role is not None:
+            role = self._take_on(role)
+
+    def _take_on(self, role: Role) -> Role | None:
+        """Returns the role to take on at once after this one."""
+        match role:
+            case Role.FOLLOWER:
+                self._become_follower(leader=0)
+            case Role.PRE_CANDIDATE:
+                return self._become_candidate(pre=True)
+            case Role.CANDIDATE:
+                self._server.enter(self.term + 1, voted_for=self.node)
+                return self._become_candidate(pre=False)
+            case Role.LEADER:
+                self._become_leader()
+        return None
+
+    def _become_follower(self, leader: int) -> None:
+        self._role = Follower(self._server, self._new_timer(), leader)
+
+    def _become_candidate(self, *, pre: bool) -> Role | None:
+        candidate = Candidate(self._server, self._new_timer(), pre=pre)
+        self._role = candidate
+        return candidate.stand()
+
+    def _become_leader(self) -> None:
+        leader = Leader(self._server, self._timing, self._reach, self._max_uncommitted_bytes)
+        self._role, self._no_op = leader, leader.no_op
+        leader.begin_round()
+
+    def _as_follower(self) -> Follower:
+        assert isinstance(self._role, Follower)
+        return self._role
+
+    def _as_leader(self) -> Leader:
+        if not isinstance(self._role, Leader):
+            raise NotLeader(self.leader)
+        return self._role
+
+    def _new_timer(self) -> ElectionTimer:
+        return ElectionTimer(self._timing, self._jitter)
+
+    def _to(self, message: Message) -> tuple[int, int, int]:
+        """The head of an answer."""
+        return self.node, message.sender, self.term
+
+    def _send(self, message: Message) -> None:
+        self._server.send(message)
+
+
+NOTHING = Ready(messages=(), save=None, write=None, no_op=None, commit=None, reads=(), role=None)

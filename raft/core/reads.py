@@ -1,0 +1,43 @@
+"""Read index (dissertation, section 6.4): linearizable reads that write nothing.
+
+    requested --begin(round)--> asked --round confirmed by a majority--> answered, once the no-op is committed
+
+The one idea: what was committed when the read arrived may be answered once it is certain that the leader still led
+after that; a round of heartbeats begun later shows it. Reads that arrive while a round is under way share the next one.
+Must not know: who confirms, or how.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Reads:
+    __slots__ = ("_asked", "_requested")
+
+    def __init__(self) -> None:
+        # (token, index) of those for which no round has begun.
+        self._requested: list[tuple[int, int]] = []
+        # (round, token, index) of those that wait for that round; rounds ascend.
+        self._asked: deque[tuple[int, int, int]] = deque()
+
+    def request(self, token: int, index: int) -> None:
+        """Answer `token` with `index`, which the reader's answer must not fall below."""
+        self._requested.append((token, index))
+
+    @property
+    def needs_round(self) -> bool:
+        return bool(self._requested) and not self._asked
+
+    def begin(self, number: int) -> None:
+        """A round of heartbeats begins now: all that was requested before is covered by it."""
+        self._asked.extend((number, token, index) for token, index in self._requested)
+        self._requested.clear()
+
+    def take(self, confirmed_round: int) -> tuple[tuple[int, int], ...]:
+        """Those that the confirmed round covers, as (token, index)."""
+        answered = []
+        while self._asked and self._asked[0][0] <= confirmed_round:
+            _, token, index = self._asked.popleft()
+            answered.append((token, index))
+        return tuple(answered)

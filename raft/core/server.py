@@ -1,0 +1,193 @@
+"""What every server keeps, whatever its role: the upper part of Figure 2 of the paper.
+
+    log          1 ........ commit ........ durable ........ last_index
+                 |  settled   |  held here     |  not yet held as the flush mode promises
+                 |            |  (a leader's commit may pass its own durable)
+
+The one idea: promises leave this node only after what they promise is durable. So the outbox of messages stays shut
+while term and vote differ from what is saved, and `durable` says how much of the log may be acknowledged. Must not
+know: roles; how anything is saved or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from raft.core.configuration import Configuration, Configurations
+from raft.core.log_terms import LogTerms, runs_from
+from raft.core.messages import Append, Message
+from raft.core.ready import Save, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """What the vote file holds."""
+
+    # The newest term this server has seen. Never falls.
+    term: int = 0
+    # Whom it voted for in that term; 0: nobody. Set once for each term.
+    voted_for: int = 0
+
+
+class Server:
+    __slots__ = (
+        "_outbox",
+        "_saved",
+        "_saving",
+        "_token",
+        "_valid_from",
+        "_write",
+        "commit",
+        "configurations",
+        "durable",
+        "log",
+        "node",
+        "promise",
+        "writable",
+    )
+
+    def __init__(
+        self,
+        node: int,
+        state: Durable,
+        log: LogTerms,
+        configurations: Iterable[tuple[int, Configuration]],
+        commit: int,
+    ) -> None:
+        assert node >= 1, "node ids begin at 1"
+        assert 0 <= commit <= log.last_index, f"commit {commit} lies beyond the log's end {log.last_index}"
+        self.node = node
+        self.log = log
+        self.configurations = Configurations(configurations)
+        # commit <= last_index. Never falls.
+        self.commit = commit
+        # Everything up to here is held as the flush mode promises; durable <= last_index. Falls by truncation alone.
+        self.durable = log.last_index
+        # Whether the disk takes entries. While it does not, this server neither stands nor takes entries.
+        self.writable = True
+        # Term and vote as the server acts on them; promise.term >= log.last_term. Entries may have outrun the vote file
+        # in a crash: then no vote of that term has left this node, or it would be in the file.
+        self.promise = state if state.term >= log.last_term else Durable(log.last_term)
+        # Term and vote on disk.
+        self._saved = state
+        # The newest Save asked for; its content is what `promise` was then.
+        self._saving = Save(0, state.term, state.voted_for)
+        # Messages wait here while promise != _saved.
+        self._outbox: list[Message] = []
+        # The write that the next Ready asks for.
+        self._write: Write | None = None
+        # Tokens of saves and writes, one sequence; each is used once.
+        self._token = 0
+        # Writes with an older token may have been overwritten: what they persisted is not counted.
+        self._valid_from = 0
+
+    @property
+    def term(self) -> int:
+        return self.promise.term
+
+    @property
+    def voted_for(self) -> int:
+        return self.promise.voted_for
+
+    @property
+    def voters(self) -> tuple[int, ...]:
+        return self.configurations.newest.voters
+
+    @property
+    def may_stand(self) -> bool:
+        return self.writable and self.node in self.voters
+
+    # -- term and vote
+
+    def enter(self, term: int, voted_for: int = 0) -> None:
+        """Begin a newer term (section 5.1). Messages of the old one that still wait are not worth sending."""
+        assert term > self.term, f"term {term} is not newer than {self.term}"
+        self.promise = Durable(term, voted_for)
+        self._outbox.clear()
+
+    def vote(self, candidate: int) -> None:
+        assert self.voted_for in (0, candidate), f"voted for {self.voted_for} in term {self.term} already"
+        self.promise = Durable(self.term, candidate)
+
+    @property
+    def is_saved(self) -> bool:
+        return self.promise == self._saved
+
+    def take_save(self) -> Save | None:
+        if (self._saving.term, self._saving.voted_for) == (self.term, self.voted_for):
+            return None
+        self._saving = Save(self.next_token(), self.term, self.voted_for)
+        return self._saving
+
+    def vote_saved(self, token: int) -> None:
+        """An older token than the newest asked for proves nothing about what is promised now."""
+        if token == self._saving.token:
+            self._saved = Durable(self._saving.term, self._saving.voted_for)
+
+    # -- messages
+
+    def send(self, message: Message) -> None:
+        self._outbox.append(message)
+
+    def take_messages(self) -> tuple[Message, ...]:
+        if not self._outbox or not self.is_saved:
+            return ()
+        messages = tuple(self._outbox)
+        self._outbox.clear()
+        return messages
+
+    # -- the log
+
+    def next_token(self) -> int:
+        self._token += 1
+        return self._token
+
+    def append_own(self, count: int) -> int:
+        """A leader's new entries; returns the index of the first."""
+        first = self.log.last_index + 1
+        self.log.append(self.term, count)
+        return first
+
+    def take_over(self, append: Append) -> None:
+        """Make the log hold the entries of a leader's Append, whose prev_index agrees (section 5.3: what conflicts goes
+        with all that follows it; what is there already stays, for the Append may be an old one)."""
+        first = self.log.first_difference(append.runs, append.last_index)
+        if first > append.last_index:
+            return
+        token, truncate_to = self.next_token(), None
+        if first <= self.log.last_index:
+            truncate_to, self._valid_from = first - 1, token
+            self.cut(truncate_to)
+        self.log.extend(runs_from(append.runs, first), append.last_index)
+        self.configurations.extend(entry for entry in append.configurations if entry[0] >= first)
+        assert self._write is None, "the last write was not taken by the driver"
+        self._write = Write(token, self.log.last_term, truncate_to, first, append.last_index)
+
+    def cut(self, last_index: int) -> None:
+        """Keep the log up to `last_index`. What is committed is never cut (section 5.4)."""
+        assert last_index >= self.commit, f"cutting to {last_index} would lose committed entries up to {self.commit}"
+        self.log.truncate(last_index)
+        self.configurations.truncate(last_index)
+        self.durable = min(self.durable, last_index)
+
+    def take_write(self) -> Write | None:
+        write, self._write = self._write, None
+        return write
+
+    def persisted(self, token: int, term: int, index: int) -> bool:
+        """The writes up to that token are held, the last with an entry of `term` at `index`. Returns whether more is
+        held than before. The same entry may have been cut and written anew since: term and index cannot tell, the
+        token does."""
+        assert token <= self._token, f"token {token} was never given out"
+        if token < self._valid_from:
+            return False
+        assert self.log.holds(index, term), f"entry {index} of term {term} is not in the log: {self.log}"
+        if index <= self.durable:
+            return False
+        self.durable = index
+        return True
+
+    def commit_to(self, index: int) -> None:
+        assert index <= self.log.last_index, f"commit {index} lies beyond the log's end {self.log.last_index}"
+        self.commit = max(self.commit, index)

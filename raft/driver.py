@@ -1,0 +1,430 @@
+"""The driver: in which order a node does what its core decides. One for each group.
+
+The one idea: the core decides, the driver carries out, always in the same order, and whatever touches the world
+(files, sockets, clocks, threads) is behind a small interface. So this same code runs under gRPC and under a simulator.
+
+    event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
+
+What arrives in one turn of the event loop is written as one group and leaves for each follower as one message: proposals
+wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal that does not get that
+far was surely not appended.
+
+Trouble with the disk (`failure`): this node stops leading and takes no entries, so others go on without it; what it had
+applied stays readable. A full disk is tried again now and then, and service resumes by itself; after any other failure only a
+restart helps, which takes up what is really on the disk.
+
+It must not know gRPC, asyncio, files, or what a message is.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from raft.configuration_entry import decode_configuration
+from raft.core import (
+    Append,
+    Busy,
+    Configuration,
+    Message,
+    NotLeader,
+    Raft,
+    Ready,
+    Refusal,
+    Role,
+    RoleChange,
+    TermRun,
+    Write,
+)
+from store import CorruptRangeError, DiskFullError, Draft, Header, Kind, StoreError
+
+APPLY_ENTRIES_PER_TURN = 256
+"""So that no turn of the loop gets long: heartbeats depend on it."""
+
+APPLY_BYTES_PER_TURN = 4 << 20
+
+TRY_FULL_DISK_TICKS = 20
+"""How long a node with a full disk waits before it tries to write again."""
+
+
+class Log(Protocol):
+    """The CommitLog as the driver needs it (`store.CommitLog`)."""
+
+    @property
+    def last_index(self) -> int: ...
+    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]: ...
+    def examine(self, data: bytes, prev_index: int) -> list[Header]: ...
+    def write(self, data: bytes, headers: list[Header], first: int) -> None: ...
+    def truncate(self, last_index: int) -> None: ...
+    def term(self, index: int) -> int: ...
+    def entry(self, index: int) -> tuple[Header, memoryview]: ...
+    def read_range(self, first: int, last: int) -> bytes: ...
+
+
+class Transport(Protocol):
+    """Carries messages to other nodes; may lose them, never waits."""
+
+    def send(self, message: Message) -> None:
+        """Votes, heartbeats, and answers of every kind."""
+
+    def replicate(self, append: Append, entries: bytes) -> None:
+        """A byte range of the CommitLog, by the bulk connection."""
+
+
+class Disk(Protocol):
+    """What is done on helper threads; each answers later, in the driver's own thread."""
+
+    def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
+        """Fsyncs term and vote, in every flush mode."""
+
+    def persist(self, done: Callable[[], None]) -> None:
+        """Calls done() once what is written so far is held as the flush mode promises: at once from the page cache,
+        or after an fsync."""
+
+
+class Machine(Protocol):
+    """The replicated state machine that stands on the log, and hears who leads."""
+
+    def apply(self, header: Header, body: memoryview) -> None:
+        """The next committed entry, in order, each exactly once in the life of this process."""
+
+    def role_changed(self, change: RoleChange) -> None: ...
+
+    def leading(self, term: int) -> None:
+        """This node leads, and has applied all that earlier leaders committed: proposals may come."""
+
+    def failed(self, failure: StoreError) -> None:
+        """The disk refused a write of this group: nothing is led here until it takes writes again."""
+
+
+class Proposal(Protocol):
+    """One entry that a client wants appended, on its way. The driver calls `appended` at most once, then `settled` once."""
+
+    @property
+    def draft(self) -> Draft: ...
+
+    def appended(self, header: Header) -> None:
+        """It is in this node's log."""
+
+    def settled(self, committed: bool) -> None:
+        """It is committed and applied; or this node stopped leading first (if it had been appended it may still commit,
+        otherwise it surely will not)."""
+
+
+class Driver:
+    """Runs one group. All methods belong to one thread; none waits."""
+
+    def __init__(
+        self,
+        raft: Raft,
+        log: Log,
+        *,
+        transport: Transport,
+        disk: Disk,
+        machine: Machine,
+        now_ms: Callable[[], int],
+        soon: Callable[[Callable[[], None]], object],
+        max_uncommitted_bytes: int = 64 << 20,
+    ) -> None:
+        self.raft = raft
+        self.failure: StoreError | None = None
+        self.applied = 0
+        """applied <= raft.commit <= log.last_index"""
+        self._log = log
+        self._transport = transport
+        self._disk = disk
+        self._machine = machine
+        self._now_ms = now_ms
+        self._soon = soon
+        self._max_uncommitted_bytes = max_uncommitted_bytes
+        self._proposals: list[Proposal] = []
+        """Not yet appended; written as one group at the end of the turn."""
+        self._queued_bytes = 0
+        self._uncommitted: deque[tuple[int, Proposal]] = deque()
+        """By index. Appended in the present term, in order of index, not yet applied."""
+        self._incoming: tuple[bytes, list[Header]] = (b"", [])
+        """The byte range whose Append the core is looking at."""
+        self._reads: dict[int, Callable[[bool], None]] = {}
+        self._confirmed_reads: deque[tuple[int, Callable[[bool], None]]] = deque()
+        """(applied index to wait for, answer), in order."""
+        self._next_read = 1
+        self._turn_scheduled = False
+        self._settling = False
+        self._persisted_writes: deque[tuple[int, int, int]] = deque()
+        """(token, term, index) of writes that are held as the flush mode promises; the core has not heard yet."""
+        self._led_term = 0
+        """The term in which `machine.leading` was called last."""
+        self._resume_in_ticks = 0
+        """While the disk is full: how long until it is tried again."""
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Carries out what the core has to say at its start (a group of one node elects itself by its first ticks)."""
+        self._settle()
+
+    def tick(self) -> None:
+        """One tick of the clock has passed."""
+        if self._resume_in_ticks:
+            self._resume_in_ticks -= 1
+            if self._resume_in_ticks == 0:
+                self.failure = None
+                self.raft.resume_writing()
+        self.raft.tick()
+        self._settle()
+
+    def receive(self, message: Message) -> None:
+        """A vote, a heartbeat or an answer has come in."""
+        self.raft.step(message)
+        self._settle()
+
+    def receive_append(self, append: Append, entries: bytes) -> None:
+        """A byte range of the leader's log has come in; `append` has prev_index, prev_term, term and commit, no runs yet.
+
+        Raises CorruptRangeError when the bytes are bad in themselves: the stream that brought them is to be broken off.
+        """
+        try:
+            append = self._examine(append, entries)
+        except CorruptRangeError:
+            raise
+        except StoreError as failure:  # it fits by index and term but not by chain: two logs, one name
+            self.fail(failure)
+            return
+        self.raft.step(append)
+        self._settle()
+        self._incoming = (b"", [])
+
+    def unreachable(self, peer: int) -> None:
+        """The stream to a follower broke: what was in flight on it may be lost."""
+        self.raft.unreachable(peer)
+        self._settle()
+
+    @property
+    def leads(self) -> bool:
+        return self.raft.role is Role.LEADER
+
+    def check_room(self, size: int) -> None:
+        """Raises unless a body of so many bytes can be proposed now: NotLeader, Busy, or the trouble with the disk."""
+        if self.failure is not None:
+            raise self.failure
+        if not self.leads:
+            raise NotLeader(self.raft.leader)
+        uncommitted = self._queued_bytes + self.raft.uncommitted_bytes
+        if uncommitted and uncommitted + size > self._max_uncommitted_bytes:
+            raise Busy(uncommitted)
+
+    def propose(self, proposal: Proposal) -> None:
+        """Takes an entry, for which `check_room` has passed in this turn, for the group write at the turn's end."""
+        self._queued_bytes += len(proposal.draft.body)
+        self._proposals.append(proposal)
+        self._schedule_turn()
+
+    @property
+    def backlog(self) -> int:
+        """Proposals that are not committed yet."""
+        return len(self._proposals) + len(self._uncommitted)
+
+    def read_index(self, answer: Callable[[bool], None]) -> None:
+        """Calls answer(True) once all that was committed when this was called is applied here and this node is known to
+        lead still; answer(False) when it lost the lead first. Raises NotLeader."""
+        token = self._next_read
+        self._next_read += 1
+        self.raft.read(token)
+        self._reads[token] = answer
+        self._settle()
+
+    # -- the order of duties -------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Carries out what the core wants, to the end of each Ready before the core hears of anything else."""
+        if self._settling:
+            return  # reported in the middle of a Ready: the loop below, further up the stack, takes it up
+        self._settling = True
+        try:
+            while True:
+                if (ready := self.raft.ready()) is not None:
+                    self._carry_out(ready)
+                elif self._persisted_writes:
+                    self.raft.persisted(*self._persisted_writes.popleft())
+                else:
+                    break
+        except StoreError as failure:
+            self.fail(failure)
+        finally:
+            self._settling = False
+        self._schedule_turn()
+
+    def _carry_out(self, ready: Ready) -> None:
+        if ready.role is not None:
+            self._role_changed(ready.role)
+        if ready.save is not None:
+            token = ready.save.token
+            self._disk.save_vote(ready.save.term, ready.save.voted_for, lambda: self._vote_saved(token))
+        if ready.write is not None:
+            self._write_received(ready.write)
+        if ready.no_op is not None:
+            self._append([Draft(Kind.NO_OP, b"")])
+        for message in ready.messages:
+            self._transport.send(message)
+        for token, index in ready.reads:
+            self._confirmed_reads.append((index, self._reads.pop(token)))
+        self._answer_reads()
+
+    def _vote_saved(self, token: int) -> None:
+        self.raft.vote_saved(token)
+        self._settle()
+
+    def _persisted(self, token: int, term: int, index: int) -> None:
+        self._persisted_writes.append((token, term, index))
+        self._settle()
+
+    def _write_received(self, write: Write) -> None:
+        if write.truncate_to is not None:
+            self._log.truncate(write.truncate_to)
+        if write.first <= write.last:
+            data, headers = self._incoming
+            self._log.write(data, headers, write.first)
+        self._disk.persist(lambda: self._persisted(write.token, write.term, write.last))
+
+    def _append(self, drafts: Sequence[Draft]) -> list[Header]:
+        """Writes own entries as one group, and tells the core when they are held."""
+        headers = self._log.append(drafts, term=self.raft.term, commit=self.raft.commit, now_ms=self._now_ms())
+        last = headers[-1]
+        token = self.raft.own_write(last.index)
+        self._disk.persist(lambda: self._persisted(token, last.term, last.index))
+        return headers
+
+    # -- the end of a turn ---------------------------------------------------------------------------------------------
+
+    def _schedule_turn(self) -> None:
+        if not self._turn_scheduled:
+            self._turn_scheduled = True
+            self._soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._turn_scheduled = False
+        self._write_proposals()
+        try:
+            self._apply()
+        except StoreError as failure:  # an index could not be written: applying goes on from here when it can
+            self.fail(failure)
+        for append in self.raft.appends():
+            first, last = append.prev_index + 1, append.last_index
+            self._transport.replicate(append, self._log.read_range(first, last) if first <= last else b"")
+
+    def _write_proposals(self) -> None:
+        """Group commit: everything that was proposed since the last turn, in one write."""
+        group, self._proposals, self._queued_bytes = self._proposals, [], 0
+        if not group:
+            return
+        try:
+            self.raft.propose([len(proposal.draft.body) for proposal in group])
+            headers = self._append([proposal.draft for proposal in group])
+        except (Refusal, StoreError) as trouble:
+            for proposal in group:
+                proposal.settled(committed=False)
+            if isinstance(trouble, StoreError):
+                self.fail(trouble)
+            return
+        for proposal, header in zip(group, headers, strict=True):
+            proposal.appended(header)
+            self._uncommitted.append((header.index, proposal))
+        self._settle()
+
+    def _apply(self) -> None:
+        """Applies what is committed, a slice a turn."""
+        budget = APPLY_BYTES_PER_TURN
+        last = min(self.raft.commit, self.applied + APPLY_ENTRIES_PER_TURN)
+        while self.applied < last and budget > 0:
+            header, body = self._log.entry(self.applied + 1)
+            self._machine.apply(header, body)
+            self.applied = header.index
+            budget -= header.size
+            if self._uncommitted and self._uncommitted[0][0] == header.index:
+                self._uncommitted.popleft()[1].settled(committed=True)
+            if self.leads and header.term == self.raft.term and self._led_term != header.term:
+                self._led_term = header.term  # the own no-op: nothing of an earlier leader is left to come
+                self._machine.leading(header.term)
+        self._answer_reads()
+        if self.applied < self.raft.commit:
+            self._schedule_turn()
+
+    def _answer_reads(self) -> None:
+        while self._confirmed_reads and self._confirmed_reads[0][0] <= self.applied:
+            self._confirmed_reads.popleft()[1](True)
+
+    # -- incoming byte ranges ------------------------------------------------------------------------------------------
+
+    def _examine(self, append: Append, entries: bytes) -> Append:
+        """The append as the core sees it: terms and configurations, read from bytes whose CRCs and chain hold.
+
+        Where the entry before the range is not ours the core will refuse anyway, and needs no entries for that.
+        """
+        prev = append.prev_index
+        fits = prev <= self._log.last_index and (prev == 0 or self._log.term(prev) == append.prev_term)
+        if not entries or not fits or append.term < self.raft.term:
+            return append
+        headers = self._log.examine(entries, prev)
+        self._incoming = (entries, headers)
+        return Append(
+            sender=append.sender,
+            receiver=append.receiver,
+            term=append.term,
+            prev_index=prev,
+            prev_term=append.prev_term,
+            runs=term_runs(headers),
+            last_index=headers[-1].index,
+            commit=append.commit,
+            configurations=configurations(headers, entries),
+        )
+
+    # -- who leads, and trouble ----------------------------------------------------------------------------------------
+
+    def _role_changed(self, change: RoleChange) -> None:
+        if not self.leads:
+            self._give_up_proposals()
+        self._machine.role_changed(change)
+
+    def _give_up_proposals(self) -> None:
+        """This node does not lead (any more): those who wait hear so, and find out from the next leader."""
+        waiting = [*(proposal for _, proposal in self._uncommitted), *self._proposals]
+        reads = [*self._reads.values(), *(answer for _, answer in self._confirmed_reads)]
+        self._uncommitted.clear()
+        self._proposals, self._queued_bytes = [], 0
+        self._reads.clear()
+        self._confirmed_reads.clear()
+        for proposal in waiting:
+            proposal.settled(committed=False)
+        for answer in reads:
+            answer(False)
+
+    def fail(self, failure: StoreError) -> None:
+        """The disk refused a write, here or on a helper thread."""
+        self.failure = failure
+        self._resume_in_ticks = TRY_FULL_DISK_TICKS if isinstance(failure, DiskFullError) else 0
+        self.raft.write_failed(self._log.last_index)
+        self._machine.failed(failure)
+        self._settle()
+
+
+def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
+    """Where in a range of entries each term begins."""
+    if headers[0].term == headers[-1].term:  # terms never fall: all are the same
+        return (TermRun(headers[0].index, headers[0].term),)
+    return tuple(
+        TermRun(header.index, header.term)
+        for before, header in zip([None, *headers], headers, strict=False)
+        if before is None or before.term != header.term
+    )
+
+
+def configurations(headers: Sequence[Header], data: bytes) -> tuple[tuple[int, Configuration], ...]:
+    """The configuration entries of a range, decoded: the core acts on them as soon as they are appended."""
+    start = headers[0].position
+    found = []
+    for header in headers:
+        if header.kind == Kind.CONFIGURATION:
+            at = header.position - start + header.size - header.body_bytes
+            found.append((header.index, decode_configuration(data[at : at + header.body_bytes]).core))
+    return tuple(found)

@@ -1,0 +1,256 @@
+"""Raft over gRPC: for each peer one connection for votes and heartbeats and one for byte ranges of the log.
+
+The one idea: identity is checked when a stream opens, not in each message. The metadata of a stream name the cluster,
+the group, who calls, whom it means to call, and by which incarnation its configuration knows the called: a node whose disk
+was wiped has another one, so it can neither vote nor acknowledge until it is added again.
+
+It must not decide anything: it hands messages to the driver and loses what cannot be sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import grpc
+from grpc import aio
+
+from raft.core import Append, AppendResponse, HeartbeatResponse, Message, VoteResponse
+from raft.streams import CHANNEL_OPTIONS, Outbox, OutboundStream
+from raft.v1 import raft_pb2, raft_pb2_grpc
+from raft.wire import (
+    answer_from_wire,
+    answer_to_wire,
+    append_from_wire,
+    append_to_wire,
+    control_from_wire,
+    control_to_wire,
+)
+from store import CorruptRangeError
+
+log = logging.getLogger("raft.transport")
+
+CONTROL_BOUND = 256
+"""Votes and heartbeats that wait for one peer; more are dropped."""
+APPEND_BOUND = 128
+"""Byte ranges that wait for one peer: twice the core's own bound of messages in flight, so none is dropped by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this node is, in one group."""
+
+    cluster: str
+    group: int
+    node: int
+    incarnation: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """What the transport hands incoming messages to: the driver's events."""
+
+    message: Callable[[Message], None]
+    append: Callable[[Append, bytes], None]
+    unreachable: Callable[[int], None]
+
+
+class GrpcTransport:
+    """The outgoing half, and the answers of the incoming one. `incarnation_of(node)` is the configuration's view."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        peers: Mapping[int, str],
+        receiver: Receiver,
+        incarnation_of: Callable[[int], bytes],
+    ) -> None:
+        self.identity = identity
+        self.receiver = receiver
+        self._links = {
+            node: PeerLink(identity, node, address, receiver, incarnation_of) for node, address in sorted(peers.items())
+        }
+        self._control_answers: dict[int, Outbox] = {}
+        self._append_answers: dict[int, Outbox] = {}
+
+    def start(self) -> None:
+        for link in self._links.values():
+            link.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(link.stop() for link in self._links.values()))
+
+    def knows(self, node: int) -> bool:
+        """Whether that node is a peer of this one."""
+        return node in self._links
+
+    def send(self, message: Message) -> None:
+        """Votes, heartbeats, and answers: an answer goes back on the stream that brought the question."""
+        match message:
+            case AppendResponse():
+                answers = self._append_answers.get(message.receiver)
+                if answers is not None:
+                    answers.put(answer_to_wire(message))
+            case VoteResponse() | HeartbeatResponse():
+                answers = self._control_answers.get(message.receiver)
+                if answers is not None:
+                    answers.put(control_to_wire(message))
+            case _:
+                self._links[message.receiver].control.send(control_to_wire(message))
+
+    def replicate(self, append: Append, entries: bytes) -> None:
+        """A byte range, by the peer's bulk connection."""
+        self._links[append.receiver].bulk.send(append_to_wire(append, entries))
+
+    # -- incoming streams, called by RaftService -------------------------------------------------------------------------
+
+    async def serve_control(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
+        """Votes and heartbeats of one peer, until its stream ends."""
+        outbox = self._control_answers[sender] = Outbox(CONTROL_BOUND)
+        writer = asyncio.create_task(outbox.drain(context.write), name=f"control answers to node {sender}")
+        try:
+            while (wire := await context.read()) is not aio.EOF:
+                message = control_from_wire(wire, sender, self.identity.node)
+                if message is not None:
+                    self.receiver.message(message)
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
+        """Byte ranges of one leader, until its stream ends."""
+        outbox = self._append_answers[sender] = Outbox(APPEND_BOUND)
+        writer = asyncio.create_task(outbox.drain(context.write), name=f"append answers to node {sender}")
+        try:
+            while (wire := await context.read()) is not aio.EOF:
+                self.receiver.append(append_from_wire(wire, sender, self.identity.node), wire.entries)
+        except CorruptRangeError as error:
+            log.warning("a byte range of node %d is refused: %s", sender, error)
+            await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+
+class PeerLink:
+    """The two connections to one peer."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        node: int,
+        address: str,
+        receiver: Receiver,
+        incarnation_of: Callable[[int], bytes],
+    ) -> None:
+        self._identity = identity
+        self._node = node
+        self._incarnation_of = incarnation_of
+        self._channels = [aio.insecure_channel(address, options=CHANNEL_OPTIONS) for _ in range(2)]
+        control, bulk = (raft_pb2_grpc.RaftStub(channel) for channel in self._channels)
+        me = identity.node
+        self.control = OutboundStream(
+            f"control stream to node {node} at {address}",
+            lambda: self._open(control.Control),
+            bound=CONTROL_BOUND,
+            on_answer=lambda wire: self._on_control(wire, receiver, me),
+            on_broken=lambda: None,
+        )
+        self.bulk = OutboundStream(
+            f"replication stream to node {node} at {address}",
+            lambda: self._open(bulk.Replicate),
+            bound=APPEND_BOUND,
+            on_answer=lambda wire: receiver.message(answer_from_wire(wire, node, me)),
+            on_broken=lambda: receiver.unreachable(node),
+        )
+
+    def start(self) -> None:
+        self.control.start()
+        self.bulk.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(self.control.stop(), self.bulk.stop())
+        await asyncio.gather(*(channel.close() for channel in self._channels))
+
+    def _on_control(self, wire: raft_pb2.ControlMessage, receiver: Receiver, me: int) -> None:
+        message = control_from_wire(wire, self._node, me)
+        if message is not None:
+            receiver.message(message)
+
+    def _open(self, method: Callable[..., Any]) -> Any:
+        """A call to the peer, by the incarnation that the configuration knows; None where it knows none."""
+        incarnation = self._incarnation_of(self._node)
+        return method(metadata=self._metadata(incarnation)) if incarnation else None
+
+    def _metadata(self, incarnation: bytes) -> tuple[tuple[str, str], ...]:
+        return (
+            ("ledgermq-cluster", self._identity.cluster),
+            ("ledgermq-group", str(self._identity.group)),
+            ("ledgermq-sender", str(self._identity.node)),
+            ("ledgermq-receiver", str(self._node)),
+            ("ledgermq-incarnation", incarnation.hex()),
+        )
+
+
+Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse]
+
+
+class RaftService(raft_pb2_grpc.RaftServicer):
+    """The incoming half: one for a node. Groups are added once they have started."""
+
+    def __init__(self, introduce: Introduce) -> None:
+        self._introduce = introduce
+        self._groups: dict[int, GrpcTransport] = {}
+
+    def add_group(self, transport: GrpcTransport) -> None:
+        self._groups[transport.identity.group] = transport
+
+    async def Introduce(  # noqa: N802 (gRPC names)
+        self, request: raft_pb2.IntroduceRequest, context: aio.ServicerContext[Any, Any]
+    ) -> raft_pb2.IntroduceResponse:
+        return self._introduce(request)
+
+    async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
+        transport, sender = await self._admit(context)
+        await transport.serve_control(sender, context)
+
+    async def Replicate(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
+        transport, sender = await self._admit(context)
+        await transport.serve_replicate(sender, context)
+
+    async def _admit(self, context: aio.ServicerContext[Any, Any]) -> tuple[GrpcTransport, int]:
+        """Checks who calls, and whether it means this very node; ends the call otherwise."""
+        metadata = {key: str(value) for key, value in (context.invocation_metadata() or ())}
+        transport = self._groups.get(number(metadata.get("ledgermq-group", "")))
+        if transport is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve that group (yet)")
+            raise AssertionError("abort always raises")
+        me = transport.identity
+        if metadata.get("ledgermq-cluster") != me.cluster:
+            await refuse(context, f"this node is of cluster {me.cluster!r}, not {metadata.get('ledgermq-cluster')!r}")
+        if metadata.get("ledgermq-receiver") != str(me.node):
+            await refuse(context, f"this is node {me.node}, not node {metadata.get('ledgermq-receiver')}")
+        if metadata.get("ledgermq-incarnation") != me.incarnation.hex():
+            await refuse(
+                context,
+                f"node {me.node} has another data directory than the one that the cluster knows (a new or wiped disk): "
+                "it takes no part until it is added again",
+            )
+        sender = number(metadata.get("ledgermq-sender", ""))
+        if not transport.knows(sender):
+            await refuse(context, f"node {sender} is not among the peers of node {me.node}")
+        return transport, sender
+
+
+async def refuse(context: aio.ServicerContext[Any, Any], reason: str) -> NoReturn:
+    """Ends the call for a reason that time alone does not heal."""
+    await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
+    raise AssertionError("abort always raises")
+
+
+def number(text: str) -> int:
+    """The number in a metadata value, or -1, which no node or group has."""
+    return int(text) if text.isdecimal() else -1

@@ -1,0 +1,318 @@
+"""The CommitLog: entries in order, numbered by Raft, each at a position that is the same on every replica.
+
+One idea: a leader makes entries (`append`), a follower copies a range of them as they are (`examine`, `write`), and
+both end with the same bytes at the same place. Bytes are checked where they enter, at start (`recovery`) and on
+receipt; after that they are read through a mapping and trusted.
+
+In memory there is only the tail, the table of positions, and the largest commit that an entry mentioned; a failed
+append leaves them, and the visible log on the disk, as they were. After a failed sync the log is poisoned: the kernel
+may have dropped the pages and a second fsync would lie, so nothing is written or believed any more.
+
+It must not know of elections, nor what is committed. Its thread calls everything; `sync` and `prepare_next` may also be
+called from helper threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+
+from store import entry
+from store.clean_mark import CleanMark
+from store.disk import Disk
+from store.entry import HEADER_SIZE, Draft, EntryFlawError, Header
+from store.errors import CorruptRangeError, DiskFailedError, ForkedError, StoreError
+from store.grid import Grid
+from store.recovery import OnEntry, OnProgress, Recovery
+from store.segments import Segments
+from store.tail import EMPTY, Tail
+
+
+class CommitLog:
+    def __init__(self, directory: Path, grid: Grid, segments: Segments, recovered: Recovery) -> None:
+        """Use `open`."""
+        self._directory = directory
+        self._grid = grid
+        self._segments = segments
+        self._positions = recovered.positions
+        self._tail = recovered.tail
+        self._known_commit = recovered.known_commit
+        # Why nothing may be written any more; None while all is well.
+        self._failure: StoreError | None = None
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        directory: Path,
+        *,
+        segment_bytes: int,
+        clean: CleanMark | None = None,
+        on_entry: OnEntry | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Self:
+        """Read the whole log and verify it, giving each entry's header and body to `on_entry`, and (bytes read, bytes
+        in all) to `on_progress` now and then. A view given to `on_entry` may be kept.
+
+        `clean` is the mark of an orderly stop, if there was one. Raises `DamagedError`; a torn end is no damage."""
+        grid = Grid(segment_bytes)
+        segments = Segments.adopt(disk, directory, grid)
+        recovery = Recovery(segments, grid, on_entry, on_progress)
+        try:
+            recovery.run(clean)
+        except BaseException:
+            segments.close()
+            raise
+        return cls(directory, grid, segments, recovery)
+
+    # Where the log stands.
+
+    @property
+    def first_index(self) -> int:
+        """Index of the first entry, present or to come."""
+        return 1
+
+    @property
+    def last_index(self) -> int:
+        """0 when the log is empty."""
+        return self._tail.index
+
+    @property
+    def last_term(self) -> int:
+        return self._tail.term
+
+    @property
+    def chain(self) -> int:
+        return self._tail.chain
+
+    @property
+    def end(self) -> int:
+        """Position behind the last entry."""
+        return self._tail.end
+
+    @property
+    def last_append_time_ms(self) -> int:
+        return self._tail.append_time_ms
+
+    @property
+    def known_commit(self) -> int:
+        """The largest commit that any entry seen mentioned: surely committed, and perhaps not the last that is."""
+        return self._known_commit
+
+    def clean_mark(self, boot_id: str) -> CleanMark:
+        """The mark for an orderly stop: to be written once `sync` has returned, when nothing more will be appended."""
+        return CleanMark(self._tail.index, self._tail.end, self._tail.chain, boot_id)
+
+    # Growing and cutting.
+
+    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
+        """As the leader: make entries of `drafts`, with the append time max(now_ms, the last one's). One group write
+        for each segment touched; on an error none of them is in the log."""
+        self._check_health()
+        assert term >= self.last_term
+        assert commit <= self.last_index
+        append_time_ms = max(now_ms, self.last_append_time_ms)
+        headers: list[Header] = []
+        groups: list[tuple[int, list[bytes]]] = []
+        end, chain = self._tail.end, self._tail.chain
+        for index, draft in enumerate(drafts, self.last_index + 1):
+            assert self._grid.fits(draft.size), "the largest entry fits in a segment: settings see to that"
+            position = self._grid.place(end, draft.size)
+            header, pieces = entry.encode(
+                draft, index=index, term=term, position=position, commit=commit,
+                append_time_ms=append_time_ms, previous_chain=chain,
+            )  # fmt: skip
+            if not groups or position % self._grid.segment_bytes == 0:
+                groups.append((position, []))
+            groups[-1][1].extend(pieces)
+            headers.append(header)
+            end, chain = header.end, header.chain
+        self._write_groups([(position, b"".join(pieces)) for position, pieces in groups], headers)
+        return headers
+
+    def examine(self, data: bytes, prev_index: int) -> list[Header]:
+        """As a follower: judge a received range that is said to follow entry `prev_index`, which must be here. Returns
+        its headers; writes nothing.
+
+        Raises `CorruptRangeError` when it is bad in itself, `ForkedError` when its chain does not continue ours."""
+        cells = np.frombuffer(data, np.uint8)
+        tail = self._tail_at(prev_index)
+        headers: list[Header] = []
+        at = 0
+        while at < len(data):
+            try:
+                header = entry.verified(data, cells, at)
+                start = headers[0].position if headers else header.position
+                tail.check_place(header, start + at, self._grid)
+                if headers and self._grid.base(start) != self._grid.base(header.position):
+                    raise EntryFlawError("the range spans two segments")
+                if not tail.leads_to(header):
+                    if not headers:
+                        raise ForkedError(header.index, entry.chained(tail.chain, header.crc), header.chain)
+                    raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
+            except EntryFlawError as flaw:
+                raise CorruptRangeError(tail.end, str(flaw)) from flaw
+            headers.append(header)
+            tail = Tail.of(header)
+            at = header.end - headers[0].position
+        return headers
+
+    def write(self, data: bytes, headers: list[Header], first: int) -> None:
+        """As a follower: write the entries from index `first`, the next one, to the end of a range that `examine` has
+        passed, in one group write. Raises `ForkedError` when the entry before them is another one here than there."""
+        self._check_health()
+        skipped = first - headers[0].index
+        assert first == self.last_index + 1
+        assert 0 <= skipped < len(headers)
+        if skipped and headers[skipped - 1].chain != self.chain:
+            raise ForkedError(first - 1, self.chain, headers[skipped - 1].chain)
+        position = headers[skipped].position
+        assert position == self._grid.place(self.end, headers[skipped].size)
+        self._write_groups([(position, data[position - headers[0].position :])], headers[skipped:])
+
+    def truncate(self, last_index: int) -> None:
+        """Keep the entries up to `last_index`, and erase what is cut. A kill at any moment leaves a prefix of the log
+        that is no shorter than that."""
+        self._check_health()
+        assert 0 <= last_index <= self.last_index
+        if last_index == self.last_index:
+            return
+        try:
+            self._erase_after(last_index)
+        except StoreError as error:
+            self._failure = error
+            raise
+        self._tail = self._tail_at(last_index)
+        self._positions.truncate(last_index)
+
+    # Reading. Indexes are of entries that are present.
+
+    def term(self, index: int) -> int:
+        """0 for index 0."""
+        return self._positions.term(index)
+
+    def term_runs(self, first: int, last: int) -> list[tuple[int, int]]:
+        """(first index, term) of each run of equal terms in first..last."""
+        return self._positions.runs(first, last)
+
+    def position(self, index: int) -> int:
+        return self._positions.position(index)
+
+    def header(self, index: int) -> Header:
+        return entry.parse(memoryview(self._segments.read(self.position(index), HEADER_SIZE)), 0)
+
+    def chain_at(self, index: int) -> int:
+        """0 for index 0."""
+        return self.header(index).chain if index else 0
+
+    def body(self, index: int) -> bytes:
+        return self.body_at(self.position(index), self._positions.size(index))
+
+    def body_at(self, position: int, size: int) -> bytes:
+        """The body of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
+        return self._segments.read(position + HEADER_SIZE, size - HEADER_SIZE)
+
+    def entry(self, index: int) -> tuple[Header, memoryview]:
+        """Header and body of an entry, the body as a view that stays valid until the log is closed or cut there."""
+        data = self._segments.slice(self.position(index), self._positions.size(index))
+        return entry.parse(data, 0), data[HEADER_SIZE:]
+
+    def entry_at(self, position: int, size: int) -> tuple[Header, bytes]:
+        """Header and body of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
+        data = self._segments.slice(position, size)
+        return entry.parse(data, 0), bytes(data[HEADER_SIZE:])
+
+    def span(self, first: int, last: int) -> int:
+        """Bytes that the entries first..last, which lie in one segment, take there."""
+        return self._positions.end(last) - self.position(first)
+
+    def reach(self, first: int, max_bytes: int) -> int:
+        """The last index such that first..last lies in one segment and in `max_bytes`; at least `first`."""
+        position = self.position(first)
+        limit = min(position + max_bytes, self._grid.base(position) + self._grid.segment_bytes)
+        return max(first, self._positions.last_ending_by(limit))
+
+    def read_range(self, first: int, last: int) -> bytes:
+        """The bytes of entries first..last, which lie in one segment: what `examine` takes."""
+        position = self.position(first)
+        assert self._grid.base(position) == self._grid.base(self.position(last)), "a range lies in one segment"
+        return self._segments.read(position, self._positions.end(last) - position)
+
+    # Durability and room. Callable from helper threads.
+
+    @property
+    def dirty(self) -> bool:
+        """Whether anything was written since the last sync began."""
+        return self._segments.dirty
+
+    def sync(self) -> tuple[int, int]:
+        """Flush. Returns (index, term) of the last entry written before it began: it and all before it are durable."""
+        self._check_health()
+        tail = self._tail
+        try:
+            self._segments.sync()
+        except StoreError as error:
+            self._failure = error
+            raise
+        return tail.index, tail.term
+
+    @property
+    def next_is_prepared(self) -> bool:
+        return self._segments.has(self._next_base())
+
+    def prepare_next(self) -> None:
+        """Make the segment that follows the one in use, so that no append waits for it."""
+        self._segments.ensure(self._next_base())
+
+    def close(self) -> None:
+        """Let go of the files; flushes nothing. No `sync` may be under way."""
+        self._segments.close()
+
+    def _next_base(self) -> int:
+        return self._grid.tail_base(self._tail.end) + self._grid.segment_bytes
+
+    def _check_health(self) -> None:
+        if self._failure is not None:
+            raise DiskFailedError(self._directory, f"an earlier write was lost ({self._failure})") from self._failure
+
+    def _tail_at(self, index: int) -> Tail:
+        if index == self.last_index:
+            return self._tail
+        return Tail.of(self.header(index)) if index else EMPTY
+
+    def _write_groups(self, groups: list[tuple[int, bytes]], headers: list[Header]) -> None:
+        try:
+            for position, data in groups:
+                self._segments.write_group(position, data)
+        except StoreError:
+            self._undo(groups)
+            raise
+        if headers:
+            self._positions.add(headers)
+            self._tail = Tail.of(headers[-1])
+            self._known_commit = max(self._known_commit, *(header.commit for header in headers))
+
+    def _undo(self, groups: list[tuple[int, bytes]]) -> None:
+        """Take back what a failed write has left. If that fails too, memory and disk disagree: the log is poisoned."""
+        try:
+            for position, data in reversed(groups):
+                if self._segments.has(self._grid.base(position)):
+                    self._segments.erase_word(position)
+                    self._segments.erase(position, position + len(data))
+        except StoreError as error:
+            self._failure = error
+
+    def _erase_after(self, last_index: int) -> None:
+        """Later segments go first, the last one before the others; in the segment that stays, the entries' first words
+        backwards from the last, and then their bodies."""
+        end = self._positions.end(last_index)
+        keep = self._grid.tail_base(end)
+        if self._grid.tail_base(self.end) > keep:
+            self._segments.remove_after(keep)
+        limit = min(self.end, keep + self._grid.segment_bytes)
+        for index in range(self._positions.last_ending_by(limit), last_index, -1):
+            self._segments.erase_word(self._positions.position(index))
+        self._segments.erase(end, limit)

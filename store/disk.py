@@ -1,0 +1,237 @@
+"""The disk: the only door through which the store reaches bytes that outlive the process.
+
+One idea: a dozen operations are all that a log needs, and each has an in-memory twin (`memory_disk.MemoryDisk`) that
+passes the same tests and can be killed at any byte. What is promised here is what recovery may rely on:
+
+- after a process kill, everything written before it is there, and a write in progress is there up to some byte;
+- a write of 8 bytes at a multiple of 8 is there whole or not at all (it lies in one page);
+- after a power loss, only what `sync` and `sync_directory` covered is there for certain.
+
+It must not know what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from store.errors import DirectoryInUseError, translated
+
+Writable = bytes | memoryview
+
+
+class File(Protocol):
+    """An open file. Written and read at explicit offsets; has no cursor."""
+
+    @property
+    def size(self) -> int: ...
+
+    def write(self, offset: int, data: Writable) -> None:
+        """Write all of `data` at `offset`, growing the file where needed. On an error any part of it may be there."""
+
+    def read(self, offset: int, count: int) -> bytes:
+        """Up to `count` bytes from `offset`; fewer only at the end of the file."""
+
+    def view(self) -> memoryview:
+        """The whole file, read-only, showing later writes too. Valid while anyone holds it. The file must not grow
+        any more."""
+
+    def sync(self) -> None:
+        """Everything written before is on the disk when this returns. May be called from another thread."""
+
+    def close(self) -> None: ...
+
+
+class Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """Files, their names and directories. All failures are `StoreError`s."""
+
+    def create(self, path: Path, size: int) -> File:
+        """A new file of `size` zero bytes whose space is allocated. A failure leaves no file; a kill may leave a
+        shorter one."""
+
+    def open(self, path: Path) -> File: ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def list(self, directory: Path) -> Sequence[str]:
+        """Names in a directory, files and directories alike, sorted."""
+
+    def make_directory(self, path: Path) -> None:
+        """With its parents; no error when it exists."""
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Atomic; what was at `new` is replaced."""
+
+    def unlink(self, path: Path) -> None: ...
+
+    def sync_directory(self, path: Path) -> None:
+        """Names created, renamed and removed in it before are on the disk when this returns."""
+
+    def lock(self, path: Path) -> Lock:
+        """Held until released or the process ends. Raises `DirectoryInUseError` when held by anyone else."""
+
+
+def replace_file(disk: Disk, path: Path, content: bytes) -> None:
+    """Put a whole small file in the place of what was there: a kill or power loss leaves the old or the new one."""
+    fresh = path.with_name(path.name + ".new")
+    if disk.exists(fresh):
+        disk.unlink(fresh)
+    file = disk.create(fresh, len(content))
+    try:
+        file.write(0, content)
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(fresh, path)
+    disk.sync_directory(path.parent)
+
+
+def read_file(disk: Disk, path: Path) -> bytes:
+    """All of a small file."""
+    file = disk.open(path)
+    try:
+        return file.read(0, file.size)
+    finally:
+        file.close()
+
+
+@contextmanager
+def _translating(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise translated(error, path) from error
+
+
+class PosixFile:
+    """A file by its descriptor: pwrite, pread, a shared read-only mapping, fdatasync."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._size = os.fstat(descriptor).st_size
+        self._view: memoryview | None = None
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def write(self, offset: int, data: Writable) -> None:
+        rest = memoryview(data).cast("B")
+        end = offset + len(rest)
+        assert self._view is None or end <= self._size, "a file that is mapped does not grow"
+        with _translating(self._path):
+            while rest:
+                written = os.pwrite(self._descriptor, rest, end - len(rest))
+                rest = rest[written:]
+        self._size = max(self._size, end)
+
+    def read(self, offset: int, count: int) -> bytes:
+        pieces = []
+        with _translating(self._path):
+            while count > 0 and (piece := os.pread(self._descriptor, count, offset)):
+                pieces.append(piece)
+                offset += len(piece)
+                count -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def view(self) -> memoryview:
+        if self._view is None:
+            with _translating(self._path):
+                self._view = memoryview(
+                    mmap.mmap(self._descriptor, self._size, prot=mmap.PROT_READ) if self._size else b""
+                )
+        return self._view
+
+    def sync(self) -> None:
+        with _translating(self._path):
+            os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        # The mapping is only let go: it is undone with the last view that a reader still holds.
+        self._view = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class PosixLock:
+    """An flock on a file that carries the holder's process id, for the message to whoever comes second."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class PosixDisk:
+    """The operating system's files."""
+
+    def create(self, path: Path, size: int) -> PosixFile:
+        with _translating(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+            try:
+                if size:
+                    os.posix_fallocate(descriptor, 0, size)
+                return PosixFile(path, descriptor)
+            except OSError:
+                os.close(descriptor)
+                os.unlink(path)
+                raise
+
+    def open(self, path: Path) -> PosixFile:
+        with _translating(path):
+            return PosixFile(path, os.open(path, os.O_RDWR))
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def list(self, directory: Path) -> Sequence[str]:
+        with _translating(directory):
+            return sorted(os.listdir(directory))
+
+    def make_directory(self, path: Path) -> None:
+        with _translating(path):
+            path.mkdir(parents=True, exist_ok=True)
+
+    def rename(self, old: Path, new: Path) -> None:
+        with _translating(old):
+            os.rename(old, new)
+
+    def unlink(self, path: Path) -> None:
+        with _translating(path):
+            os.unlink(path)
+
+    def sync_directory(self, path: Path) -> None:
+        with _translating(path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def lock(self, path: Path) -> PosixLock:
+        with _translating(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise DirectoryInUseError(path.parent, f"process {holder}" if holder else "another process") from error
+        with _translating(path):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        return PosixLock(descriptor)

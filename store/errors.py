@@ -1,0 +1,96 @@
+"""What can go wrong with bytes on disk: one type for each thing that a caller can do about it.
+
+A broken invariant of this package is an assert, never one of these. Each message says what happened, to what, and what
+to do. The operating system's error stays reachable as `__cause__`.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+from typing import ClassVar
+
+
+class StoreError(Exception):
+    """Base of all operating errors of the store."""
+
+    retriable: ClassVar[bool] = False
+
+
+class DiskFullError(StoreError):
+    """No space, or no quota, is left; the write had no visible effect and can be repeated once there is room."""
+
+    retriable = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"No space is left on the disk of {path}. Free some, or enlarge it; then write again.")
+        self.path = path
+
+
+class DiskFailedError(StoreError):
+    """The disk refused an operation for any other reason than lack of space: I/O error, read-only, permissions."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(f"The disk of {path} failed: {what}. Check disk and permissions, then restart the node.")
+        self.path = path
+
+
+class DamagedError(StoreError):
+    """Bytes that were once whole are not any more. Nothing was cut or repaired."""
+
+    def __init__(self, path: Path, position: int, reason: str) -> None:
+        super().__init__(
+            f"{path} is damaged at position {position}: {reason}. Nothing was changed; "
+            "restore the file, or wipe this node's data directory and add the node to its cluster again."
+        )
+        self.path = path
+        self.position = position
+        self.reason = reason
+
+
+class DirectoryInUseError(StoreError):
+    """Another process (or another part of this one) holds the directory's lock."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{path} is locked by {holder}. One process per data directory: stop it, or use another one.")
+        self.path = path
+        self.holder = holder
+
+
+class WrongDirectoryError(StoreError):
+    """The data directory belongs to another node or cluster, or to a version that this one cannot read."""
+
+    def __init__(self, path: Path, found: str, expected: str) -> None:
+        super().__init__(f"{path} belongs to {found}, not to {expected}. Correct the settings or use another one.")
+        self.path = path
+        self.found = found
+        self.expected = expected
+
+
+class CorruptRangeError(StoreError):
+    """A received range of entries is bad in itself. Nothing of it was written; it may be asked for again."""
+
+    retriable = True
+
+    def __init__(self, position: int, reason: str) -> None:
+        super().__init__(f"A received range of the log is bad at position {position}: {reason}. It was not written.")
+        self.position = position
+        self.reason = reason
+
+
+class ForkedError(StoreError):
+    """A received range is sound, yet its chain does not continue ours: index and term agree, the bytes do not."""
+
+    def __init__(self, index: int, expected_chain: int, found_chain: int) -> None:
+        super().__init__(
+            f"The log forks at index {index}: the entry's chain is {found_chain:#010x}, ours leads to "
+            f"{expected_chain:#010x}. One of the two logs is not what was agreed; compare the replicas before going on."
+        )
+        self.index = index
+
+
+def translated(error: OSError, path: Path) -> StoreError:
+    """The typed error for what the operating system said; raise it `from` the original."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFullError(path)
+    return DiskFailedError(path, error.strerror or str(error))

@@ -1,0 +1,219 @@
+"""The segments: the files of a CommitLog as one row of bytes, addressed by position.
+
+One idea: segment files are all of one length and named by the 20-digit position of their first byte, so a position
+alone says which file and where. They are made whole (allocated, zeros), the next one ahead of need by a helper thread,
+and read through one mapping each. A bounded number is open at a time.
+
+It must not know what an entry is. The log's thread calls everything but `prepare_next` and `sync`, which may run in
+helper threads at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from pathlib import Path
+
+from store.disk import Disk, File
+from store.entry import WORD
+from store.errors import DamagedError
+from store.grid import Grid
+
+MAX_OPEN = 64
+CHUNK = 1 << 20
+_ZEROS = bytes(CHUNK)
+_NAME_DIGITS = 20
+
+
+class Segments:
+    def __init__(self, disk: Disk, directory: Path, grid: Grid) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._grid = grid
+        # Segments that exist: 0, segment_bytes, ... up to the last one; -segment_bytes when there is none.
+        self._last_base = -grid.segment_bytes
+        self._making = threading.Lock()
+        # Least recently used first. Dirty ones stay open: a file opened again may not hear of a failed write-back.
+        self._open: OrderedDict[int, File] = OrderedDict()
+        self._lock = threading.Lock()  # guards the four below
+        self._dirty: dict[int, File] = {}
+        self._names_changed = False
+        self._syncing: list[File] = []
+        self._retired: list[File] = []
+        self._one_sync = threading.Lock()
+
+    @staticmethod
+    def adopt(disk: Disk, directory: Path, grid: Grid) -> Segments:
+        """The segments that lie in `directory`, which is made if it is missing. Raises `DamagedError` if there is a gap
+        between them, or one is not as long as it should be."""
+        disk.make_directory(directory)
+        disk.sync_directory(directory.parent)
+        segments = Segments(disk, directory, grid)
+        names = disk.list(directory)
+        bases = [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
+        for base in bases:
+            if base != segments._last_base + grid.segment_bytes:
+                reason = f"the segment of {grid.segment_bytes} bytes before it is missing, or segments had another size"
+                raise DamagedError(segments.path(base), base, reason)
+            if segments._is_whole(base, is_last=base == bases[-1]):
+                segments._last_base = base
+        return segments
+
+    def path(self, position: int) -> Path:
+        """The file that holds the byte at `position`."""
+        return self._directory / f"{self._grid.base(position):0{_NAME_DIGITS}}"
+
+    @property
+    def bases(self) -> range:
+        """First positions of the segments that exist."""
+        step = self._grid.segment_bytes
+        return range(0, self._last_base + step, step)
+
+    def has(self, base: int) -> bool:
+        return base <= self._last_base
+
+    # Reading.
+
+    def view(self, base: int) -> memoryview:
+        """The whole segment that begins at `base`, read-only; shows later writes too."""
+        return self._file(base).view()
+
+    def slice(self, position: int, count: int) -> memoryview:
+        """A read-only view of bytes that lie in one segment."""
+        at = position % self._grid.segment_bytes
+        return self.view(position - at)[at : at + count]
+
+    def read(self, position: int, count: int) -> bytes:
+        """A copy of bytes that lie in one segment."""
+        return bytes(self.slice(position, count))
+
+    # Writing.
+
+    def write_group(self, position: int, data: bytes) -> None:
+        """Write entries that lie in one segment, so that a kill at any moment leaves all or none: all but the first
+        word, and then, by a write of its own, that word. The segment is made if it is missing."""
+        base = self._grid.base(position)
+        self.ensure(base)
+        file = self._file(base)
+        file.write(position - base + WORD, memoryview(data)[WORD:])
+        file.write(position - base, data[:WORD])
+        self._mark_dirty(base, file)
+
+    def erase_word(self, position: int) -> None:
+        base = self._grid.base(position)
+        file = self._file(base)
+        file.write(position - base, _ZEROS[:WORD])
+        self._mark_dirty(base, file)
+
+    def erase(self, first: int, end: int) -> None:
+        """Zero what is not zero yet between two positions of one segment."""
+        if first == end:
+            return
+        base = self._grid.base(first)
+        file = self._file(base)
+        for at in range(first, end, CHUNK):
+            count = min(CHUNK, end - at)
+            if file.read(at - base, count) != _ZEROS[:count]:
+                file.write(at - base, _ZEROS[:count])
+        self._mark_dirty(base, file)
+
+    def ensure(self, base: int) -> None:
+        """Make the segments up to the one at `base`, unless they exist."""
+        with self._making:
+            while not self.has(base):
+                following = self._last_base + self._grid.segment_bytes
+                self._disk.create(self.path(following), self._grid.segment_bytes).close()
+                self._last_base = following
+                with self._lock:
+                    self._names_changed = True
+
+    def remove_after(self, base: int) -> None:
+        """Remove all segments behind the one at `base`, the last first, durably."""
+        with self._making:
+            if self._last_base <= base:
+                return
+            while self._last_base > base:
+                self._disk.unlink(self.path(self._last_base))
+                self._forget(self._last_base)
+                self._last_base -= self._grid.segment_bytes
+            self._disk.sync_directory(self._directory)
+
+    # Durability.
+
+    @property
+    def dirty(self) -> bool:
+        return bool(self._dirty) or self._names_changed
+
+    def sync(self) -> None:
+        """All that was written before this call is on the disk when it returns."""
+        with self._one_sync:
+            with self._lock:
+                self._syncing, self._dirty = list(self._dirty.values()), {}
+                names_changed, self._names_changed = self._names_changed, False
+            try:
+                for file in self._syncing:
+                    file.sync()
+                if names_changed:
+                    self._disk.sync_directory(self._directory)
+            finally:
+                self._close_retired()
+
+    def close(self) -> None:
+        for base in list(self._open):
+            self._forget(base)
+
+    def _mark_dirty(self, base: int, file: File) -> None:
+        # After the write, never before it: a sync that took the mark in between would leave the write uncovered.
+        with self._lock:
+            self._dirty[base] = file
+
+    def _file(self, base: int) -> File:
+        file = self._open.get(base)
+        if file is None:
+            assert self.has(base), f"no segment at {base}"
+            self._make_room()
+            file = self._open[base] = self._disk.open(self.path(base))
+        self._open.move_to_end(base)
+        return file
+
+    def _make_room(self) -> None:
+        if len(self._open) >= MAX_OPEN:
+            with self._lock:
+                idle = [base for base, file in self._open.items() if not self._is_busy(base, file)]
+            for base in idle[:1]:
+                self._forget(base)
+
+    def _is_busy(self, base: int, file: File) -> bool:
+        return base in self._dirty or file in self._syncing
+
+    def _forget(self, base: int) -> None:
+        file = self._open.pop(base, None)
+        if file is None:
+            return
+        with self._lock:
+            self._dirty.pop(base, None)
+            if file in self._syncing:
+                self._retired.append(file)
+                return
+        file.close()
+
+    def _close_retired(self) -> None:
+        with self._lock:
+            retired, self._retired, self._syncing = self._retired, [], []
+        for file in retired:
+            file.close()
+
+    def _is_whole(self, base: int, *, is_last: bool) -> bool:
+        """Whether the file has its length. One that a kill left half made is removed."""
+        path = self.path(base)
+        file = self._disk.open(path)
+        try:
+            if file.size == self._grid.segment_bytes:
+                return True
+            if not is_last or file.size > self._grid.segment_bytes or any(file.read(0, file.size)):
+                reason = f"the file has {file.size} bytes, and segments of this log {self._grid.segment_bytes}"
+                raise DamagedError(path, base, reason)
+        finally:
+            file.close()
+        self._disk.unlink(path)
+        return False

@@ -1,0 +1,239 @@
+"""What a broker and a consumer refuse: every flipped bit, and every field that says what cannot be."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import lz4.block
+import pytest
+import zstandard
+
+from ledger.batch import MAX_PLAIN_BYTES, Batch, BatchHeader, Codec, check, encode, largest_batch
+from ledger.batch.header import HEADERS, KEYS, TAGS, TIMESTAMPS, seal
+from ledger.errors import (
+    CorruptBatchError,
+    InvalidArgumentError,
+    LedgerError,
+    MessageTooLargeError,
+    UnsupportedBatchError,
+)
+
+LIMIT = 1 << 20
+PLACE: dict[str, Any] = {
+    "topic_id": 1,
+    "queue": 2,
+    "producer_id": 3,
+    "epoch": 4,
+    "first_sequence": 5,
+    "base_timestamp_ms": 6,
+}
+SMALL = encode(
+    [b"abc", b"", b"defgh"],
+    keys=[b"k1", None, b""],
+    tags=["t", None, "u"],
+    headers=[[("a", b"1"), ("bb", b"")], [], [("c", b"22")]],
+    timestamps_ms=[1, 2, 3],
+    **PLACE,
+)
+PLAIN = encode([b"abc", b"", b"defgh"], **PLACE)
+LINES = [b"a line like any other"] * 50
+
+
+def forged(data: bytes, payload: bytes | None = None, **fields: Any) -> bytes:
+    """A batch with other fields or another payload, whose size and CRC are right nevertheless."""
+    header = BatchHeader.parse(data)
+    if payload is None:
+        payload = data[header.payload_position :]
+    hashes = data[64 : header.payload_position]
+    size = 64 + len(hashes) + len(payload)
+    return seal(replace(header, **{"size": size, **fields}).pack(), hashes, payload)
+
+
+def refused(data: bytes, kind: type[LedgerError], sentence: str) -> None:
+    """Refused by broker and consumer alike, for the same reason."""
+    with pytest.raises(kind, match=sentence):
+        check(data, LIMIT)
+    with pytest.raises(kind, match=sentence):
+        Batch(data)
+
+
+def test_forging_alone_is_not_what_is_refused() -> None:
+    for data in (SMALL, PLAIN):
+        assert forged(data) == data
+        assert check(data, LIMIT) == BatchHeader.parse(data)
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_every_flipped_bit_is_refused(codec: Codec) -> None:
+    data = SMALL if codec is Codec.NONE else encode(LINES, tags=["t"] * 50, **PLACE, codec=codec)
+    assert BatchHeader.parse(data).codec == codec
+    for position in range(len(data)):
+        for bit in range(8):
+            flipped = bytearray(data)
+            flipped[position] ^= 1 << bit
+            with pytest.raises((CorruptBatchError, UnsupportedBatchError)):
+                check(bytes(flipped), LIMIT)
+
+
+def test_every_other_length_is_refused() -> None:
+    for length in range(len(SMALL)):
+        with pytest.raises(CorruptBatchError, match="shorter than its header" if length < 64 else "has .* bytes, but"):
+            check(SMALL[:length], LIMIT)
+    refused(SMALL + b"\0", CorruptBatchError, "bytes, but")
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind", "sentence"),
+    [
+        ({"codec": 3}, UnsupportedBatchError, "codec 3, unknown"),
+        ({"columns": 16}, UnsupportedBatchError, "columns .0x10. that"),
+        ({"count": 0}, CorruptBatchError, "claims 0 messages"),
+        ({"count": 65_536}, CorruptBatchError, "claims 65536 messages"),
+        ({"count": (1 << 32) - 1}, CorruptBatchError, "claims 4294967295 messages"),
+        ({"count": 65_535}, CorruptBatchError, "claims 65535 messages, the largest of"),
+        ({"plain_size": MAX_PLAIN_BYTES + 8}, CorruptBatchError, "claims a payload of 67108872 bytes"),
+        ({"plain_size": 32}, CorruptBatchError, "24 bytes of payload"),
+        ({"largest": (1 << 32) - 1}, CorruptBatchError, "the largest of 4294967295 bytes"),
+        ({"largest": 4}, CorruptBatchError, "largest message of a batch has 5 bytes"),
+        ({"size": 0}, CorruptBatchError, "says that it has 0 bytes"),
+        ({"size": (1 << 32) - 1}, CorruptBatchError, "says that it has 4294967295 bytes"),
+        ({"count": 2}, CorruptBatchError, "largest message|end 8 bytes before"),
+    ],
+)
+def test_absurd_fields_are_refused_each_for_its_own_reason(
+    fields: dict[str, Any], kind: type[LedgerError], sentence: str
+) -> None:
+    refused(forged(PLAIN, **fields), kind, sentence)
+
+
+def test_other_magic_and_version_are_refused() -> None:
+    refused(b"\0" * 100, CorruptBatchError, "are no batch")
+    other = bytearray(PLAIN)
+    other[8] = 2
+    refused(bytes(other), UnsupportedBatchError, "format version 2; this program knows 1")
+
+
+@pytest.mark.parametrize("columns", [KEYS, TAGS, HEADERS, TIMESTAMPS])
+def test_a_column_that_is_claimed_but_not_there_is_refused(columns: int) -> None:
+    payload = PLAIN[64:]
+    with_hashes = payload if columns not in (KEYS, TAGS) else bytes(24) + payload
+    data = seal(replace(BatchHeader.parse(PLAIN), columns=columns, size=64 + len(with_hashes)).pack(), with_hashes)
+    refused(data, CorruptBatchError, "claims .* bytes where its payload has only 0 left")
+
+
+@pytest.mark.parametrize(
+    ("offsets", "sentence"),
+    [
+        ((1, 3, 3, 8), "do not begin with 0"),
+        ((0, 5, 3, 8), "or fall"),
+        ((0, 3, 3, -8), "or fall"),
+        ((0, 3, 3, 9), "claims 9 bytes where its payload has only 8"),
+        ((0, 3, 3, 0x7FFFFFFF), "claims 2147483647 bytes"),
+        ((0, 0, 0, 0), "end 8 bytes before its payload"),
+        ((0, 8, 8, 8), "largest message of a batch has 8 bytes"),
+    ],
+)
+def test_offsets_that_cannot_be_are_refused(offsets: tuple[int, ...], sentence: str) -> None:
+    refused(forged(PLAIN, struct.pack("<4i", *offsets) + b"abcdefgh"), CorruptBatchError, sentence)
+
+
+def test_a_message_over_the_limit_is_refused_compressed_or_not() -> None:
+    for codec in Codec:
+        data = encode([b"", b"x" * (LIMIT + 1)], **PLACE, codec=codec)
+        with pytest.raises(MessageTooLargeError, match="message of 1048577 bytes is over the limit of 1048576"):
+            check(data, LIMIT)
+        check(data, LIMIT + 1)
+
+
+def test_a_batch_over_the_limit_is_refused() -> None:
+    data = encode([bytes(LIMIT)] * 6, **PLACE)
+    assert len(data) > largest_batch(LIMIT)
+    with pytest.raises(InvalidArgumentError, match="make smaller batches"):
+        check(data, LIMIT)
+    check(data, LIMIT, max_batch_bytes=len(data))
+    with pytest.raises(InvalidArgumentError, match="make smaller batches"):
+        check(data, LIMIT, max_batch_bytes=len(data) - 1)
+
+
+def test_the_default_limit_holds_any_batch_of_small_messages() -> None:
+    values, count = [b""] * 65_535, 65_535
+    data = encode(values, keys=[b"k"] * count, tags=["t"] * count, timestamps_ms=[0] * count, **PLACE)
+    check(data, 1)
+
+
+def test_the_consumer_may_leave_out_the_crc_but_nothing_else() -> None:
+    data = bytearray(PLAIN)
+    data[-1] ^= 1
+    assert Batch(bytes(data), check_crc=False).values()[2] == b"defgi"
+    with pytest.raises(CorruptBatchError, match="CRC32C"):
+        Batch(bytes(data))
+    with pytest.raises(CorruptBatchError, match="bytes, but"):
+        Batch(PLAIN + b"\0", check_crc=False)
+    with pytest.raises(UnsupportedBatchError, match="codec"):
+        Batch(forged(PLAIN, codec=9), check_crc=False)
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda payload: payload[:-3], lambda payload: b"\xff" * len(payload), lambda payload: payload + b"\0\0\0\0"],
+    ids=["cut", "noise", "trailing"],
+)
+def test_a_payload_that_cannot_be_decompressed_is_refused(codec: Codec, spoil: Callable[[bytes], bytes]) -> None:
+    data = encode(LINES, **PLACE, codec=codec)
+    with pytest.raises(CorruptBatchError):
+        Batch(forged(data, spoil(data[64:])))
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("claim", [-8, 8])
+def test_a_payload_of_another_size_than_claimed_is_refused(codec: Codec, claim: int) -> None:
+    data = encode(LINES, **PLACE, codec=codec)
+    plain_size = BatchHeader.parse(data).plain_size + claim
+    with pytest.raises(CorruptBatchError, match=r"decompressed|claims .* bytes; the batch's header says"):
+        Batch(forged(data, plain_size=plain_size))
+
+
+BOMB_BYTES = 256 << 20
+BOMBS: dict[str, tuple[Codec, Callable[[bytes], bytes]]] = {
+    "lz4": (Codec.LZ4, lambda bomb: lz4.block.compress(bomb, store_size=False)),
+    "zstd that says its size": (Codec.ZSTD, zstandard.ZstdCompressor().compress),
+    "zstd that does not": (Codec.ZSTD, zstandard.ZstdCompressor(write_content_size=False).compress),
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_bomb_allocates_no_more_than_its_header_allows(bomb: str) -> None:
+    codec, compress = BOMBS[bomb]
+    payload = compress(bytes(BOMB_BYTES))
+    data = forged(PLAIN, payload, codec=codec, plain_size=4096)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatchError):
+            Batch(data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(payload) + (1 << 20)
+
+
+def test_a_frame_that_lies_about_its_size_is_refused() -> None:
+    honest = zstandard.ZstdCompressor().compress(bytes(1 << 20))
+    assert zstandard.frame_content_size(honest) == 1 << 20
+    lying = honest.replace((1 << 20).to_bytes(4, "little"), (4096).to_bytes(4, "little"), 1)
+    assert zstandard.frame_content_size(lying) == 4096
+    with pytest.raises(CorruptBatchError, match="cannot be decompressed"):
+        Batch(forged(PLAIN, lying, codec=Codec.ZSTD, plain_size=4096))
+
+
+def test_text_that_is_not_utf8_is_refused_when_it_is_read() -> None:
+    data = encode([b"value"], tags=["tag"], **PLACE)
+    payload = data[BatchHeader.parse(data).payload_position :].replace(b"tag", b"\xff\xfe\xfd")
+    batch = Batch(forged(data, payload))
+    assert batch.values() == [b"value"]
+    with pytest.raises(CorruptBatchError, match="not UTF-8"):
+        batch.tags()

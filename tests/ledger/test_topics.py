@@ -1,0 +1,37 @@
+"""Topic names and queue counts: the rule, at its edges."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.errors import InvalidArgumentError, InvalidTopicNameError
+from ledger.topics import is_system_topic, validate_queue_count, validate_topic_name
+
+
+@pytest.mark.parametrize("name", ["a", "orders", "A.b_c-9", "...", "-", "_", "x" * 127])
+def test_names_that_users_may_choose(name: str) -> None:
+    validate_topic_name(name)
+    assert not is_system_topic(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "x" * 128, "a b", "a/b", "ä", "a\n", "\n", "a\x00", "٣", "%", "%retry", "%" + "x" * 5000]
+)
+def test_names_that_users_may_not_choose(name: str) -> None:
+    with pytest.raises(InvalidTopicNameError) as caught:
+        validate_topic_name(name)
+    assert len(caught.value.message) < 500
+
+
+def test_a_reserved_name_is_told_as_such() -> None:
+    assert is_system_topic("%retry")
+    with pytest.raises(InvalidTopicNameError, match="reserved"):
+        validate_topic_name("%retry")
+
+
+def test_queue_counts() -> None:
+    for queues in (1, 4, 1024):
+        validate_queue_count(queues)
+    for queues in (-1, 0, 1025):
+        with pytest.raises(InvalidArgumentError, match=f"cannot have {queues} queues"):
+            validate_queue_count(queues)

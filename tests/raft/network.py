@@ -1,0 +1,369 @@
+"""A small in-memory network of cores, each with a disk that can lose what was not flushed.
+
+The one idea: everything that a driver does is done here without time or chance, one event after another; whoever drives
+the network (a scenario, a seeded test) decides what happens next. After each event the invariants are asserted.
+
+A node's disk has two pictures of the log: `written` (the page cache) and `flushed` (what a power cut leaves at least).
+With `held` set, saves and flushes wait until they are called for; otherwise they are done at once. A flush has a begin
+and an end, and the log may be cut in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from invariants import History
+
+from raft.core import (
+    Append,
+    AppendResponse,
+    Configuration,
+    Durable,
+    Heartbeat,
+    HeartbeatResponse,
+    LogTerms,
+    Message,
+    Raft,
+    Ready,
+    Save,
+    TermRun,
+    Timing,
+    VoteRequest,
+    VoteResponse,
+)
+
+ENTRY_BYTES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    term: int
+    # What the entry means: compared between replicas. A Configuration makes it a configuration entry.
+    value: object
+    # What the leader knew committed when it appended it.
+    commit: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """A message with what the driver puts beside it."""
+
+    message: Message
+    entries: tuple[Entry, ...] = ()
+
+
+@dataclass(slots=True)
+class Disk:
+    vote: Durable = field(default_factory=Durable)
+    written: list[Entry] = field(default_factory=list)
+    # Cut as soon as `written` is: what is erased may reach the platter at any time.
+    flushed: list[Entry] = field(default_factory=list)
+    # Or it may not: the flushed log as it was before what was cut since the last flush; a power cut may bring it back.
+    stale: list[Entry] | None = None
+
+
+@dataclass(slots=True)
+class Flush:
+    """A flush under way: what it covers, and what of that has not been cut since it began."""
+
+    token: int
+    term: int
+    last: int
+    picture: list[Entry]
+    was_cut: bool = False
+
+
+def runs_of(entries: Sequence[Entry], first: int = 1) -> tuple[TermRun, ...]:
+    runs: list[TermRun] = []
+    for index, entry in enumerate(entries, first):
+        if not runs or runs[-1].term != entry.term:
+            runs.append(TermRun(index, entry.term))
+    return tuple(runs)
+
+
+class Node:
+    """One driver around one core."""
+
+    def __init__(self, number: int, network: Network, disk: Disk, configuration: Configuration) -> None:
+        self.number = number
+        self.network = network
+        self.disk = disk
+        # Saves and flushes wait to be called for.
+        self.held = False
+        self.saves: list[Save] = []
+        # The newest write's token; 0 when everything is flushed.
+        self.unflushed = 0
+        self.flushing: Flush | None = None
+        self.reads: dict[int, int] = {}
+        log = disk.written
+        in_log = [(i, entry.value) for i, entry in enumerate(log, 1) if isinstance(entry.value, Configuration)]
+        self.raft = Raft(
+            number,
+            state=disk.vote,
+            log=LogTerms(runs_of(log), len(log)),
+            configurations=[(0, configuration), *in_log] if configuration.voters else in_log,
+            commit=max((entry.commit for entry in log), default=0),
+            timing=network.timing,
+            jitter=lambda: network.jitter(number),
+            reach=self.reach,
+            max_uncommitted_bytes=network.max_uncommitted_bytes,
+        )
+
+    def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
+        last = min(len(self.disk.written), first + max(1, min(max_bytes, self.network.append_bytes) // ENTRY_BYTES) - 1)
+        return last, (last - first + 1) * ENTRY_BYTES
+
+    def settle(self, entries: tuple[Entry, ...] = (), prev_index: int = 0) -> None:
+        """Do what the core asks for until it asks for nothing, then send what followers can be sent."""
+        while ready := self.raft.ready():
+            self._handle(ready, entries, prev_index)
+        for append in self.raft.appends():
+            self.network.send(Packet(append, tuple(self.disk.written[append.prev_index : append.last_index])))
+        self.network.history.check(self)
+
+    def propose(self, *values: object) -> None:
+        term, first = self.raft.propose([ENTRY_BYTES] * len(values))
+        assert first == len(self.disk.written) + 1
+        self.disk.written += [Entry(term, value, self.raft.commit) for value in values]
+        self._persist(self.raft.own_write(len(self.disk.written)))
+
+    def read(self, token: int) -> None:
+        self.raft.read(token)
+        self.reads[token] = self.network.history.newest_commit
+
+    def flush(self) -> None:
+        """Save and flush all that waits."""
+        while self.saves:
+            self.save()
+        if self.flushing:
+            self.end_flush()
+        if self.unflushed:
+            self.begin_flush()
+            self.end_flush()
+
+    def save(self) -> None:
+        """The oldest save that waits is done."""
+        save = self.saves.pop(0)
+        self.disk.vote = Durable(save.term, save.voted_for)
+        self.raft.vote_saved(save.token)
+
+    def begin_flush(self) -> None:
+        picture = list(self.disk.written)
+        self.flushing = Flush(self.unflushed, picture[-1].term, len(picture), picture)
+        self.unflushed = 0
+
+    def end_flush(self) -> None:
+        flush, self.flushing = self.flushing, None
+        assert flush
+        self.disk.flushed = flush.picture
+        if not flush.was_cut:
+            self.disk.stale = None
+        self.raft.persisted(flush.token, flush.term, flush.last)
+
+    def _handle(self, ready: Ready, entries: tuple[Entry, ...], prev_index: int) -> None:
+        say = self.network.say
+        for message in ready.messages:
+            self.network.send(Packet(message))
+        if ready.role:
+            leader = f", follows {ready.role.leader}" if ready.role.leader not in (0, self.number) else ""
+            say(f"{self.number} is {ready.role.role.value} in term {ready.role.term}{leader}")
+        if ready.save:
+            say(f"{self.number} saves term {ready.save.term} vote {ready.save.voted_for or 'none'}")
+            self.saves.append(ready.save)
+            if not self.held:
+                self.save()
+        if ready.write:
+            self._write(ready, entries, prev_index)
+        if ready.no_op:
+            assert ready.no_op == len(self.disk.written) + 1
+            say(f"{self.number} writes its no-op {ready.no_op}")
+            self.disk.written.append(Entry(self.raft.term, f"no-op of term {self.raft.term}", self.raft.commit))
+            self._persist(self.raft.own_write(ready.no_op))
+        if ready.commit is not None:
+            say(f"{self.number} commits {ready.commit}")
+            self.network.history.committed(self, ready.commit)
+        for token, index in ready.reads:
+            say(f"{self.number} answers read {token} at {index}")
+            self.network.history.read(self, token, index)
+
+    def _write(self, ready: Ready, entries: tuple[Entry, ...], prev_index: int) -> None:
+        write = ready.write
+        assert write
+        cut = ""
+        if write.truncate_to is not None:
+            cut = f"cuts to {write.truncate_to}, "
+            self._cut(write.truncate_to)
+        assert write.first == len(self.disk.written) + 1, "no gap and no overlap"
+        self.disk.written += entries[write.first - prev_index - 1 : write.last - prev_index]
+        assert len(self.disk.written) == write.last
+        self.network.say(f"{self.number} {cut}writes {write.first}..{write.last}")
+        self._persist(write.token)
+
+    def _cut(self, last_index: int) -> None:
+        disk = self.disk
+        if disk.stale is None:
+            disk.stale = list(disk.flushed)
+        del disk.written[last_index:], disk.flushed[last_index:]
+        if self.flushing:
+            self.flushing.was_cut = True
+            del self.flushing.picture[last_index:]
+
+    def _persist(self, token: int) -> None:
+        self.unflushed = token
+        if not self.held:
+            self.begin_flush()
+            self.end_flush()
+
+
+class Network:
+    def __init__(
+        self,
+        nodes: int = 3,
+        *,
+        logs: Mapping[int, Sequence[int]] | None = None,
+        terms: dict[int, int] | None = None,
+        jitter: Callable[[int], int] = lambda node: node - 1,
+        timing: Timing | None = None,
+        max_uncommitted_bytes: int = 1 << 20,
+        append_bytes: int = 1 << 20,
+    ) -> None:
+        """Nodes 1..n, all of them voters. `logs`: the terms of the entries that a node begins with; `terms`: its newest
+        term, where that is not the last of these."""
+        self.timing = timing or Timing(heartbeat_ticks=2, election_ticks=10)
+        self.jitter = jitter
+        self.max_uncommitted_bytes = max_uncommitted_bytes
+        self.append_bytes = append_bytes
+        self.configuration = Configuration(tuple(range(1, nodes + 1)))
+        self.wire: list[Packet] = []
+        self.trace: list[str] = []
+        # Pairs (sender, receiver) whose messages are lost.
+        self.cut: set[tuple[int, int]] = set()
+        self.history = History()
+        # Of nodes that are down.
+        self.disks: dict[int, Disk] = {}
+        self.nodes: dict[int, Node] = {}
+        for number in self.configuration.voters:
+            entries = [Entry(term, f"{term}.{i}") for i, term in enumerate((logs or {}).get(number, ()), 1)]
+            term = (terms or {}).get(number, entries[-1].term if entries else 0)
+            self.start(number, Disk(Durable(term), entries, list(entries)))
+
+    def raft(self, number: int) -> Raft:
+        return self.nodes[number].raft
+
+    @property
+    def leaders(self) -> list[int]:
+        return [number for number, node in self.nodes.items() if node.raft.role.value == "leader"]
+
+    def log(self, number: int) -> list[int]:
+        """The terms of the entries."""
+        return [entry.term for entry in self.nodes[number].disk.written]
+
+    def say(self, line: str) -> None:
+        self.trace.append(line)
+
+    def send(self, packet: Packet) -> None:
+        self.wire.append(packet)
+
+    # -- events
+
+    def tick(self, number: int, times: int = 1) -> None:
+        for _ in range(times):
+            if node := self.nodes.get(number):
+                node.raft.tick()
+                node.settle()
+
+    def propose(self, number: int, *values: object) -> None:
+        self.nodes[number].propose(*values)
+        self.nodes[number].settle()
+
+    def read(self, number: int, token: int) -> None:
+        self.nodes[number].read(token)
+        self.nodes[number].settle()
+
+    def flush(self, number: int) -> None:
+        self.nodes[number].flush()
+        self.nodes[number].settle()
+
+    def unreachable(self, number: int, peer: int) -> None:
+        self.nodes[number].raft.unreachable(peer)
+        self.nodes[number].settle()
+
+    def deliver(self, packet: Packet) -> None:
+        message = packet.message
+        if (message.sender, message.receiver) in self.cut or message.receiver not in self.nodes:
+            self.say(f"lost: {describe(message)}")
+            return
+        self.say(describe(message))
+        node = self.nodes[message.receiver]
+        node.raft.step(message)
+        node.settle(packet.entries, message.prev_index if isinstance(message, Append) else 0)
+
+    def deliver_all(self, limit: int = 10_000) -> None:
+        """Until nothing is on the wire."""
+        for _ in range(limit):
+            if not self.wire:
+                return
+            self.deliver(self.wire.pop(0))
+        raise AssertionError(f"the network does not come to rest: {[describe(p.message) for p in self.wire[:5]]}")
+
+    def isolate(self, *numbers: int) -> None:
+        """Lose every message between these nodes and the others."""
+        others = set(self.configuration.voters) - set(numbers)
+        self.cut |= {pair for a in numbers for b in others for pair in ((a, b), (b, a))}
+
+    def heal(self) -> None:
+        self.cut.clear()
+
+    def crash(self, number: int, keeps: Callable[[Disk], list[Entry]] = lambda disk: disk.written) -> None:
+        """The node loses what it had in memory, saves that were not done, and of its log all but what `keeps` says:
+        by default a process kill, which leaves the page cache."""
+        node = self.nodes.pop(number)
+        node.disk.written = list(keeps(node.disk))
+        node.disk.flushed, node.disk.stale = list(node.disk.written), None
+        self.disks[number] = node.disk
+
+    def restart(self, number: int) -> None:
+        self.start(number, self.disks.pop(number))
+
+    def start(self, number: int, disk: Disk) -> None:
+        node = Node(number, self, disk, self.configuration)
+        self.nodes[number] = node
+        node.settle()
+
+    def forget_leaders(self) -> None:
+        """Let so much time pass that no follower is sure of its leader any more, and none stands yet."""
+        for number, node in self.nodes.items():
+            if node.raft.role.value == "follower" and node.raft.leader:
+                self.tick(number, self.timing.election_ticks)
+                assert node.raft.role.value == "follower", "give it some jitter"
+
+    def elect(self, number: int) -> None:
+        """Let that node's time run out and everything be delivered."""
+        for _ in range(40):
+            if self.nodes[number].raft.role.value == "leader":
+                return
+            self.tick(number)
+            self.deliver_all()
+        raise AssertionError(f"{number} was not elected")
+
+
+def describe(message: Message) -> str:
+    head = f"{message.sender}->{message.receiver}"
+    match message:
+        case VoteRequest(term=term, last_index=index, last_term=last_term, pre=pre):
+            return f"{head} {'pre-' if pre else ''}vote? term {term}, log {index}/{last_term}"
+        case VoteResponse(term=term, granted=granted, pre=pre):
+            return f"{head} {'pre-' if pre else ''}vote {'yes' if granted else 'no'}, term {term}"
+        case Heartbeat(term=term, commit=commit, round=number):
+            return f"{head} heartbeat {number}, term {term}, commit {commit}"
+        case HeartbeatResponse(term=term, round=number):
+            return f"{head} heard {number}, term {term}"
+        case Append(prev_index=prev, prev_term=prev_term, last_index=last, term=term, commit=commit):
+            carried = f"{prev + 1}..{last}" if last > prev else "nothing"
+            return f"{head} append {carried} after {prev}/{prev_term}, term {term}, commit {commit}"
+        case AppendResponse(rejected=True, rejected_index=index, hint_index=hint, hint_term=hint_term, term=term):
+            return f"{head} not at {index}, try {hint}/{hint_term}, term {term}"
+        case AppendResponse(match=match, term=term):
+            return f"{head} holds {match}, term {term}"
+    raise AssertionError(message)

@@ -1,0 +1,31 @@
+"""Majorities, against counting."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from raft.core.quorum import Outcome, majority, outcome, reached_by_majority
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=7))
+def test_reached_by_majority(values: list[int]) -> None:
+    reached = reached_by_majority(values)
+    enough = len(values) // 2 + 1
+    assert sum(value >= reached for value in values) >= enough
+    assert sum(value >= reached + 1 for value in values) < enough
+
+
+@given(st.integers(1, 7), st.dictionaries(st.integers(1, 9), st.booleans()))
+def test_outcome(size: int, votes: dict[int, bool]) -> None:
+    """Whatever those who have not answered say, a decided vote stays decided, and an open one is open."""
+    voters = tuple(range(1, size + 1))
+    yes = sum(votes.get(voter, False) for voter in voters)
+    silent = sum(voter not in votes for voter in voters)
+    wins_at_worst, wins_at_best = 2 * yes > size, 2 * (yes + silent) > size
+    expected = Outcome.WON if wins_at_worst else Outcome.PENDING if wins_at_best else Outcome.LOST
+    assert outcome(voters, votes) is expected
+
+
+def test_any_two_majorities_meet() -> None:
+    assert all(2 * majority(range(size)) > size for size in range(1, 10))

@@ -1,0 +1,99 @@
+"""The CommitLog against a plain list, through random lives of appends, copies, cuts, flushes, stops and kills."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from sample_log import SEGMENT, content, draft, open_log
+
+from store import CommitLog, Draft, MemoryDisk
+
+SIZES = st.lists(st.integers(0, SEGMENT - 80), min_size=1, max_size=6)
+
+
+class LogAgainstList(RuleBasedStateMachine):
+    disk: MemoryDisk
+    log: CommitLog
+
+    @initialize()
+    def start(self) -> None:
+        self.disk = MemoryDisk()
+        self.log = open_log(self.disk)
+        # (term, body) of each entry.
+        self.model: list[tuple[int, bytes]] = []
+        self.made = 0
+
+    def _drafts(self, sizes: list[int]) -> list[Draft]:
+        self.made += len(sizes)
+        return [draft(self.made * 7 + i, size) for i, size in enumerate(sizes)]
+
+    def _term(self, increase: int) -> int:
+        return (self.model[-1][0] if self.model else 1) + increase
+
+    @rule(sizes=SIZES, increase=st.integers(0, 2))
+    def append(self, sizes: list[int], increase: int) -> None:
+        drafts, term = self._drafts(sizes), self._term(increase)
+        self.log.append(drafts, term=term, commit=len(self.model) // 2, now_ms=self.made)
+        self.model += [(term, made.body) for made in drafts]
+
+    @rule(sizes=SIZES, increase=st.integers(0, 2), back=st.integers(0, 3), max_bytes=st.integers(1, 2 * SEGMENT))
+    def copy_from_leader(self, sizes: list[int], increase: int, back: int, max_bytes: int) -> None:
+        """A leader with this log gets ahead; ranges that begin up to `back` entries early bring its entries here."""
+        leader = open_log(self.disk.after_kill())
+        drafts, term = self._drafts(sizes), self._term(increase)
+        leader.append(drafts, term=term, commit=len(self.model), now_ms=self.made)
+        while self.log.last_index < leader.last_index:
+            prev = max(0, self.log.last_index - back)
+            data = leader.read_range(prev + 1, leader.reach(prev + 1, max_bytes))
+            headers = self.log.examine(data, prev)
+            if headers[-1].index <= self.log.last_index:
+                back = 0  # the range brought nothing new
+            else:
+                self.log.write(data, headers, self.log.last_index + 1)
+        self.model += [(term, made.body) for made in drafts]
+        assert (self.log.end, self.log.chain) == (leader.end, leader.chain)
+
+    @rule(share=st.floats(0, 1))
+    def truncate(self, share: float) -> None:
+        keep = round(len(self.model) * share)
+        self.log.truncate(keep)
+        del self.model[keep:]
+
+    @rule()
+    def prepare_next(self) -> None:
+        self.log.prepare_next()
+        assert self.log.next_is_prepared
+
+    @rule()
+    def sync(self) -> None:
+        assert self.log.sync() == (len(self.model), self.model[-1][0] if self.model else 0)
+
+    @rule()
+    def stop_in_order(self) -> None:
+        mark = self.log.clean_mark("boot")
+        self.log.close()
+        self.log = open_log(self.disk, clean=mark)
+
+    @rule()
+    def kill(self) -> None:
+        self.disk = self.disk.after_kill()
+        self.log = open_log(self.disk)
+
+    @invariant()
+    def log_is_the_list(self) -> None:
+        assert [(term, body) for _, term, _, body in content(self.log)] == self.model
+        assert self.log.last_index == len(self.model)
+
+    @invariant()
+    def reach_is_maximal(self) -> None:
+        for first in range(1, len(self.model) + 1):
+            last = self.log.reach(first, 500)
+            size = len(self.log.read_range(first, last))
+            assert last == first or size <= 500
+            if last < len(self.model) and self.log.position(last + 1) // SEGMENT == self.log.position(first) // SEGMENT:
+                assert len(self.log.read_range(first, last + 1)) > 500
+
+
+TestLogAgainstList = LogAgainstList.TestCase
+TestLogAgainstList.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)

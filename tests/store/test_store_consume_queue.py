@@ -1,0 +1,121 @@
+"""The ConsumeQueue against a plain list, over file borders; the set of queues over more than may be open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store import ConsumeQueue, ConsumeQueues, Disk, MemoryDisk, PosixDisk
+
+ROOT = Path("/queues")
+PER_FILE = 10
+
+Puts = list[tuple[int, int, list[int] | None, int]]
+
+HASHES = st.integers(-(2**63), 2**63 - 1)
+PUTS: st.SearchStrategy[Puts] = st.lists(
+    st.integers(0, 35).flatmap(
+        lambda count: st.tuples(
+            st.integers(0, 2**63 - 1),
+            st.integers(0, 2**32 - 1),
+            st.none() | st.lists(HASHES, min_size=count, max_size=count),
+            st.just(count),
+        )
+    ),
+    max_size=6,
+)
+
+
+def put_all(queue: ConsumeQueue, puts: Puts) -> list[tuple[int, int, int]]:
+    """Put them, and return what each unit should be."""
+    units: list[tuple[int, int, int]] = []
+    for position, size, hashes, count in puts:
+        tag_hashes = None if hashes is None else np.array(hashes, np.int64)
+        queue.put(len(units), position, size, tag_hashes, count)
+        units += [(position, size, 0 if hashes is None else hashes[i]) for i in range(count)]
+    return units
+
+
+@given(PUTS, st.data())
+def test_reads_are_slices_of_a_list(puts: Puts, data: st.DataObject) -> None:
+    disk = MemoryDisk()
+    queue = ConsumeQueue(disk, ROOT, PER_FILE)
+    units = put_all(queue, puts)
+    assert queue.end_offset == len(units)
+    if data.draw(st.booleans()):
+        queue.close()
+    if data.draw(st.booleans()):
+        queue = ConsumeQueue(disk, ROOT, PER_FILE)
+        assert queue.end_offset == len(units)
+    for _ in range(5):
+        offset, count = data.draw(st.integers(0, len(units) + 5)), data.draw(st.integers(0, 60))
+        found = queue.read(offset, count)
+        assert found.tolist() == units[offset : offset + count]
+        assert found["position"].tolist() == [unit[0] for unit in units[offset : offset + count]]
+
+
+@pytest.mark.parametrize("kind", ["posix", "memory"])
+def test_units_are_20_bytes_in_files_that_only_grow_as_needed(kind: str, tmp_path: Path) -> None:
+    disk: Disk = PosixDisk() if kind == "posix" else MemoryDisk()
+    queue = ConsumeQueue(disk, tmp_path, PER_FILE)
+    queue.put(0, 1000, 77, np.arange(1, 13), 12)
+    assert list(disk.list(tmp_path)) == [f"{0:020}", f"{10:020}"]
+    assert [disk.open(tmp_path / name).size for name in disk.list(tmp_path)] == [200, 40]
+    unit = (1000).to_bytes(8, "little") + (77).to_bytes(4, "little") + (12).to_bytes(8, "little")
+    assert disk.open(tmp_path / f"{10:020}").read(20, 20) == unit
+    assert queue.read(11, 5).tolist() == [(1000, 77, 12)]
+
+
+def test_offsets_are_dense() -> None:
+    queue = ConsumeQueue(MemoryDisk(), ROOT)
+    queue.put(0, 0, 100, None, 3)
+    for wrong in (2, 4):
+        with pytest.raises(AssertionError):
+            queue.put(wrong, 0, 100, None, 1)
+
+
+class CountingDisk(MemoryDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[Path] = []
+
+    def before(self, operation: str, path: Path) -> None:
+        super().before(operation, path)
+        if operation == "open":
+            self.opened.append(path)
+
+
+def test_queues_are_apart_and_survive_being_closed_for_others() -> None:
+    disk = CountingDisk()
+    queues = ConsumeQueues(disk, ROOT, max_open=3, units_per_file=PER_FILE)
+    for turn in range(4):
+        for topic_id in range(1, 4):
+            for queue in range(3):
+                units = queues.get(topic_id, queue)
+                units.put(turn * 7, turn, topic_id * 10 + queue, None, 7)
+    for topic_id in range(1, 4):
+        for queue in range(3):
+            expected = [(turn, topic_id * 10 + queue, 0) for turn in range(4) for _ in range(7)]
+            assert queues.get(topic_id, queue).read(0, 100).tolist() == expected
+    assert disk.opened, "some had been closed"
+    disk.opened.clear()
+    for _ in range(5):
+        assert queues.get(3, 2).read(20, 1).tolist() == [(2, 32, 0)]
+    assert disk.opened == [], "the last used ones stay open"
+
+
+def test_wipe_removes_what_any_run_has_left() -> None:
+    disk = MemoryDisk()
+    ConsumeQueues(disk, ROOT, units_per_file=PER_FILE).get(1, 0).put(0, 1, 2, None, 35)
+    queues = ConsumeQueues(disk, ROOT, units_per_file=PER_FILE)
+    queues.get(1, 1).put(0, 1, 2, None, 5)
+    queues.wipe()
+    for queue in (0, 1):
+        assert list(disk.list(ROOT / f"1-{queue}")) == []
+        assert queues.get(1, queue).end_offset == 0
+    queues.get(1, 0).put(0, 9, 9, None, 1)
+    assert queues.get(1, 0).read(0, 10).tolist() == [(9, 9, 0)]

@@ -1,0 +1,203 @@
+"""A disk that is full or fails: what was refused has left no trace, and what may be lost is never believed again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sample_log import DIRECTORY, SEGMENT, append, content, open_log
+
+from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk
+from store.memory_disk import Killed
+
+FULL = DiskFullError(DIRECTORY)
+BROKEN = DiskFailedError(DIRECTORY, "Input/output error")
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    append(open_log(disk), 100, 200, term=1)
+    return disk
+
+
+def copy_two_more(log: CommitLog) -> None:
+    """As a follower: from a leader that is two entries ahead, in the segment of the tail."""
+    leader = open_log(MemoryDisk())
+    data = log.read_range(1, log.last_index)
+    leader.write(data, leader.examine(data, 0), 1)
+    append(leader, 60, 70)
+    data = leader.read_range(log.last_index + 1, leader.last_index)
+    log.write(data, log.examine(data, log.last_index), log.last_index + 1)
+
+
+def append_three_segments(log: CommitLog) -> None:
+    append(log, 60, 900, 900)
+
+
+@pytest.mark.parametrize("error", [FULL, BROKEN], ids=["full", "broken"])
+@pytest.mark.parametrize("act", [copy_two_more, append_three_segments])
+def test_a_failed_write_changes_nothing_and_can_be_repeated(
+    disk: MemoryDisk, error: Exception, act: Callable[[CommitLog], object]
+) -> None:
+    writes = 2 if act is copy_two_more else 6
+    for after in range(writes):
+        own = disk.after_kill()
+        log = open_log(own)
+        before = (content(log), log.end, log.chain, log.known_commit, log.last_append_time_ms)
+        own.fail("write", error, after=after, times=1)
+        with pytest.raises(type(error)):
+            act(log)
+        assert (content(log), log.end, log.chain, log.known_commit, log.last_append_time_ms) == before
+        visible = own.after_kill()
+        assert not any(visible.content(DIRECTORY / f"{0:020}")[log.end :])
+        assert content(open_log(visible)) == before[0]
+        act(log)
+        assert content(open_log(own.after_kill())) == content(log)
+        assert log.last_index > 2
+
+
+def test_no_room_for_the_next_segment(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    disk.fail("create", FULL)
+    with pytest.raises(DiskFullError):
+        log.prepare_next()
+    with pytest.raises(DiskFullError):
+        append(log, 60, 900)
+    assert log.last_index == 2
+    append(log, 60)
+    disk.heal()
+    append(log, 900)
+    assert [entry[0] for entry in content(open_log(disk))] == [1, 2, 3, 4]
+
+
+def test_a_write_that_can_not_be_taken_back_poisons_the_log(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    disk.fail("write", BROKEN, after=1)
+    with pytest.raises(DiskFailedError):
+        append(log, 60)
+    disk.heal()
+    for act in (lambda: append(log, 60), log.sync, lambda: log.truncate(0), lambda: copy_two_more(log)):
+        with pytest.raises(DiskFailedError, match="an earlier write was lost"):
+            act()
+    assert len(content(log)) == 2, "reading goes on"
+
+
+@pytest.mark.parametrize("error", [FULL, BROKEN], ids=["full", "broken"])
+def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: Exception) -> None:
+    log = open_log(disk)
+    append(log, 60)
+    disk.fail("sync", error, times=1)
+    with pytest.raises(type(error)):
+        log.sync()
+    for act in (log.sync, lambda: append(log, 60), lambda: log.truncate(0), lambda: copy_two_more(log)):
+        with pytest.raises(DiskFailedError, match="an earlier write was lost") as caught:
+            act()
+        assert caught.value.__cause__ is error
+
+
+def test_a_failed_sync_of_the_directory_counts_too(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    append(log, 900)
+    disk.fail("sync_directory", BROKEN, times=1)
+    with pytest.raises(DiskFailedError):
+        log.sync()
+    with pytest.raises(DiskFailedError, match="an earlier write was lost"):
+        log.sync()
+
+
+def test_a_failed_truncation_poisons_the_log(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    disk.fail("write", BROKEN, times=1)
+    with pytest.raises(DiskFailedError):
+        log.truncate(1)
+    with pytest.raises(DiskFailedError, match="an earlier write was lost"):
+        append(log, 5)
+
+
+def test_a_kill_is_nobodys_to_handle(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    disk.kill_after(0)
+    with pytest.raises(Killed):
+        append(log, 5)
+    with pytest.raises(Killed):
+        log.sync()
+
+
+class WatchedDisk(MemoryDisk):
+    """Notes each sync, and does something else just before an operation of one kind, once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[Path] = []
+        self.before_next: dict[str, Callable[[], object]] = {}
+
+    def before(self, operation: str, path: Path) -> None:
+        super().before(operation, path)
+        if operation in ("sync", "sync_directory"):
+            self.synced.append(path)
+        if act := self.before_next.pop(operation, None):
+            act()
+
+
+class TestSync:
+    @pytest.fixture
+    def disk(self) -> WatchedDisk:
+        return WatchedDisk()
+
+    def test_covers_every_segment_written_and_the_directory_once(self, disk: WatchedDisk) -> None:
+        log = open_log(disk)
+        append(log, 900, 900, 10)
+        disk.synced.clear()
+        assert log.dirty
+        assert log.sync() == (3, 1)
+        assert disk.synced == [*(DIRECTORY / f"{base:020}" for base in (0, SEGMENT, 2 * SEGMENT)), DIRECTORY]
+        assert not log.dirty
+        disk.synced.clear()
+        assert log.sync() == (3, 1)
+        assert disk.synced == []
+        append(log, 10)
+        assert log.sync() == (4, 1)
+        assert disk.synced == [DIRECTORY / f"{2 * SEGMENT:020}"]
+
+    def test_does_not_promise_what_is_written_meanwhile_and_covers_it_the_next_time(self, disk: WatchedDisk) -> None:
+        log = open_log(disk)
+        append(log, 10, term=1)
+        disk.before_next["sync"] = lambda: append(log, 20, term=2)
+        assert log.sync() == (1, 1)
+        assert log.dirty
+        disk.synced.clear()
+        assert log.sync() == (2, 2)
+        assert disk.synced == [DIRECTORY / f"{0:020}"]
+
+    def test_that_ran_just_before_a_write_leaves_the_write_to_the_next(self, disk: WatchedDisk) -> None:
+        log = open_log(disk)
+        append(log, 10)
+        disk.before_next["write"] = log.sync
+        append(log, 20)
+        assert "write" not in disk.before_next
+        assert log.dirty
+        disk.synced.clear()
+        assert log.sync() == (2, 1)
+        assert disk.synced == [DIRECTORY / f"{0:020}"]
+
+    def test_a_segment_cut_away_meanwhile_is_closed_afterwards(self, disk: WatchedDisk) -> None:
+        log = open_log(disk)
+        append(log, 900, 900, 10, term=3)
+        disk.before_next["sync"] = lambda: log.truncate(1)
+        assert log.sync() == (3, 3)
+        assert list(disk.list(DIRECTORY)) == [f"{0:020}"]
+        append(log, 900, 20)
+        assert log.sync() == (3, 3)
+        assert content(open_log(disk.after_kill())) == content(log)
+
+    def test_an_erased_end_is_synced(self, disk: WatchedDisk) -> None:
+        log = open_log(disk)
+        append(log, 10, 20)
+        log.sync()
+        log.truncate(1)
+        assert log.dirty
+        disk.synced.clear()
+        log.sync()
+        assert disk.synced == [DIRECTORY / f"{0:020}"]
