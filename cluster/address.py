@@ -1,11 +1,20 @@
-"""What an address is: HOST:PORT. It must not know whether anybody listens there."""
+"""What an address is: HOST:PORT, an IPv6 host in brackets. It must not know whether anybody listens there."""
 
 from __future__ import annotations
 
 
 def check_address(address: str) -> str:
     """`address` if it reads as host:port (port 1 to 65535), else ValueError."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= 65_535:
-        raise ValueError(f"{address!r} is not an address of the form host:port")
+    split_address(address)
     return address
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host (without brackets) and port; raises ValueError."""
+    host, _, port = address.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    host = host[1:-1] if bracketed else host
+    well_formed = host and (bracketed or ":" not in host) and not any(character.isspace() for character in host)
+    if not well_formed or not port.isascii() or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise ValueError(f"{address!r} is not an address of the form host:port")
+    return host, int(port)

@@ -152,12 +152,16 @@ class DevCluster:
                 self._spawn(member)
             self._wait_ready(timeout_s, cleanup=[], only_running=True)
 
-    def leader(self) -> int:
-        """The node that leads now; raises DevError when none does."""
-        for state in self.status():
-            if state.role == "leader":
-                return state.id
-        raise DevError(f"the cluster in {self.directory} has no leader at this moment")
+    def leader(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
+        """The node that leads, as soon as one does; raises DevError when none does within `timeout_s`."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            leading = [state for state in self.status() if state.role == "leader"]
+            if leading:  # one that was deposed may not know it yet
+                return max(leading, key=lambda state: state.term).id
+            if time.monotonic() >= deadline:
+                raise DevError(f"the cluster in {self.directory} has had no leader for {timeout_s:g} s")
+            time.sleep(_POLL_SECONDS)
 
     def node(self, node: int) -> DevNode:
         """One member; raises DevError when there is no such node."""
@@ -273,7 +277,7 @@ def _observe(node: DevNode) -> NodeState:
 def _ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | None:
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
     with grpc.insecure_channel(address, options) as channel:
-        broker = broker_pb2_grpc.BrokerStub(channel)  # type: ignore[no-untyped-call]
+        broker = broker_pb2_grpc.BrokerStub(channel)
         try:
             answer: broker_pb2.GetStatusResponse = broker.GetStatus(broker_pb2.GetStatusRequest(), timeout=timeout_s)
             return answer

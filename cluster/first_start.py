@@ -1,8 +1,8 @@
 """The first start of a cluster: its first configuration entry is written once, by one node, when all are empty.
 
-The one idea: every initial voter must answer that its directory has never taken part. Then their random incarnations are
-written into entry 1, and from then on a voter is known by its directory, not by its name: a wiped disk cannot vote twice.
-The node with the smallest number asks; the others answer and wait for its log.
+The one idea: every initial voter must answer that its directory has never taken part. Then their random
+incarnations are written into entry 1, and from then on a voter is known by its directory, not by its name: a wiped
+disk cannot vote twice. The node with the smallest number asks; the others answer and wait for its log.
 
 It must not start anything else: no election, no log but that one entry.
 """
@@ -60,7 +60,7 @@ class Newcomer:
         return ""
 
 
-class FirstStartRefused(Exception):
+class FirstStartRefusedError(Exception):
     """The cluster has begun without this directory, or its nodes are set up differently. The sentence says which."""
 
 
@@ -69,7 +69,7 @@ async def first_configuration(
 ) -> GroupConfiguration:
     """Asks every other voter until all have answered that they are empty; gives what entry 1 says.
 
-    Raises FirstStartRefused. Waits for as long as somebody is missing, and says who.
+    Raises FirstStartRefusedError. Waits for as long as somebody is missing, and says who.
     """
     channels = {node: aio.insecure_channel(address, options=CHANNEL_OPTIONS) for node, address in peers.items()}
     incarnations = {newcomer.node: newcomer.incarnation}
@@ -111,11 +111,13 @@ async def introduction(channel: aio.Channel, request: raft_pb2.IntroduceRequest)
 def accepted(node: int, address: str, answer: raft_pb2.IntroduceResponse) -> bytes:
     """The incarnation of a node that may take part."""
     if answer.node != node:
-        raise FirstStartRefused(f"{address} is set up as node {node} in our peers, but says that it is {answer.node}")
+        raise FirstStartRefusedError(
+            f"{address} is set up as node {node} in our peers, but says that it is {answer.node}"
+        )
     if answer.refusal:
-        raise FirstStartRefused(answer.refusal)
+        raise FirstStartRefusedError(answer.refusal)
     if not answer.empty:
-        raise FirstStartRefused(
+        raise FirstStartRefusedError(
             f"node {node} has data already: this cluster has begun, and this node's directory is new (a wiped disk?); "
             "it takes no part until it is added again"
         )

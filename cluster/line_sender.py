@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ledger import AsyncProducer, RecordMetadata
 from ledger.errors import DeliveryTimeoutError, LedgerError, MessageTooLargeError
@@ -66,7 +66,7 @@ class LineSender:
         self._handed_over = 0
         self._not_sent = 0
         self._failure: LedgerError | None = None
-        self._under_way: dict[asyncio.Task[None], int] = {}
+        self._under_way: dict[asyncio.Task[Any], int] = {}
 
     @property
     def in_doubt(self) -> int:
@@ -137,7 +137,7 @@ class LineSender:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
         task = asyncio.get_running_loop().create_task(work)
         self._under_way[task] = size + _LINE_OVERHEAD_BYTES * count
-        task.add_done_callback(self._under_way.pop)
+        task.add_done_callback(lambda done: self._under_way.pop(done))
         return task
 
     async def _send_many(self, lines: list[bytes], size: int, labels: Labels) -> MessageTooLargeError | None:

@@ -1,7 +1,7 @@
 """The metrics of one node, named as Prometheus and etcd name theirs: base units, `_total` on counters, bounded labels.
 
-The one idea: what can be read from the state is read when somebody scrapes (`RaftCollector`); only what happens in between
-is counted as it happens (`Meters`).
+The one idea: what can be read from the state is read when somebody scrapes (`RaftCollector`); only what happens in
+between is counted as it happens (`Meters`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Meters:
         self.bytes_in = counter("ledgermq_bytes_in_total", "Bytes of batches committed while this node led.", ["topic"])
         self.messages_out = counter("ledgermq_messages_out_total", "Messages given to consumers.", ["topic"])
         self.bytes_out = counter("ledgermq_bytes_out_total", "Bytes of batches given to consumers.", ["topic"])
-        self.duplicates = counter("ledgermq_produce_duplicates_total", "Repeated batches answered with the first result.")
+        self.duplicates = counter("ledgermq_produce_duplicates_total", "Repeats answered with the first result.")
         self.refusals = counter("ledgermq_produce_refusals_total", "Batches refused, by code.", ["code"])
         self.commit_seconds = histogram("ledgermq_raft_commit_duration_seconds", "From a proposal to its commit.")
         self.append_seconds = histogram("ledgermq_log_append_duration_seconds", "One group write to the CommitLog.")

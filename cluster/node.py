@@ -2,8 +2,8 @@
 
     settings ─> directory ─> log, votes ─> first start ─> core ─> driver ─> replica ─> gRPC, HTTP
 
-One asyncio loop owns all state, and only fsyncs and the making of segments happen on helper threads. An orderly stop flushes the
-log and leaves a clean mark, so that the next start can tell damage from a torn tail.
+One asyncio loop owns all state, and only fsyncs and the making of segments happen on helper threads. An orderly
+stop flushes the log and leaves a clean mark, so that the next start can tell damage from a torn tail.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from grpc import aio
 from prometheus_client import CollectorRegistry
 
 from cluster.disk_threads import DiskThreads
-from cluster.first_start import FirstStartRefused, Newcomer, first_configuration
+from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.http import HttpPort
 from cluster.metrics import MeasuredLog, Meters, RaftCollector
 from cluster.settings import NodeSettings
@@ -86,7 +86,7 @@ class Node:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._closing.aclose()
 
-    # -- what lies on the disk -------------------------------------------------------------------------------------------
+    # -- what lies on the disk
 
     def _open_directory(self) -> None:
         settings = self._settings
@@ -131,7 +131,7 @@ class Node:
         finally:
             self._log.close()
 
-    # -- the ports -------------------------------------------------------------------------------------------------------
+    # -- the ports
 
     async def _serve_grpc(self) -> None:
         server = aio.server(options=SERVER_OPTIONS)
@@ -141,9 +141,7 @@ class Node:
         try:
             server.add_insecure_port(address)
         except RuntimeError as error:
-            raise NodeError(
-                f"cannot listen on {address}: is the port in use? Choose another with `listen`"
-            ) from error
+            raise NodeError(f"cannot listen on {address}: is the port in use? Choose another with `listen`") from error
         await server.start()
         self._closing.push_async_callback(server.stop, STOP_GRACE_S)
         log.info("node %d of cluster %r serves %s", self._settings.node, self._settings.cluster, address)
@@ -155,7 +153,7 @@ class Node:
                 await port.start(self._settings.http)
             except OSError as error:
                 raise NodeError(
-                    f"cannot serve HTTP on {self._settings.http}: {error.strerror}; choose another with `http`, or '' for none"
+                    f"cannot serve HTTP on {self._settings.http}: {error.strerror}; choose another with `http`"
                 ) from error
             self._closing.push_async_callback(port.stop)
 
@@ -183,7 +181,7 @@ class Node:
             version=version("ledgermq"),
         )
 
-    # -- the group -------------------------------------------------------------------------------------------------------
+    # -- the group
 
     def _introducer(self) -> Newcomer:
         settings, vote = self._settings, self._votes.vote
@@ -215,7 +213,7 @@ class Node:
                 segment_bytes=settings.segment_bytes,
                 max_entry_bytes=settings.largest_entry_bytes,
             )
-        except FirstStartRefused as refusal:
+        except FirstStartRefusedError as refusal:
             log.error("this node takes no part: %s", refusal)
             return
         draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))

@@ -25,7 +25,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
-from cluster.address import check_address
+from cluster.address import check_address, split_address
+
+__all__ = ["NodeSettings", "SettingsError", "split_address"]
 
 ENVIRONMENT_PREFIX = "LEDGERMQ_"
 MIB = 1 << 20

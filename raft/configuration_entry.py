@@ -1,7 +1,7 @@
 """The body of a configuration entry: who votes, with which incarnation, and what is fixed for the group for ever.
 
-The one idea: `segment_bytes` and the largest entry stand in the log itself, so every replica lays the same grid, and a
-voter's incarnation stands there too, so a node whose disk was wiped is a stranger until it is added again.
+The one idea: `segment_bytes` and the largest entry stand in the log itself, so every replica lays the same grid,
+and a voter's incarnation stands there too, so a node whose disk was wiped is a stranger until it is added again.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ class GroupConfiguration:
 
 def encode_configuration(configuration: GroupConfiguration) -> bytes:
     """The entry's body; the same bytes for equal configurations."""
-    voters = [raft_pb2.Voter(node=node, incarnation=incarnation) for node, incarnation in configuration.voters.items()]
+    voters = [
+        raft_pb2.Voter(node=node, incarnation=incarnation) for node, incarnation in sorted(configuration.voters.items())
+    ]
     message = raft_pb2.Configuration(
-        voters=sorted(voters, key=lambda voter: voter.node),
+        voters=voters,
         segment_bytes=configuration.segment_bytes,
         max_entry_bytes=configuration.max_entry_bytes,
         cluster=configuration.cluster,

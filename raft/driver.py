@@ -1,17 +1,18 @@
 """The driver: in which order a node does what its core decides. One for each group.
 
 The one idea: the core decides, the driver carries out, always in the same order, and whatever touches the world
-(files, sockets, clocks, threads) is behind a small interface. So this same code runs under gRPC and under a simulator.
+(files, sockets, clocks, threads) is behind a small interface. So this same code runs under gRPC and under a
+simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
-What arrives in one turn of the event loop is written as one group and leaves for each follower as one message: proposals
-wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal that does not get that
-far was surely not appended.
+What arrives in one turn of the event loop is written as one group and leaves for each follower as one message:
+proposals wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal that
+does not get that far was surely not appended.
 
-Trouble with the disk (`failure`): this node stops leading and takes no entries, so others go on without it; what it had
-applied stays readable. A full disk is tried again now and then, and service resumes by itself; after any other failure only a
-restart helps, which takes up what is really on the disk.
+Trouble with the disk (`failure`): this node stops leading and takes no entries, so others go on without it; what it
+had applied stays readable. A full disk is tried again now and then, and service resumes by itself; after any other
+failure only a restart helps, which takes up what is really on the disk.
 
 It must not know gRPC, asyncio, files, or what a message is.
 """
@@ -99,7 +100,7 @@ class Machine(Protocol):
 
 
 class Proposal(Protocol):
-    """One entry that a client wants appended, on its way. The driver calls `appended` at most once, then `settled` once."""
+    """One entry that a client wants appended. The driver calls `appended` at most once, then `settled` once."""
 
     @property
     def draft(self) -> Draft: ...
@@ -158,7 +159,7 @@ class Driver:
         self._resume_in_ticks = 0
         """While the disk is full: how long until it is tried again."""
 
-    # -- events ------------------------------------------------------------------------------------------------------
+    # -- events
 
     def start(self) -> None:
         """Carries out what the core has to say at its start (a group of one node elects itself by its first ticks)."""
@@ -180,7 +181,7 @@ class Driver:
         self._settle()
 
     def receive_append(self, append: Append, entries: bytes) -> None:
-        """A byte range of the leader's log has come in; `append` has prev_index, prev_term, term and commit, no runs yet.
+        """A byte range of the leader's log has come in; `append` says where it belongs, and has no runs yet.
 
         Raises CorruptRangeError when the bytes are bad in themselves: the stream that brought them is to be broken off.
         """
@@ -234,7 +235,7 @@ class Driver:
         self._reads[token] = answer
         self._settle()
 
-    # -- the order of duties -------------------------------------------------------------------------------------------
+    # -- the order of duties
 
     def _settle(self) -> None:
         """Carries out what the core wants, to the end of each Ready before the core hears of anything else."""
@@ -295,7 +296,7 @@ class Driver:
         self._disk.persist(lambda: self._persisted(token, last.term, last.index))
         return headers
 
-    # -- the end of a turn ---------------------------------------------------------------------------------------------
+    # -- the end of a turn
 
     def _schedule_turn(self) -> None:
         if not self._turn_scheduled:
@@ -354,7 +355,7 @@ class Driver:
         while self._confirmed_reads and self._confirmed_reads[0][0] <= self.applied:
             self._confirmed_reads.popleft()[1](True)
 
-    # -- incoming byte ranges ------------------------------------------------------------------------------------------
+    # -- incoming byte ranges
 
     def _examine(self, append: Append, entries: bytes) -> Append:
         """The append as the core sees it: terms and configurations, read from bytes whose CRCs and chain hold.
@@ -379,7 +380,7 @@ class Driver:
             configurations=configurations(headers, entries),
         )
 
-    # -- who leads, and trouble ----------------------------------------------------------------------------------------
+    # -- who leads, and trouble
 
     def _role_changed(self, change: RoleChange) -> None:
         if not self.leads:

@@ -18,7 +18,7 @@ from grpc import aio
 log = logging.getLogger("raft.streams")
 
 RETRY_S = 0.1
-"""Between attempts to reach a peer. A refusal for good (another incarnation, another cluster) is retried more slowly."""
+"""Between attempts to reach a peer. A refusal for good (another incarnation or cluster) is retried more slowly."""
 RETRY_REFUSED_S = 2.0
 
 MAX_MESSAGE_BYTES = 128 << 20

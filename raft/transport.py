@@ -1,8 +1,8 @@
 """Raft over gRPC: for each peer one connection for votes and heartbeats and one for byte ranges of the log.
 
-The one idea: identity is checked when a stream opens, not in each message. The metadata of a stream name the cluster,
-the group, who calls, whom it means to call, and by which incarnation its configuration knows the called: a node whose disk
-was wiped has another one, so it can neither vote nor acknowledge until it is added again.
+The one idea: identity is checked when a stream opens, not in each message. The metadata of a stream name the
+cluster, the group, who calls, whom it means to call, and by which incarnation its configuration knows the called: a
+node whose disk was wiped has another one, so it can neither vote nor acknowledge until it is added again.
 
 It must not decide anything: it hands messages to the driver and loses what cannot be sent.
 """
@@ -19,7 +19,7 @@ import grpc
 from grpc import aio
 
 from raft.core import Append, AppendResponse, HeartbeatResponse, Message, VoteResponse
-from raft.streams import CHANNEL_OPTIONS, Outbox, OutboundStream
+from raft.streams import CHANNEL_OPTIONS, OutboundStream, Outbox
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from raft.wire import (
     answer_from_wire,
@@ -105,7 +105,7 @@ class GrpcTransport:
         """A byte range, by the peer's bulk connection."""
         self._links[append.receiver].bulk.send(append_to_wire(append, entries))
 
-    # -- incoming streams, called by RaftService -------------------------------------------------------------------------
+    # -- incoming streams, called by RaftService
 
     async def serve_control(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
         """Votes and heartbeats of one peer, until its stream ends."""

@@ -96,7 +96,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         if sentence is None:
             raise
         with suppress(BrokenPipeError):
-            click.echo(f"error: {sentence}", err=True)
+            click.echo(f"Error: {sentence}", err=True)
         return 1
 
 

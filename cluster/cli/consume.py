@@ -11,24 +11,27 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from cluster.cli.options import Separator, bootstrap_option, format_option
 from cluster.cli.output import say
-from ledger import AsyncConsumer, Message
+from ledger import AsyncConsumer, Message, TopicQueue
 
 _MESSAGES_AT_ONCE = 5_000
 _WAIT_MS = 500
 
 
-class Start(click.ParamType["str | int"]):
+Start = Literal["earliest", "latest"] | int
+
+
+class StartType(click.ParamType[Start]):
     """earliest, latest, or an offset."""
 
     name = "earliest|latest|offset"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | int:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
         if isinstance(value, int) or value in ("earliest", "latest"):
             return value  # type: ignore[no-any-return]
         if value.isascii() and value.isdecimal():
@@ -41,7 +44,7 @@ class Wanted:
     """What is to be read, and when to stop."""
 
     topic: str
-    start: str | int
+    start: Start
     queues: tuple[int, ...]
     tags: tuple[str, ...]
     count: int | None
@@ -51,7 +54,7 @@ class Wanted:
 @click.command()
 @click.argument("topic")
 @click.option(
-    "--from", "start", type=Start(), default="earliest", show_default=True, help="Where to begin, in each queue."
+    "--from", "start", type=StartType(), default="earliest", show_default=True, help="Where to begin, in each queue."
 )
 @click.option("--count", type=click.IntRange(min=0), help="Stop after so many messages.")
 @click.option("--follow", is_flag=True, help="Wait for more at the end (always so with --from latest).")
@@ -63,7 +66,7 @@ class Wanted:
 @format_option
 def consume(
     topic: str,
-    start: str | int,
+    start: Start,
     count: int | None,
     follow: bool,
     queues: tuple[int, ...],
@@ -101,16 +104,22 @@ async def _consume(bootstrap: str, wanted: Wanted, write: Callable[[Iterable[Mes
     total = 0
     async with consumer:
         ends = None if wanted.follow else await consumer.end_offsets()
+        if ends is not None and any(consumer.position(*queue) > end for queue, end in ends.items()):
+            await consumer.getmany(1, timeout_ms=_WAIT_MS)  # an error, which reading raises
         while wanted.count is None or total < wanted.count:
-            if ends is not None and all(consumer.position(*queue) >= end for queue, end in ends.items()):
+            if ends is not None and _at_end(consumer, ends):
                 break
             most = _MESSAGES_AT_ONCE if wanted.count is None else min(_MESSAGES_AT_ONCE, wanted.count - total)
             messages = await consumer.getmany(most, timeout_ms=_WAIT_MS)
             if ends is not None:
-                messages = [one for one in messages if one.offset < ends[one.topic, one.queue]]
+                messages = [one for one in messages if one.offset < ends[TopicQueue(one.topic, one.queue)]]
             _put(write(messages))
             total += len(messages)
     return total
+
+
+def _at_end(consumer: AsyncConsumer, ends: dict[TopicQueue, int]) -> bool:
+    return all(consumer.position(*queue) >= end for queue, end in ends.items())
 
 
 def _put(data: bytes) -> None:

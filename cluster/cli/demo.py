@@ -10,11 +10,11 @@ from pathlib import Path
 
 import click
 
+from cluster.cli.demo_report import ProgressDisplay, print_outcome
 from cluster.cli.options import format_option
 from cluster.cli.output import data_console, note_console, print_json, say
 from cluster.demo.corpus import Corpus, files_of, standard_library
 from cluster.demo.failure import NothingToSendError
-from cluster.demo.report import ProgressDisplay, print_outcome
 from cluster.demo.run import NODES, Demo, Outcome
 from cluster.dev import DevCluster
 
@@ -40,7 +40,7 @@ def demo(path: Path | None, data: Path | None, output: str) -> int:
     try:
         outcome = _run(files_of(path) if path else standard_library(), data)
     except NothingToSendError as error:
-        say(f"error: {error}")
+        say(f"Error: {error}")
         return _NOTHING_TO_SEND
     if output == "json":
         print_json({**asdict(outcome), "holds": outcome.holds})

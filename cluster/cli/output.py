@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -56,7 +56,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    data_console().print(table)
+    show(table, data_console())
+
+
+def show(renderable: RenderableType, console: Console) -> None:
+    """Prints it; in a pipe without the blanks that pad the last column."""
+    if console.is_terminal:
+        console.print(renderable)
+        return
+    with console.capture() as capture:
+        console.print(renderable)
+    console.file.write("".join(f"{line.rstrip()}\n" for line in capture.get().splitlines()))
 
 
 def _cell(value: object) -> Text:

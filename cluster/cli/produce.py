@@ -120,9 +120,9 @@ class Report:
 async def _produce(topic: str, source: Source, producer: AsyncProducer, report: Report) -> None:
     await producer.start()
     try:
-        report.began = time.monotonic()
-        report.sender = sender = LineSender(producer, topic)
+        sender = LineSender(producer, topic)
         await sender.open()
+        report.began, report.sender = time.monotonic(), sender
         await _send_lines(sender, source)
         await sender.drain()
     finally:

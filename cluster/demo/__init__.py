@@ -5,6 +5,5 @@ corpus.py    what is sent: the lines of many files
 tally.py     what was acknowledged, and what a replica holds, file by file
 outage.py    how long no write was acknowledged
 replicas.py  whether the nodes' logs are the same bytes
-report.py    what a person sees of it
 failure.py   what can keep it from a verdict
 """

@@ -1,7 +1,7 @@
 """Fetch: committed messages of one or more queues, as they lie in the log; at the end of a queue it waits.
 
-The one idea: the ConsumeQueue says in which entry an offset lies, and the entry's body goes out as it is. Nothing is decoded
-here; a filter by tag reads ConsumeQueue units only. What a node has not applied does not exist for it.
+The one idea: the ConsumeQueue says in which entry an offset lies, and the entry's body goes out as it is. Nothing
+is decoded here; a filter by tag reads ConsumeQueue units only. What a node has not applied does not exist for it.
 """
 
 from __future__ import annotations
@@ -73,9 +73,7 @@ def has_news(asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue) -> bo
     return bool(given.batches) or given.HasField("error") or given.next_offset != asked.offset
 
 
-def collect(
-    queues: Queues, wanted: Iterable[broker_pb2.QueueFetch], max_bytes: int
-) -> broker_pb2.FetchResponse:
+def collect(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch], max_bytes: int) -> broker_pb2.FetchResponse:
     """What is there now. The bytes are shared among the queues in the order asked; the first batch always fits."""
     response = broker_pb2.FetchResponse()
     budget = Budget(min(max_bytes, MAX_FETCH_BYTES))
@@ -103,9 +101,7 @@ class Budget:
         self.spent = True
 
 
-def read_queue(
-    queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue, budget: Budget
-) -> None:
+def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue, budget: Budget) -> None:
     """Adds the batches from the asked offset on, as far as the budget goes."""
     given.first_offset, given.end_offset = 0, queue.end_offset
     check_offset(queue, asked)

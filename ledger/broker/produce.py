@@ -1,7 +1,8 @@
 """The produce stream: one answer for each request, in order, while later requests are already being appended.
 
-The one idea: reading and answering are two tasks around a bounded queue, so a producer with many requests in flight fills the
-group write of every turn, and one that sends more than the bound is slowed down by gRPC's own flow control.
+The one idea: reading and answering are two tasks around a bounded queue, so a producer with many requests in flight
+fills the group write of every turn, and one that sends more than the bound is slowed down by gRPC's own flow
+control.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """One group as this node has it: the replicated state, its indexes, and, while the node leads, what is on its way.
 
-The one idea: everything changes by applying committed entries in order. Proposals are checked against the projected state,
-which exists only while this node leads and has applied its own no-op; it dies with the leadership, so nothing is rolled back.
+The one idea: everything changes by applying committed entries in order. Proposals are checked against the projected
+state, which exists only while this node leads and has applied its own no-op; it dies with the leadership, so
+nothing is rolled back.
 
 It must not know streams or protobuf messages of clients; it speaks `raft.driver.Machine` downwards.
 """
@@ -92,7 +93,7 @@ class Replica:
     def attach(self, driver: Driver) -> None:
         self.driver = driver
 
-    # -- the state machine: called by the driver ---------------------------------------------------------------------------
+    # -- the state machine: called by the driver
 
     def apply(self, header: Header, body: memoryview) -> None:
         match header.kind:
@@ -142,11 +143,11 @@ class Replica:
     def failed(self, failure: StoreError) -> None:
         log.error("group %d: no writes on this node: %s", self.group, failure)
 
-    # -- proposals: called by the services ---------------------------------------------------------------------------------
+    # -- proposals: called by the services
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         """Appends a batch, or finds it appended. The future ends in LedgerError where this node stopped leading first:
-        the batch may still commit then, and a repeat finds out. Raises LedgerError: surely not appended by this call."""
+        the batch may still commit then, and a repeat finds out. Raises LedgerError: surely not appended by this."""
         try:
             header = check(batch, self.max_message_bytes)
             projected = self._leading_state(len(batch))
@@ -237,7 +238,7 @@ class Replica:
             raise NoLeaderError("this node has just been elected and is not ready yet: try again shortly")
         return self._projected
 
-    # -- reads -----------------------------------------------------------------------------------------------------------
+    # -- reads
 
     async def confirm_leadership(self) -> None:
         """Read index: returns once all that was committed at the call is applied here. Raises LedgerError."""

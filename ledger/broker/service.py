@@ -57,7 +57,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def serve(self, replica: Replica) -> None:
         self._replica = replica
 
-    # -- produce -------------------------------------------------------------------------------------------------------
+    # -- produce
 
     async def Produce(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
         await serve_produce(self, context)
@@ -65,7 +65,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         return self._started().produce(batch)
 
-    # -- fetch ---------------------------------------------------------------------------------------------------------
+    # -- fetch
 
     async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> broker_pb2.FetchResponse:  # noqa: N802
         try:
@@ -109,7 +109,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
                 messages = given.next_offset - given.batches[0].base_offset
                 self._meter.fetched(topic.name, messages, sum(len(batch.body) for batch in given.batches))
 
-    # -- questions -----------------------------------------------------------------------------------------------------
+    # -- questions
 
     async def ListOffsets(  # noqa: N802
         self, request: broker_pb2.ListOffsetsRequest, context: Context

@@ -17,7 +17,15 @@ from ledger.client.backoff import Backoff
 from ledger.client.connection import Connections, failure, parse_addresses
 from ledger.client.route_table import Topic
 from ledger.client.routes import Routes
-from ledger.errors import ClosedError, InvalidArgumentError, LedgerError, NoLeaderError, UnknownTopicError, from_wire
+from ledger.errors import (
+    ClosedError,
+    InvalidArgumentError,
+    LedgerError,
+    NoLeaderError,
+    UnknownQueueError,
+    UnknownTopicError,
+    from_wire,
+)
 from ledger.v1 import broker_pb2, error_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
@@ -106,7 +114,9 @@ class ClusterClient:
             except LedgerError as error:
                 failures += 1
                 wait = self.backoff.wait_ms(failures) / 1000
-                if not error.retriable or loop.time() + wait >= deadline:
+                # One node may not have heard yet of a topic that is there.
+                behind = node is not None and isinstance(error, (UnknownTopicError, UnknownQueueError))
+                if not (error.retriable or behind) or loop.time() + wait >= deadline:
                     raise
             await asyncio.sleep(wait)
 

@@ -73,7 +73,7 @@ class Fetcher:
     async def _run(self) -> None:
         """Until every cursor has an error; a seek starts it anew."""
         failures, last_success = 0, self._loop.time()
-        while cursors := [cursor for cursor in self._cursors.values() if cursor.error is None]:
+        while cursors := self._in_turn():
             await self._wait_for_room()
             error = await self._fetch(cursors)
             if error is None:
@@ -84,6 +84,12 @@ class Fetcher:
                 self.trouble = error
                 self._on_news()
             await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
+
+    def _in_turn(self) -> list[Cursor]:
+        """The cursors to fetch for, beginning with another one each time: the first ones may get all the bytes."""
+        first = next(iter(self._cursors))
+        self._cursors[first] = self._cursors.pop(first)
+        return [cursor for cursor in self._cursors.values() if cursor.error is None]
 
     async def _wait_for_room(self) -> None:
         while sum(cursor.buffered_bytes for cursor in self._cursors.values()) >= self._settings.prefetch_bytes:

@@ -19,8 +19,9 @@ new epoch:
 - a clean batch at the head of the line is told that there is a gap before it: what came before is settled, so the
   broker has forgotten this producer, or a doubtful batch that was given up never arrived.
 
-A doubtful batch that times out fails its receipts as *unknown*, but stays at its place until an answer settles it. If
-that answer is a gap, it is dropped: its epoch ends with it, and a late copy of it would be fenced by the next one.
+A doubtful batch that times out fails its receipts as *unknown*, but stays at its place, and is tried alone, until an
+answer settles it. If that answer is a gap, it is dropped: its epoch ends with it, and a late copy of it would be fenced
+by the next one.
 
 It must not know clocks (the time is passed in, in ms), futures, or the network.
 """
@@ -120,7 +121,7 @@ class Lane:
     def _close_if_due(self, now: float) -> None:
         """Close the open batch if it could go out at this moment; while it cannot, it had better gather more."""
         batch = self._open
-        if batch is None or len(self._line) >= self._delivery.max_in_flight:
+        if batch is None or len(self._line) >= self._flight_limit():
             return
         if not self._line or now >= batch.linger_until:
             self._close()
@@ -133,7 +134,7 @@ class Lane:
             return []
         self._close_if_due(now)
         taken = []
-        while self._in_flight < min(self._delivery.max_in_flight, len(self._line)):
+        while self._in_flight < min(self._flight_limit(), len(self._line)):
             batch = self._line[self._in_flight]
             assert not batch.in_flight
             self._give_number(batch)
@@ -141,6 +142,10 @@ class Lane:
             self._in_flight += 1
             taken.append(batch)
         return taken
+
+    def _flight_limit(self) -> int:
+        """How many may be in flight: behind a batch that timed out, nothing goes before its fate is known."""
+        return 1 if self._line and self._line[0].expired else self._delivery.max_in_flight
 
     def _give_number(self, batch: OutgoingBatch) -> None:
         if batch.numbered:
@@ -242,7 +247,7 @@ class Lane:
         if self._halted:
             if not self._in_flight:
                 wakes.append(self._retry_at)
-        elif self._open is not None and len(self._line) < self._delivery.max_in_flight:
+        elif self._open is not None and len(self._line) < self._flight_limit():
             wakes.append(self._open.linger_until)
         return min(wakes, default=None)
 

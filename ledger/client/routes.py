@@ -86,9 +86,7 @@ class Routes:
             )
         except grpc.aio.AioRpcError:
             return False
-        if response.HasField("error"):
-            return False
-        self.learn(response)
+        self.learn(response)  # a node that has not started yet says so, and who the nodes are
         return True
 
     async def _keep(self) -> None:

@@ -18,7 +18,7 @@ from network import Disk, Entry, Network
 from raft.core import Busy, NotLeader, Timing
 
 SEEDS = int(os.environ.get("LEDGERMQ_RAFT_SEEDS", "24"))
-EVENTS = 5000
+EVENTS = 6000
 
 
 class Chaos:
@@ -27,7 +27,7 @@ class Chaos:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.network = Network(
-            self.random.choice((1, 2, 3, 3, 3, 5)),
+            self.random.choice((1, 2, 3, 3, 3, 3, 5, 5)),
             jitter=lambda node: self.random.randrange(5),
             timing=Timing(heartbeat_ticks=1, election_ticks=5),
             append_bytes=self.random.choice((100, 300, 10_000)),
@@ -38,26 +38,26 @@ class Chaos:
         for node in self.network.nodes.values():
             node.held = True
         self.events: dict[Callable[[], None], int] = {
-            self.tick: 300,
-            self.deliver: 500,
-            self.repeat: 20,
-            self.drop: 20,
+            self.tick: 150,
+            self.deliver: 600,
+            self.repeat: 15,
+            self.drop: 8,
             self.propose: 60,
             self.read: 20,
-            self.save: 120,
-            self.begin_flush: 60,
-            self.end_flush: 60,
-            self.break_stream: 10,
-            self.crash: 4,
-            self.restart: 12,
-            self.isolate: 6,
-            self.heal: 3,
+            self.save: 250,
+            self.begin_flush: 120,
+            self.end_flush: 120,
+            self.break_stream: 5,
+            self.crash: 2,
+            self.restart: 8,
+            self.isolate: 3,
+            self.heal: 4,
         }
 
     def run(self) -> None:
         events, weights = list(self.events), list(self.events.values())
         # Each seed has its own mixture: some faults are rare or frequent in one run and not in another.
-        weights = [weight * self.random.choice((1, 2, 4)) for weight in weights]
+        weights = [weight * self.random.choice((0.5, 1, 2)) for weight in weights]
         for event in self.random.choices(events, weights, k=EVENTS):
             event()
 

@@ -71,7 +71,8 @@ def test_append_gives_headers_and_reads_back_over_segments_and_restarts(place: t
         assert (found.known_commit, found.last_append_time_ms) == (5, 60)
         assert [found.chain_at(i) for i in range(1, 9)] == [header.chain for header in headers]
         assert found.term_runs(4, 8) == [(4, 3), (6, 4)]
-        assert [found.entry(i) for i in range(1, 9)] == list(zip(headers, [made.body for made in drafts], strict=True))
+        pairs = [(header, bytes(body)) for header, body in map(found.entry, range(1, 9))]
+        assert pairs == list(zip(headers, [made.body for made in drafts], strict=True))
         assert found.entry_at(488, HEADER_SIZE) == (headers[2], b"")
         assert found.body_at(104, HEADER_SIZE + 300) == drafts[1].body
     assert seen == list(zip(headers, [made.body for made in drafts], strict=True))
@@ -100,6 +101,14 @@ def test_an_entry_may_fill_a_segment_but_not_exceed_it(place: tuple[Disk, Path])
     with pytest.raises(AssertionError):
         append(log, SEGMENT - HEADER_SIZE + 1)
     assert len(content(open_log(*place))) == 3
+
+
+def test_an_empty_body_that_ends_with_its_segment(place: tuple[Disk, Path]) -> None:
+    log = open_log(*place)
+    append(log, SEGMENT - 2 * HEADER_SIZE, 0)
+    assert log.end == SEGMENT
+    assert (log.body(2), bytes(log.entry(2)[1]), log.body_at(log.position(2), HEADER_SIZE)) == (b"", b"", b"")
+    assert content(open_log(*place)) == content(log)
 
 
 @pytest.mark.parametrize("max_bytes", [1, 200, 500, 1 << 20])
@@ -181,12 +190,13 @@ def test_truncate_below_a_segment_border_takes_the_blank_too(place: tuple[Disk, 
 def test_the_next_segment_is_prepared_ahead(place: tuple[Disk, Path]) -> None:
     disk, root = place
     log = open_log(disk, root)
-    assert not log.next_is_prepared
+    prepared = [log.next_is_prepared]
     log.prepare_next()
-    assert log.next_is_prepared
+    prepared.append(log.next_is_prepared)
     assert list(disk.list(root)) == [f"{0:020}", f"{SEGMENT:020}"]
     append(log, 900, 900)
-    assert not log.next_is_prepared
+    prepared.append(log.next_is_prepared)
+    assert prepared == [False, True, False]
     log.prepare_next()
     log.prepare_next()
     assert len(disk.list(root)) == 3

@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,7 @@ def test_view_is_read_only_shows_later_writes_and_outlives_close(place: tuple[Di
     assert view.readonly
     assert len(view) == 64
     file.close()
-    assert view[10:15] == b"later"
+    assert bytes(view[10:15]) == b"later"
     assert len(disk.create(root / "empty", 0).view()) == 0
 
 
@@ -120,7 +121,7 @@ def test_unlinked_file_stays_readable_for_who_has_it_open(place: tuple[Disk, Pat
 def test_what_is_missing_is_a_typed_error_with_its_cause(place: tuple[Disk, Path], operation: str) -> None:
     disk, root = place
     missing = root / "no" / "such"
-    calls = {
+    calls: dict[str, Callable[[], object]] = {
         "open": lambda: disk.open(missing),
         "list": lambda: disk.list(missing),
         "unlink": lambda: disk.unlink(missing),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
-from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk
+from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, StoreError
 from store.memory_disk import Killed
 
 FULL = DiskFullError(DIRECTORY)
@@ -39,7 +39,7 @@ def append_three_segments(log: CommitLog) -> None:
 @pytest.mark.parametrize("error", [FULL, BROKEN], ids=["full", "broken"])
 @pytest.mark.parametrize("act", [copy_two_more, append_three_segments])
 def test_a_failed_write_changes_nothing_and_can_be_repeated(
-    disk: MemoryDisk, error: Exception, act: Callable[[CommitLog], object]
+    disk: MemoryDisk, error: StoreError, act: Callable[[CommitLog], object]
 ) -> None:
     writes = 2 if act is copy_two_more else 6
     for after in range(writes):
@@ -85,7 +85,7 @@ def test_a_write_that_can_not_be_taken_back_poisons_the_log(disk: MemoryDisk) ->
 
 
 @pytest.mark.parametrize("error", [FULL, BROKEN], ids=["full", "broken"])
-def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: Exception) -> None:
+def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: StoreError) -> None:
     log = open_log(disk)
     append(log, 60)
     disk.fail("sync", error, times=1)
@@ -150,10 +150,11 @@ class TestSync:
         log = open_log(disk)
         append(log, 900, 900, 10)
         disk.synced.clear()
-        assert log.dirty
+        dirty = [log.dirty]
         assert log.sync() == (3, 1)
+        dirty.append(log.dirty)
+        assert dirty == [True, False]
         assert disk.synced == [*(DIRECTORY / f"{base:020}" for base in (0, SEGMENT, 2 * SEGMENT)), DIRECTORY]
-        assert not log.dirty
         disk.synced.clear()
         assert log.sync() == (3, 1)
         assert disk.synced == []

@@ -13,6 +13,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from rich.table import Table
 from rich.text import Text
 
+from cluster.cli.output import show
 from cluster.demo.run import Outcome
 
 _SHOWN = 5
@@ -66,8 +67,7 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
         table.add_row(name, text)
     verdict = Text("HOLDS", "bold green") if outcome.holds else Text("DOES NOT HOLD", "bold red")
     table.add_row("verdict", verdict.append(f": {_verdict(outcome)}", style="not bold default"))
-    console.print()
-    console.print(table)
+    show(table, console)
     for fault in _few(outcome.faults):
         console.print(Text(f"  {fault}"), soft_wrap=True)
 

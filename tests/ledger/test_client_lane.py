@@ -1,0 +1,487 @@
+"""The rules of one queue's line, one by one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from ledger.batch import Batch
+from ledger.client.backoff import Backoff
+from ledger.client.lane import MAX_BATCH_MESSAGES, Delivery, Lane
+from ledger.client.outgoing import Acknowledged, OutgoingBatch, Piece, Settled
+from ledger.errors import (
+    BusyError,
+    ClosedError,
+    DeliveryTimeoutError,
+    DuplicateForgottenError,
+    InternalError,
+    LedgerError,
+    MessageTooLargeError,
+    NotLeaderError,
+    ProducerFencedError,
+    SequenceGapError,
+    UnavailableError,
+)
+
+TIMEOUT_MS = 1000.0
+WAIT_MS = 20.0
+
+
+@dataclass
+class Note:
+    """A receipt that remembers."""
+
+    offsets: list[tuple[int, int]] = field(default_factory=list)
+    error: LedgerError | None = None
+
+    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
+        assert self.error is None
+        self.offsets.append((first_offset, count))
+
+    def failed(self, error: LedgerError) -> None:
+        assert self.error is None
+        assert not self.offsets
+        self.error = error
+
+
+class NoJitter(random.Random):
+    def random(self) -> float:
+        return 1.0
+
+
+def make_lane(**settings: object) -> Lane:
+    delivery = Delivery(producer_id=7, delivery_timeout_ms=TIMEOUT_MS, **settings)  # type: ignore[arg-type]
+    return Lane(1, 0, 0, delivery, Backoff(WAIT_MS, 1000, NoJitter()))
+
+
+def add(lane: Lane, *values: bytes, now: float = 0, close: bool = False) -> Note:
+    note = Note()
+    lane.add(Piece(list(values), sum(map(len, values)), note), now, wall_ms=5_000, close=close)
+    return note
+
+
+def add_closed(lane: Lane, count: int, now: float = 0) -> list[Note]:
+    return [add(lane, b"%d" % number, now=now, close=True) for number in range(count)]
+
+
+def acknowledge(lane: Lane, batch: OutgoingBatch, base_offset: int = 0, now: float = 0) -> None:
+    deliver(lane.answered(batch, Acknowledged(base_offset, 1, 9, duplicate=False), now))
+
+
+def fail(lane: Lane, batch: OutgoingBatch, error: LedgerError, now: float = 0, *, sent: bool = True) -> None:
+    deliver(lane.answered(batch, error, now, sent=sent))
+
+
+def deliver(settled: list[Settled]) -> int:
+    for one in settled:
+        one.deliver()
+    return sum(one.released for one in settled)
+
+
+def place(batch: OutgoingBatch) -> tuple[int, int]:
+    """Epoch and first sequence, as they stand in the bytes."""
+    header = Batch(batch.encoded).header
+    return header.epoch, header.first_sequence
+
+
+def values(batch: OutgoingBatch) -> list[bytes]:
+    return Batch(batch.encoded).values()
+
+
+# --- when a batch closes ---------------------------------------------------------------------------------------------
+
+
+def test_a_lone_message_goes_at_once() -> None:
+    lane = make_lane(linger_ms=5)
+    add(lane, b"a")
+    assert [values(batch) for batch in lane.take(0)] == [[b"a"]]
+
+
+def test_messages_of_one_turn_share_a_batch() -> None:
+    lane = make_lane()
+    add(lane, b"a")
+    add(lane, b"b")
+    assert [values(batch) for batch in lane.take(0)] == [[b"a", b"b"]]
+
+
+def test_a_batch_lingers_while_an_earlier_one_is_in_flight() -> None:
+    lane = make_lane(linger_ms=5)
+    add(lane, b"a")
+    lane.take(0)
+    add(lane, b"b", now=1)
+    assert lane.take(1) == []
+    assert lane.next_wake() == 6
+    assert lane.take(5.9) == []
+    assert [values(batch) for batch in lane.take(6)] == [[b"b"]]
+
+
+def test_an_acknowledgement_ends_the_lingering() -> None:
+    lane = make_lane(linger_ms=5)
+    add(lane, b"a")
+    [first] = lane.take(0)
+    add(lane, b"b", now=1)
+    acknowledge(lane, first, now=2)
+    assert [values(batch) for batch in lane.take(2)] == [[b"b"]]
+
+
+def test_to_hasten_ends_the_lingering() -> None:
+    lane = make_lane(linger_ms=5)
+    add(lane, b"a")
+    lane.take(0)
+    add(lane, b"b", now=1)
+    lane.hasten(1)
+    assert [values(batch) for batch in lane.take(1)] == [[b"b"]]
+
+
+def test_a_full_batch_closes_by_bytes() -> None:
+    lane = make_lane(batch_bytes=100)
+    add(lane, b"x" * 60)
+    add(lane, b"y" * 60)
+    assert lane.closed == 1
+    add(lane, b"z" * 100)
+    assert lane.closed == 3
+    assert [len(values(batch)) for batch in lane.take(0)] == [1, 1, 1]
+
+
+def test_a_full_batch_closes_by_count() -> None:
+    lane = make_lane(batch_bytes=64 << 20)
+    add(lane, *[b""] * (MAX_BATCH_MESSAGES - 1))
+    add(lane, b"", b"")
+    assert lane.closed == 1
+    assert [len(values(batch)) for batch in lane.take(0)] == [MAX_BATCH_MESSAGES - 1]
+
+
+def test_a_batch_that_could_not_go_gathers_more_instead_of_closing() -> None:
+    lane = make_lane(linger_ms=5)
+    notes = add_closed(lane, 5)
+    in_flight = lane.take(0)
+    assert len(in_flight) == len(notes)
+    add(lane, b"x")
+    assert lane.take(100) == []
+    add(lane, b"y", now=100)
+    acknowledge(lane, in_flight[0], now=101)
+    assert [values(batch) for batch in lane.take(101)] == [[b"x", b"y"]]
+
+
+def test_at_most_five_batches_are_in_flight() -> None:
+    lane = make_lane()
+    add_closed(lane, 7)
+    in_flight = lane.take(0)
+    assert len(in_flight) == 5
+    assert lane.take(0) == []
+    acknowledge(lane, in_flight[0])
+    assert len(lane.take(0)) == 1
+
+
+# --- numbers and results ---------------------------------------------------------------------------------------------
+
+
+def test_sequences_count_messages() -> None:
+    lane = make_lane()
+    add(lane, b"a", b"b", b"c", close=True)
+    add(lane, b"d", close=True)
+    add(lane, b"e", close=True)
+    assert [place(batch) for batch in lane.take(0)] == [(0, 0), (0, 3), (0, 4)]
+
+
+def test_receipts_get_their_part_of_the_batch() -> None:
+    lane = make_lane()
+    one, many, last = add(lane, b"a"), add(lane, b"b", b"c"), add(lane, b"d")
+    [batch] = lane.take(0)
+    acknowledge(lane, batch, base_offset=40)
+    assert [one.offsets, many.offsets, last.offsets] == [[(40, 1)], [(41, 2)], [(43, 1)]]
+    assert lane.idle
+
+
+def test_columns_are_filled_up_for_messages_that_have_none() -> None:
+    lane = make_lane()
+    add(lane, b"a")
+    piece = Piece([b"b", b"c"], 2, Note(), key=b"k", tag="t", headers=(("h", b"1"),), timestamp_ms=77)
+    lane.add(piece, 0, wall_ms=5_000)
+    add(lane, b"d")
+    [outgoing] = lane.take(0)
+    batch = Batch(outgoing.encoded)
+    assert batch.values() == [b"a", b"b", b"c", b"d"]
+    assert batch.keys() == [None, b"k", b"k", None]
+    assert batch.tags() == [None, "t", "t", None]
+    assert [list(headers) for headers in batch.headers()] == [[], [("h", b"1")], [("h", b"1")], []]
+    assert batch.timestamps_ms() == [5_000, 77, 77, 5_000]
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_attempt_is_repeated_with_the_same_bytes_after_a_back_off() -> None:
+    lane = make_lane()
+    note = add(lane, b"a")
+    [batch] = lane.take(0)
+    before = batch.encoded
+    fail(lane, batch, UnavailableError("gone"), now=10)
+    assert lane.take(10) == []
+    assert lane.next_wake() == 10 + WAIT_MS
+    [again] = lane.take(10 + WAIT_MS)
+    assert again is batch
+    assert again.encoded == before
+    acknowledge(lane, again, 3)
+    assert note.offsets == [(3, 1)]
+
+
+def test_the_back_off_doubles_and_an_acknowledgement_resets_it() -> None:
+    lane = make_lane()
+    add(lane, b"a", close=True)
+    now = 0.0
+    for expected in (20, 40, 80):
+        [batch] = lane.take(now)
+        fail(lane, batch, BusyError(), now)
+        assert lane.next_wake() == now + expected
+        now += expected
+    [batch] = lane.take(now)
+    acknowledge(lane, batch, now=now)
+    add(lane, b"b", now=now)
+    [batch] = lane.take(now)
+    fail(lane, batch, BusyError(), now)
+    assert lane.next_wake() == now + 20
+
+
+def test_to_hurry_ends_the_back_off() -> None:
+    lane = make_lane()
+    add(lane, b"a")
+    [batch] = lane.take(0)
+    fail(lane, batch, NotLeaderError())
+    lane.hurry(1)
+    assert lane.take(1) == [batch]
+
+
+def test_nothing_new_goes_out_until_all_that_is_in_flight_is_answered() -> None:
+    lane = make_lane()
+    add_closed(lane, 4)
+    first, second, third, fourth = lane.take(0)
+    fail(lane, first, BusyError())
+    fail(lane, second, SequenceGapError())
+    assert lane.take(500) == []
+    fail(lane, third, SequenceGapError(), now=500)
+    fail(lane, fourth, SequenceGapError(), now=500)
+    again = lane.take(500)
+    assert again == [first, second, third, fourth]
+    assert [place(batch) for batch in again] == [(0, 0), (0, 1), (0, 2), (0, 3)]
+
+
+def test_a_later_batch_may_be_acknowledged_before_an_earlier_one() -> None:
+    """The earlier one's answer was lost, after it had been appended."""
+    lane = make_lane()
+    notes = add_closed(lane, 3)
+    first, second, third = lane.take(0)
+    fail(lane, first, NotLeaderError())
+    acknowledge(lane, second, 1)
+    fail(lane, third, NotLeaderError())
+    assert lane.take(WAIT_MS) == [first, third]
+    assert [place(first), place(third)] == [(0, 0), (0, 2)]
+    assert notes[1].offsets == [(1, 1)]
+
+
+# --- refusals for good -----------------------------------------------------------------------------------------------
+
+
+def test_those_behind_a_refused_batch_are_numbered_anew() -> None:
+    lane = make_lane()
+    notes = add_closed(lane, 4)
+    batches = lane.take(0)
+    acknowledge(lane, batches[0])
+    fail(lane, batches[1], MessageTooLargeError("too large"))
+    fail(lane, batches[2], SequenceGapError())
+    fail(lane, batches[3], SequenceGapError())
+    again = lane.take(WAIT_MS)
+    assert [values(batch) for batch in again] == [[b"2"], [b"3"]]
+    assert [place(batch) for batch in again] == [(1, 0), (1, 1)]
+    assert isinstance(notes[1].error, MessageTooLargeError)
+    add(lane, b"next", close=True)
+    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(1, 2)]
+
+
+def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
+    """The broker asks for numbers without a hole: what lies behind a batch that is in no log is in no log either."""
+    lane = make_lane()
+    add_closed(lane, 2)
+    first, second = lane.take(0)
+    fail(lane, first, MessageTooLargeError("too large"))
+    fail(lane, second, UnavailableError("gone"))
+    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(1, 0)]
+    assert not second.doubtful
+
+
+@pytest.mark.parametrize("refusal", [DuplicateForgottenError("long ago"), InternalError("bug")])
+def test_a_refusal_that_leaves_doubt_frees_no_number(refusal: LedgerError) -> None:
+    lane = make_lane()
+    notes = add_closed(lane, 2)
+    first, second = lane.take(0)
+    fail(lane, first, refusal)
+    fail(lane, second, BusyError())
+    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(0, 1)]
+    assert notes[0].error is refusal
+
+
+def test_a_fenced_producer_writes_nothing_any_more() -> None:
+    lane = make_lane()
+    notes = [*add_closed(lane, 6), add(lane, b"open")]
+    batches = lane.take(0)
+    for batch in batches:
+        fail(lane, batch, ProducerFencedError("another one"))
+    assert all(isinstance(note.error, ProducerFencedError) for note in notes)
+    assert lane.idle
+    assert isinstance(lane.refuses(), ProducerFencedError)
+
+
+# --- gaps ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gap_before_a_clean_head_starts_a_new_epoch() -> None:
+    """The broker has forgotten this producer."""
+    lane = make_lane()
+    add(lane, b"a", close=True)
+    [batch] = lane.take(0)
+    acknowledge(lane, batch)
+    notes = add_closed(lane, 2)
+    head, other = lane.take(0)
+    fail(lane, head, SequenceGapError())
+    fail(lane, other, SequenceGapError())
+    again = lane.take(WAIT_MS)
+    assert [place(batch) for batch in again] == [(1, 0), (1, 1)]
+    for offset, batch in enumerate(again, 10):
+        acknowledge(lane, batch, offset)
+    assert [note.offsets for note in notes] == [[(10, 1)], [(11, 1)]]
+
+
+def test_a_gap_before_a_doubtful_head_renumbers_nothing() -> None:
+    """An earlier attempt may be in another leader's log: under a new number it would be there twice."""
+    lane = make_lane()
+    add(lane, b"a")
+    [batch] = lane.take(0)
+    fail(lane, batch, UnavailableError("gone"))
+    [batch] = lane.take(WAIT_MS)
+    fail(lane, batch, SequenceGapError(), now=WAIT_MS)
+    [batch] = lane.take(500)
+    assert place(batch) == (0, 0)
+
+
+def test_a_batch_that_never_left_the_process_is_not_doubtful() -> None:
+    lane = make_lane()
+    add(lane, b"a")
+    [batch] = lane.take(0)
+    fail(lane, batch, UnavailableError("no connection"), sent=False)
+    assert not batch.doubtful
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_never_sent_times_out_as_not_committed_and_leaves_no_hole() -> None:
+    lane = make_lane()
+    add_closed(lane, 5, now=500)
+    in_flight = lane.take(500)
+    waiting = add(lane, b"waiting", now=500, close=True)
+    still_open = add(lane, b"open", now=900)
+    assert lane.expire(1499) == []
+    released = deliver(lane.expire(1500))
+    assert isinstance(waiting.error, DeliveryTimeoutError)
+    assert not waiting.error.maybe_committed
+    assert still_open.error is None
+    assert released > 0
+    for batch in in_flight:
+        assert lane.take(1500) == []
+        acknowledge(lane, batch, now=1500)
+    [batch] = lane.take(1500)
+    assert values(batch) == [b"open"]
+    assert place(batch) == (0, 5)
+
+
+def test_an_open_batch_times_out_too() -> None:
+    lane = make_lane(linger_ms=5000)
+    add(lane, b"a")
+    [batch] = lane.take(0)
+    note = add(lane, b"b", now=1)
+    deliver(lane.expire(1001))
+    assert isinstance(note.error, DeliveryTimeoutError)
+    assert not note.error.maybe_committed
+    acknowledge(lane, batch, now=1002)
+    assert lane.idle
+
+
+def test_what_is_in_flight_times_out_as_unknown_and_is_settled_before_others_go() -> None:
+    lane = make_lane()
+    note = add(lane, b"a")
+    [batch] = lane.take(0)
+    later = add(lane, b"b", now=900)
+    assert deliver(lane.expire(1000)) == 0
+    assert isinstance(note.error, DeliveryTimeoutError)
+    assert note.error.maybe_committed
+    fail(lane, batch, UnavailableError("gone"), now=1100)
+    assert lane.take(1100) == []
+    assert lane.take(1200) == [batch]
+    settled = lane.answered(batch, Acknowledged(0, 1, 9, duplicate=True), 1300)
+    assert [one.released for one in settled] == [batch.size]
+    assert not settled[0].receipts
+    [batch] = lane.take(1300)
+    assert values(batch) == [b"b"]
+    assert later.error is None
+
+
+def test_what_was_only_refused_so_far_times_out_as_not_committed() -> None:
+    lane = make_lane()
+    notes = add_closed(lane, 1, now=0) + add_closed(lane, 1, now=100)
+    first, second = lane.take(100)
+    fail(lane, first, BusyError(), now=200)
+    fail(lane, second, SequenceGapError(), now=200)
+    deliver(lane.expire(1000))
+    assert isinstance(notes[0].error, DeliveryTimeoutError)
+    assert not notes[0].error.maybe_committed
+    [batch] = lane.take(1000)
+    assert batch is second
+    assert place(batch) == (1, 0)
+
+
+def test_a_timed_out_batch_that_never_arrived_is_given_up_at_a_gap() -> None:
+    lane = make_lane()
+    add(lane, b"a", close=True)
+    [lost] = lane.take(0)
+    fail(lane, lost, UnavailableError("gone"))
+    deliver(lane.expire(1000))
+    later = add(lane, b"b", now=1000)
+    assert lane.take(1000) == [lost]
+    assert deliver(lane.answered(lost, SequenceGapError(), 1000)) == lost.size
+    [batch] = lane.take(2000)
+    assert (values(batch), place(batch)) == ([b"b"], (0, 1))
+    fail(lane, batch, SequenceGapError(), now=2000)
+    lane.hurry(2000)
+    [batch] = lane.take(2000)
+    assert place(batch) == (1, 0)
+    acknowledge(lane, batch, 5)
+    assert later.offsets == [(5, 1)]
+
+
+def test_the_next_wake_is_the_next_deadline_while_an_answer_is_awaited() -> None:
+    lane = make_lane()
+    assert lane.next_wake() is None
+    add(lane, b"a", now=10)
+    lane.take(10)
+    assert lane.next_wake() == 1010
+    lane.expire(1010)
+    assert lane.next_wake() is None
+
+
+# --- closing ---------------------------------------------------------------------------------------------------------
+
+
+def test_to_abandon_tells_the_sent_from_the_unsent() -> None:
+    lane = make_lane()
+    notes = add_closed(lane, 6)
+    still_open = add(lane, b"open")
+    batches = lane.take(0)
+    acknowledge(lane, batches[0])
+    deliver(lane.abandon())
+    assert notes[0].error is None
+    assert all(isinstance(note.error, DeliveryTimeoutError) and note.error.maybe_committed for note in notes[1:5])
+    assert isinstance(notes[5].error, ClosedError)
+    assert isinstance(still_open.error, ClosedError)
+    assert lane.idle

@@ -1,0 +1,200 @@
+"""Drivers over real CommitLogs on memory disks, joined by a network in memory: turns and time are given by the test."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from raft.configuration_entry import GroupConfiguration, encode_configuration
+from raft.core import Append, Configuration, Durable, LogTerms, Message, Raft, RoleChange, TermRun, Timing
+from raft.driver import Driver
+from store import CommitLog, Draft, Header, Kind, MemoryDisk, StoreError
+
+SEGMENT_BYTES = 1 << 16
+LOG_DIRECTORY = Path("/log")
+
+
+@dataclass
+class RecordingMachine:
+    """A state machine that remembers what it was told."""
+
+    applied: list[tuple[int, bytes]] = field(default_factory=list)
+    roles: list[RoleChange] = field(default_factory=list)
+    led: list[int] = field(default_factory=list)
+    failures: list[StoreError] = field(default_factory=list)
+
+    def apply(self, header: Header, body: memoryview) -> None:
+        self.applied.append((header.index, bytes(body)))
+
+    def role_changed(self, change: RoleChange) -> None:
+        self.roles.append(change)
+
+    def leading(self, term: int) -> None:
+        self.led.append(term)
+
+    def failed(self, failure: StoreError) -> None:
+        self.failures.append(failure)
+
+
+@dataclass
+class ManualDisk:
+    """Votes are saved at once; writes are held at once, or when the test says so."""
+
+    holds_back: bool = False
+    waiting: list[Callable[[], None]] = field(default_factory=list)
+
+    def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
+        done()
+
+    def persist(self, done: Callable[[], None]) -> None:
+        if self.holds_back:
+            self.waiting.append(done)
+        else:
+            done()
+
+    def flush(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for done in waiting:
+            done()
+
+
+class TestProposal:
+    """A proposal that remembers its fate."""
+
+    __test__ = False
+
+    def __init__(self, body: bytes) -> None:
+        self.draft = Draft(Kind.COMMAND, body)
+        self.header: Header | None = None
+        self.outcome: bool | None = None
+
+    def appended(self, header: Header) -> None:
+        assert self.header is None
+        self.header = header
+
+    def settled(self, committed: bool) -> None:
+        assert self.outcome is None, "settled twice"
+        self.outcome = committed
+
+
+class Member:
+    """One node: driver, log, machine; everything that it sends goes to the cluster's network."""
+
+    def __init__(self, cluster: DriverCluster, node: int, disk: MemoryDisk) -> None:
+        self.node = node
+        self.disk = disk
+        self.files = ManualDisk()
+        self.machine = RecordingMachine()
+        self.turns: deque[Callable[[], None]] = deque()
+        self.sent_ranges: list[Append] = []
+        self._cluster = cluster
+        self.log = CommitLog.open(disk, LOG_DIRECTORY, segment_bytes=SEGMENT_BYTES)
+        if self.log.last_index == 0:
+            self.log.append([cluster.first_entry], term=1, commit=0, now_ms=0)
+        last = self.log.last_index
+        self.driver = Driver(
+            Raft(
+                node,
+                state=Durable(1, 0),
+                log=LogTerms([TermRun(*run) for run in self.log.term_runs(1, last)], last),
+                configurations=[(1, Configuration(tuple(cluster.nodes)))],
+                commit=self.log.known_commit,
+                timing=Timing(heartbeat_ticks=1, election_ticks=4),
+                jitter=lambda: node,
+                reach=self._reach,
+                max_uncommitted_bytes=1 << 15,
+            ),
+            self.log,
+            transport=self,
+            disk=self.files,
+            machine=self.machine,
+            now_ms=lambda: 1_000,
+            soon=self.turns.append,
+            max_uncommitted_bytes=1 << 15,
+        )
+        self.driver.start()
+
+    def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
+        last = self.log.reach(first, max_bytes)
+        return last, self.log.span(first, last)
+
+    def send(self, message: Message) -> None:
+        self._cluster.deliver(message, b"")
+
+    def replicate(self, append: Append, entries: bytes) -> None:
+        self.sent_ranges.append(append)
+        # As on the wire: the receiver reads terms from the bytes.
+        bare = Append(
+            append.sender,
+            append.receiver,
+            append.term,
+            append.prev_index,
+            append.prev_term,
+            (),
+            append.prev_index,
+            append.commit,
+        )
+        self._cluster.deliver(bare, entries)
+
+    def bytes_of_log(self) -> bytes:
+        return b"".join(self.log.read_range(index, index) for index in range(1, self.log.last_index + 1))
+
+
+class DriverCluster:
+    """Members, and a network that delivers in order, or not at all where the test cut it."""
+
+    def __init__(self, size: int) -> None:
+        self.nodes = list(range(1, size + 1))
+        voters = {node: bytes([node]) * 16 for node in self.nodes}
+        configuration = GroupConfiguration("test", voters, SEGMENT_BYTES, SEGMENT_BYTES)
+        self.first_entry = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        self.mail: deque[tuple[Message, bytes]] = deque()
+        self.cut_off: set[int] = set()
+        self.members = {node: Member(self, node, MemoryDisk()) for node in self.nodes}
+
+    def __getitem__(self, node: int) -> Member:
+        return self.members[node]
+
+    def deliver(self, message: Message, entries: bytes) -> None:
+        self.mail.append((message, entries))
+
+    def run(self) -> None:
+        """Until nobody has anything left to do without time passing."""
+        while self.mail or any(member.turns for member in self.members.values()):
+            for member in self.members.values():
+                while member.turns:
+                    member.turns.popleft()()
+            if self.mail:
+                self._hand_over(*self.mail.popleft())
+
+    def _hand_over(self, message: Message, entries: bytes) -> None:
+        if message.sender in self.cut_off or message.receiver in self.cut_off:
+            return
+        driver = self.members[message.receiver].driver
+        if isinstance(message, Append):
+            driver.receive_append(message, entries)
+        else:
+            driver.receive(message)
+
+    def tick(self, times: int = 1) -> None:
+        for _ in range(times):
+            for member in self.members.values():
+                member.driver.tick()
+            self.run()
+
+    def elect(self) -> Member:
+        """Ticks until somebody leads whom a majority follows."""
+        for _ in range(50):
+            self.tick()
+            leaders = [member for member in self.members.values() if member.driver.leads]
+            ready = [member for member in leaders if member.driver.raft.term in member.machine.led]
+            if ready and ready[-1].node not in self.cut_off:
+                return ready[-1]
+        raise AssertionError("nobody was elected")
+
+    def restart(self, node: int) -> Member:
+        """The process is killed, and another one starts on what it left."""
+        self.members[node] = Member(self, node, self.members[node].disk.after_kill())
+        return self.members[node]

@@ -1,0 +1,258 @@
+"""The order of duties: group writes, acknowledgements, applying, trouble with the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from driver_cluster import DriverCluster, Member, TestProposal
+
+from raft.core import Busy, NotLeader
+from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS
+from store import CorruptRangeError, DiskFailedError, DiskFullError
+
+
+def propose(member: Member, *bodies: bytes) -> list[TestProposal]:
+    proposals = [TestProposal(body) for body in bodies]
+    for proposal in proposals:
+        member.driver.check_room(len(proposal.draft.body))
+        member.driver.propose(proposal)
+    return proposals
+
+
+def fill_segment(cluster: DriverCluster, leader: Member) -> None:
+    """So that the next message of this size needs a new segment: where a full disk is met."""
+    for _ in range(3):
+        propose(leader, b"." * 20_000)
+        cluster.run()
+
+
+def bodies(member: Member) -> list[bytes]:
+    return [body for _, body in member.machine.applied if body.startswith(b"m")]
+
+
+def test_what_is_proposed_in_one_turn_is_one_write_and_one_message_to_each_follower() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    leader.sent_ranges.clear()
+
+    proposals = propose(leader, b"m1", b"m2", b"m3")
+    assert [proposal.header for proposal in proposals] == [None] * 3
+    cluster.run()
+
+    ranges = [append for append in leader.sent_ranges if append.last_index > append.prev_index]
+    assert [append.last_index - append.prev_index for append in ranges] == [3, 3]
+    assert [proposal.outcome for proposal in proposals] == [True] * 3
+
+
+def test_replicas_end_with_the_same_bytes_and_apply_the_same_entries() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    for number in range(20):
+        propose(leader, b"m%d" % number, b"m" * 700)
+        cluster.run()
+    cluster.tick()
+
+    logs = {member.bytes_of_log() for member in cluster.members.values()}
+    assert len(logs) == 1
+    assert len({tuple(member.machine.applied) for member in cluster.members.values()}) == 1
+    assert len(bodies(leader)) == 40
+
+
+def test_a_proposal_is_settled_only_when_a_majority_has_it() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    cluster.cut_off = set(cluster.nodes) - {leader.node}
+    (alone,) = propose(leader, b"m1")
+    cluster.run()
+    assert alone.header is not None
+    assert alone.outcome is None
+
+    cluster.cut_off = {cluster.cut_off.pop()}
+    cluster.tick(5)  # the follower's lost range is asked for again
+    assert alone.outcome is True
+
+
+def test_who_loses_the_lead_tells_those_who_wait_and_takes_over_the_new_leaders_log() -> None:
+    cluster = DriverCluster(3)
+    old = cluster.elect()
+    cluster.cut_off = {old.node}
+    (lost,) = propose(old, b"m-lost")
+    cluster.run()
+    new = cluster.elect()
+    assert new is not old
+    assert lost.outcome is False  # it stepped down, having heard no majority
+    propose(new, b"m-kept")
+    cluster.run()
+
+    cluster.cut_off = set()
+    cluster.tick(10)
+    assert old.bytes_of_log() == new.bytes_of_log()
+    assert bodies(old) == [b"m-kept"]
+
+
+def test_a_follower_refuses_proposals_and_names_the_leader() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    follower = cluster[next(node for node in cluster.nodes if node != leader.node)]
+    with pytest.raises(NotLeader) as refusal:
+        follower.driver.check_room(1)
+    assert refusal.value.leader == leader.node
+
+
+def test_the_uncommitted_tail_is_bounded_and_a_busy_leader_appends_nothing() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    cluster.cut_off = set(cluster.nodes) - {leader.node}
+    propose(leader, b"m" * 20_000)
+    with pytest.raises(Busy):
+        leader.driver.check_room(20_000)  # not written yet, and counted all the same
+    cluster.run()
+    last = leader.log.last_index
+    with pytest.raises(Busy):
+        leader.driver.check_room(20_000)
+    cluster.run()
+    assert leader.log.last_index == last
+
+
+def test_in_sync_mode_nothing_counts_before_it_is_flushed() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    for member in cluster.members.values():
+        member.files.holds_back = True
+    (proposal,) = propose(leader, b"m1")
+    cluster.run()
+    assert all(member.log.last_index == leader.log.last_index for member in cluster.members.values())
+    assert proposal.outcome is None
+
+    leader.files.flush()
+    cluster.run()
+    assert proposal.outcome is None  # one of three is no majority
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    follower.files.flush()
+    cluster.run()
+    assert proposal.outcome is True
+
+
+def test_a_killed_node_comes_back_with_its_log_and_catches_up() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    propose(leader, b"m1")
+    cluster.run()
+    cluster.cut_off = {leader.node}
+    new = cluster.elect()
+    propose(new, b"m2")
+    cluster.run()
+
+    cluster.cut_off = set()
+    back = cluster.restart(leader.node)
+    cluster.tick(10)
+    assert bodies(back) == [b"m1", b"m2"]
+    assert back.bytes_of_log() == new.bytes_of_log()
+
+
+def test_a_long_tail_is_applied_in_slices_so_that_no_turn_gets_long() -> None:
+    cluster = DriverCluster(1)
+    only = cluster.elect()
+    only.files.holds_back = True
+    count = APPLY_ENTRIES_PER_TURN * 2 + 10
+    propose(only, *[b"m%d" % number for number in range(count)])
+    only.turns.popleft()()  # written
+    before = len(only.machine.applied)
+    only.files.flush()
+    only.turns.popleft()()
+    assert len(only.machine.applied) - before == APPLY_ENTRIES_PER_TURN
+    cluster.run()
+    assert len(only.machine.applied) - before == count
+
+
+def test_a_read_index_waits_for_a_round_and_for_the_state() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    answers: list[bool] = []
+    cluster.cut_off = set(cluster.nodes) - {leader.node}
+    leader.driver.read_index(answers.append)
+    cluster.run()
+    assert answers == []
+    cluster.cut_off = set()
+    cluster.tick()
+    assert answers == [True]
+
+
+def test_a_read_of_a_leader_that_was_deposed_is_refused() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    answers: list[bool] = []
+    cluster.cut_off = {leader.node}
+    leader.driver.read_index(answers.append)
+    cluster.elect()
+    cluster.tick(5)
+    assert answers == [False]
+
+
+def test_a_leader_with_a_full_disk_makes_room_for_another_and_comes_back_by_itself() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    fill_segment(cluster, leader)
+    leader.disk.fail("create", DiskFullError(Path("/log")))
+    (refused,) = propose(leader, b"." * 20_000)
+    cluster.run()
+    assert refused.outcome is False
+    assert refused.header is None
+    assert not leader.driver.leads
+    with pytest.raises(DiskFullError):
+        leader.driver.check_room(1)
+
+    other = cluster.elect()
+    assert other is not leader
+    propose(other, b"m2")
+    cluster.run()
+    leader.disk.heal()
+    cluster.tick(TRY_FULL_DISK_TICKS + 5)
+    assert leader.driver.failure is None
+    assert leader.bytes_of_log() == other.bytes_of_log()
+    assert bodies(leader) == [b"m2"]
+
+
+def test_a_follower_with_a_full_disk_acknowledges_nothing_that_it_did_not_write() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    first, second = (member for member in cluster.members.values() if member is not leader)
+    fill_segment(cluster, leader)
+    first.disk.fail("create", DiskFullError(Path("/log")))
+    cluster.cut_off = {second.node}
+    (waiting,) = propose(leader, b"." * 20_000)
+    cluster.run()
+    assert waiting.outcome is None
+    assert isinstance(first.driver.failure, DiskFullError)
+
+    cluster.cut_off = set()
+    cluster.tick(5)
+    assert waiting.outcome is True
+
+
+def test_a_failed_flush_ends_writing_for_good() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    leader.driver.fail(DiskFailedError(Path("/log"), "input/output error"))
+    cluster.tick(TRY_FULL_DISK_TICKS + 5)
+    assert leader.driver.failure is not None
+    assert not leader.driver.leads
+    assert cluster.elect() is not leader
+
+
+def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    cluster.cut_off = {follower.node}
+    propose(leader, b"m1")
+    leader.sent_ranges.clear()
+    cluster.run()
+    append = next(append for append in leader.sent_ranges if append.receiver == follower.node)
+    entries = bytearray(leader.log.read_range(append.prev_index + 1, append.last_index))
+    entries[-8] ^= 1
+    last = follower.log.last_index
+    with pytest.raises(CorruptRangeError):
+        follower.driver.receive_append(append, bytes(entries))
+    assert follower.log.last_index == last
