@@ -200,16 +200,17 @@ class DevCluster:
 
     def _refuse_change(self, plan: Plan, **wanted: int | str | None) -> None:
         made = {
-            "nodes": len(plan.ports),
-            "base_port": plan.ports[0],
-            "flush": plan.flush,
-            "segment_bytes": plan.segment_bytes,
+            "nodes": (len(plan.ports), f"{len(plan.ports)} node(s)"),
+            "base_port": (plan.ports[0], f"base port {plan.ports[0]}"),
+            "flush": (plan.flush, f"flush {plan.flush}"),
+            "segment_bytes": (plan.segment_bytes, f"segments of {plan.segment_bytes:,} bytes"),
         }
         for key, value in wanted.items():
-            if value is not None and value != made[key]:
+            fixed, words = made[key]
+            if value is not None and value != fixed:
                 raise DevError(
-                    f"the cluster in {self.directory} was made with {key.replace('_', ' ')} {made[key]}, which stays: "
-                    "leave the option out, name another --data, or remove the cluster with `ledgermq dev purge`"
+                    f"the cluster in {self.directory} was made with {words}, which cannot change: leave the option "
+                    "out, name another --data, or remove the cluster with `ledgermq dev purge`"
                 )
 
     def _spawn(self, node: DevNode) -> None:

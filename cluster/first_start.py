@@ -36,6 +36,8 @@ class Newcomer:
     node: int
     incarnation: bytes
     voters: tuple[int, ...]
+    segment_bytes: int
+    max_entry_bytes: int
     empty: bool
 
     @property
@@ -57,6 +59,12 @@ class Newcomer:
                 f"the peers differ: node {self.node} has {list(self.voters)}, "
                 f"node {request.sender} has {list(request.voters)}"
             )
+        if (request.segment_bytes, request.max_entry_bytes) != (self.segment_bytes, self.max_entry_bytes):
+            return (
+                f"the sizes differ: node {self.node} has segment_bytes {self.segment_bytes} and entries up to "
+                f"{self.max_entry_bytes}, node {request.sender} has {request.segment_bytes} and "
+                f"{request.max_entry_bytes}; give all nodes the same segment_bytes and max_message_bytes"
+            )
         return ""
 
 
@@ -64,9 +72,7 @@ class FirstStartRefusedError(Exception):
     """The cluster has begun without this directory, or its nodes are set up differently. The sentence says which."""
 
 
-async def first_configuration(
-    newcomer: Newcomer, peers: Mapping[int, str], *, segment_bytes: int, max_entry_bytes: int
-) -> GroupConfiguration:
+async def first_configuration(newcomer: Newcomer, peers: Mapping[int, str]) -> GroupConfiguration:
     """Asks every other voter until all have answered that they are empty; gives what entry 1 says.
 
     Raises FirstStartRefusedError. Waits for as long as somebody is missing, and says who.
@@ -74,7 +80,12 @@ async def first_configuration(
     channels = {node: aio.insecure_channel(address, options=CHANNEL_OPTIONS) for node, address in peers.items()}
     incarnations = {newcomer.node: newcomer.incarnation}
     request = raft_pb2.IntroduceRequest(
-        cluster=newcomer.cluster, group=newcomer.group, sender=newcomer.node, voters=newcomer.voters
+        cluster=newcomer.cluster,
+        group=newcomer.group,
+        sender=newcomer.node,
+        voters=newcomer.voters,
+        segment_bytes=newcomer.segment_bytes,
+        max_entry_bytes=newcomer.max_entry_bytes,
     )
     try:
         attempt = 0
@@ -94,8 +105,8 @@ async def first_configuration(
     return GroupConfiguration(
         cluster=newcomer.cluster,
         voters=incarnations,
-        segment_bytes=segment_bytes,
-        max_entry_bytes=max_entry_bytes,
+        segment_bytes=newcomer.segment_bytes,
+        max_entry_bytes=newcomer.max_entry_bytes,
     )
 
 

@@ -1,10 +1,10 @@
 """Sends lines through a producer: fast, in order, with bounded memory, and with an account of every line.
 
-The one idea: lines go by `send_many` in small lists, several of them under way; a list is small enough that the
-producer takes all of it in one turn of the loop, so lists never interleave and the order of calls is the order of the
-lines. A line that cannot be sent is named and left out; any other failure ends the sending.
+The one idea: lines go by `send_many` in lists that fit into one batch each, many of them under way. So the producer
+takes a list in one turn of the loop, which keeps lists in order, and a list is acknowledged or fails as a whole, which
+keeps the account exact. A line that cannot be sent is named and left out; any other failure ends the sending.
 
-    handed over = acknowledged + under way + in doubt + not sent (only after a failure)
+    handed over = acknowledged + in doubt + not sent   (the last two only under way, or after a failure)
 
 It must not know where lines come from.
 """
@@ -17,15 +17,23 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ledger import AsyncProducer, RecordMetadata
-from ledger.errors import DeliveryTimeoutError, LedgerError, MessageTooLargeError
+from ledger.errors import (
+    DeliveryTimeoutError,
+    InvalidArgumentError,
+    LedgerError,
+    MessageTooLargeError,
+    UnknownQueueError,
+    UnknownTopicError,
+)
 
 T = TypeVar("T")
 
-_LIST_LINES = 4096
-_LIST_BYTES = 512 << 10
+# As the producer counts: half a batch, so that two lists fill one.
+_LIST_BYTES = 128 << 10
+_LINE_OVERHEAD_BYTES = 16
 # Well below the producer's buffer: nobody waits for room there, which would let lists interleave.
 _WINDOW_BYTES = 16 << 20
-_LINE_OVERHEAD_BYTES = 64
+_REFUSED = (InvalidArgumentError, UnknownQueueError, UnknownTopicError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,7 @@ class LineSender:
         Returns the lines that were taken: all that are not too large.
         """
         taken: list[bytes] = []
-        for start, stop in _lists(lines):
+        for start, stop in _lists(lines, labels):
             part = lines[start:stop]
             if await self._hand_over(part, labels) is None:
                 taken += part
@@ -98,13 +106,13 @@ class LineSender:
 
     async def send_keyed(self, lines: list[bytes], separator: bytes, labels: Labels, place: Place) -> None:
         """Like `send`, for lines that each begin with a key and `separator`. One without them is left out."""
-        for start, stop in _lists(lines):
+        for start, stop in _lists(lines, labels):
             self._raise_failure()
             part, sent = lines[start:stop], []
             for number, line in enumerate(part, start):
                 key, found, value = line.partition(separator)
                 if not found:
-                    self._leave_out(place.of(number), f"it has no key: {separator!r} does not occur in it")
+                    self._leave_out(place.of(number), f"no {separator.decode(errors='replace')!r} in it, so no key")
                     continue
                 try:
                     future = self._producer.send_nowait(self._topic, value, key=key, tag=labels.tag, queue=labels.queue)
@@ -124,12 +132,13 @@ class LineSender:
     async def _hand_over(self, lines: list[bytes], labels: Labels) -> MessageTooLargeError | None:
         """The producer takes all of a list, or refuses all of it: then its reason."""
         self._raise_failure()
+        self._handed_over += len(lines)
         size = sum(map(len, lines))
         task = await self._start(self._send_many(lines, size, labels), size, len(lines))
         await asyncio.sleep(0)  # its first turn, in which the producer takes them or refuses them
         refusal = task.result() if task.done() else None
-        if refusal is None:
-            self._handed_over += len(lines)
+        if refusal is not None:
+            self._handed_over -= len(lines)
         return refusal
 
     async def _start(self, work: Coroutine[None, None, T], size: int, count: int) -> asyncio.Task[T]:
@@ -146,7 +155,7 @@ class LineSender:
         except MessageTooLargeError as refusal:
             return refusal
         except LedgerError as error:
-            self._fail(error, 0 if _may_be_partly_sent(error) else len(lines))
+            self._fail(error, len(lines))
             return None
         self._acknowledge(len(lines), size)
         return None
@@ -156,7 +165,7 @@ class LineSender:
             try:
                 await future
             except LedgerError as error:
-                self._fail(error, 0 if isinstance(error, DeliveryTimeoutError) and error.maybe_committed else 1)
+                self._fail(error, 1)
             else:
                 self._acknowledge(1, size)
 
@@ -165,9 +174,10 @@ class LineSender:
         self.acknowledged_bytes += size
         self._on_acknowledged()
 
-    def _fail(self, error: LedgerError, not_sent: int) -> None:
+    def _fail(self, error: LedgerError, count: int) -> None:
         self._failure = self._failure or error
-        self._not_sent += not_sent
+        if isinstance(error, _REFUSED) or (isinstance(error, DeliveryTimeoutError) and not error.maybe_committed):
+            self._not_sent += count
 
     def _leave_out(self, line: str, reason: str) -> None:
         self.left_out.append(f"{line}: {reason}")
@@ -177,18 +187,14 @@ class LineSender:
             raise self._failure
 
 
-def _may_be_partly_sent(error: LedgerError) -> bool:
-    """Whether some messages of the list may be committed. A time-out tells of one of its batches only."""
-    return isinstance(error, DeliveryTimeoutError) or error.retriable
-
-
-def _lists(lines: list[bytes]) -> Iterator[tuple[int, int]]:
+def _lists(lines: list[bytes], labels: Labels) -> Iterator[tuple[int, int]]:
     """(start, stop) of consecutive parts that are within the bounds of a list, or are one line."""
+    each = _LINE_OVERHEAD_BYTES + len(labels.key or b"") + len((labels.tag or "").encode())
     start = size = 0
     for at, line in enumerate(lines):
-        if at > start and (at - start >= _LIST_LINES or size + len(line) > _LIST_BYTES):
+        if at > start and size + len(line) + each > _LIST_BYTES:
             yield start, at
             start, size = at, 0
-        size += len(line)
+        size += len(line) + each
     if start < len(lines):
         yield start, len(lines)

@@ -107,6 +107,11 @@ class NodeSettings(BaseSettings):
         """The largest entry that a node takes, its header included: `segment_bytes` is never less."""
         return self.max_message_bytes + _BESIDE_THE_MESSAGE_BYTES
 
+    @property
+    def addresses(self) -> dict[int, str]:
+        """Where clients reach each node, as far as this one knows."""
+        return {**self.peers, self.node: self.advertised}
+
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if self.node not in self.peers:

@@ -21,13 +21,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
-from raft.configuration_entry import decode_configuration
 from raft.core import (
     Append,
     Busy,
-    Configuration,
     Message,
     NotLeader,
     Raft,
@@ -35,9 +32,10 @@ from raft.core import (
     Refusal,
     Role,
     RoleChange,
-    TermRun,
     Write,
 )
+from raft.interfaces import Disk, Log, Machine, Proposal, Transport
+from raft.ranges import configurations, term_runs
 from store import CorruptRangeError, DiskFullError, Draft, Header, Kind, StoreError
 
 APPLY_ENTRIES_PER_TURN = 256
@@ -47,70 +45,6 @@ APPLY_BYTES_PER_TURN = 4 << 20
 
 TRY_FULL_DISK_TICKS = 20
 """How long a node with a full disk waits before it tries to write again."""
-
-
-class Log(Protocol):
-    """The CommitLog as the driver needs it (`store.CommitLog`)."""
-
-    @property
-    def last_index(self) -> int: ...
-    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]: ...
-    def examine(self, data: bytes, prev_index: int) -> list[Header]: ...
-    def write(self, data: bytes, headers: list[Header], first: int) -> None: ...
-    def truncate(self, last_index: int) -> None: ...
-    def term(self, index: int) -> int: ...
-    def entry(self, index: int) -> tuple[Header, memoryview]: ...
-    def read_range(self, first: int, last: int) -> bytes: ...
-
-
-class Transport(Protocol):
-    """Carries messages to other nodes; may lose them, never waits."""
-
-    def send(self, message: Message) -> None:
-        """Votes, heartbeats, and answers of every kind."""
-
-    def replicate(self, append: Append, entries: bytes) -> None:
-        """A byte range of the CommitLog, by the bulk connection."""
-
-
-class Disk(Protocol):
-    """What is done on helper threads; each answers later, in the driver's own thread."""
-
-    def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
-        """Fsyncs term and vote, in every flush mode."""
-
-    def persist(self, done: Callable[[], None]) -> None:
-        """Calls done() once what is written so far is held as the flush mode promises: at once from the page cache,
-        or after an fsync."""
-
-
-class Machine(Protocol):
-    """The replicated state machine that stands on the log, and hears who leads."""
-
-    def apply(self, header: Header, body: memoryview) -> None:
-        """The next committed entry, in order, each exactly once in the life of this process."""
-
-    def role_changed(self, change: RoleChange) -> None: ...
-
-    def leading(self, term: int) -> None:
-        """This node leads, and has applied all that earlier leaders committed: proposals may come."""
-
-    def failed(self, failure: StoreError) -> None:
-        """The disk refused a write of this group: nothing is led here until it takes writes again."""
-
-
-class Proposal(Protocol):
-    """One entry that a client wants appended. The driver calls `appended` at most once, then `settled` once."""
-
-    @property
-    def draft(self) -> Draft: ...
-
-    def appended(self, header: Header) -> None:
-        """It is in this node's log."""
-
-    def settled(self, committed: bool) -> None:
-        """It is committed and applied; or this node stopped leading first (if it had been appended it may still commit,
-        otherwise it surely will not)."""
 
 
 class Driver:
@@ -243,18 +177,24 @@ class Driver:
             return  # reported in the middle of a Ready: the loop below, further up the stack, takes it up
         self._settling = True
         try:
-            while True:
-                if (ready := self.raft.ready()) is not None:
-                    self._carry_out(ready)
-                elif self._persisted_writes:
-                    self.raft.persisted(*self._persisted_writes.popleft())
-                else:
-                    break
-        except StoreError as failure:
-            self.fail(failure)
+            while self._next_duty():
+                pass
         finally:
             self._settling = False
         self._schedule_turn()
+
+    def _next_duty(self) -> bool:
+        """Whether there was one."""
+        try:
+            if (ready := self.raft.ready()) is not None:
+                self._carry_out(ready)
+            elif self._persisted_writes:
+                self.raft.persisted(*self._persisted_writes.popleft())
+            else:
+                return False
+        except StoreError as failure:
+            self.fail(failure)
+        return True
 
     def _carry_out(self, ready: Ready) -> None:
         if ready.role is not None:
@@ -407,25 +347,3 @@ class Driver:
         self.raft.write_failed(self._log.last_index)
         self._machine.failed(failure)
         self._settle()
-
-
-def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
-    """Where in a range of entries each term begins."""
-    if headers[0].term == headers[-1].term:  # terms never fall: all are the same
-        return (TermRun(headers[0].index, headers[0].term),)
-    return tuple(
-        TermRun(header.index, header.term)
-        for before, header in zip([None, *headers], headers, strict=False)
-        if before is None or before.term != header.term
-    )
-
-
-def configurations(headers: Sequence[Header], data: bytes) -> tuple[tuple[int, Configuration], ...]:
-    """The configuration entries of a range, decoded: the core acts on them as soon as they are appended."""
-    start = headers[0].position
-    found = []
-    for header in headers:
-        if header.kind == Kind.CONFIGURATION:
-            at = header.position - start + header.size - header.body_bytes
-            found.append((header.index, decode_configuration(data[at : at + header.body_bytes]).core))
-    return tuple(found)

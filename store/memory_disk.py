@@ -63,6 +63,7 @@ class MemoryFile:
         return self._view
 
     def sync(self) -> None:
+        assert self._open
         self._disk.before("sync", self._path)
 
     def close(self) -> None:

@@ -15,11 +15,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 INTERRUPTED = 130
+
+
+class _ReaderLeftError(Exception):
+    """Whoever read our standard output has closed it."""
 
 
 class _Entry(NamedTuple):
@@ -53,6 +57,14 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError as error:  # here, because click would make it an exit status of 1
+            raise _ReaderLeftError from error
+        return result
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
@@ -82,14 +94,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         # What a command returns is its status; click turns ctx.exit() into a return value too.
         status = ledgermq.main(arguments, prog_name="ledgermq", standalone_mode=False)
-        sys.stdout.flush()
         return status if isinstance(status, int) else 0
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
+    except _ReaderLeftError:
         return _reader_left()
     except Exception as error:
         sentence = _sentence(error)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
-from cluster.cli.options import bootstrap_option, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from ledger import AsyncAdmin
 from ledger.client.records import NodeStatus
@@ -118,7 +118,7 @@ def health_of(rows: list[Row]) -> Health:
 
 def _ask(bootstrap: str) -> list[NodeStatus]:
     async def work() -> list[NodeStatus]:
-        async with AsyncAdmin(bootstrap) as admin:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             return list(await admin.cluster())
 
     return asyncio.run(work())

@@ -6,18 +6,16 @@ The one idea: without --follow the end is fixed when the command starts, so it e
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
 import sys
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import click
 
-from cluster.cli.options import Separator, bootstrap_option, format_option
-from cluster.cli.output import say
-from ledger import AsyncConsumer, Message, TopicQueue
+from cluster.cli.message_writer import MessageWriter, json_format, text_format
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Separator, bootstrap_option, format_option
+from cluster.cli.output import counted, say
+from ledger import AsyncConsumer, TopicQueue
 
 _MESSAGES_AT_ONCE = 5_000
 _WAIT_MS = 500
@@ -50,6 +48,10 @@ class Wanted:
     count: int | None
     follow: bool
 
+    def more(self, written: int) -> int:
+        """How many messages to read next; 0: enough."""
+        return _MESSAGES_AT_ONCE if self.count is None else min(_MESSAGES_AT_ONCE, self.count - written)
+
 
 @click.command()
 @click.argument("topic")
@@ -80,75 +82,35 @@ def consume(
 
     In JSON, a key or value that is not UTF-8 stands as base64 under key_base64 or value_base64.
     """
-    if output == "json":
-        write: Callable[[Iterable[Message]], bytes] = _json_lines
-    elif key_separator is None:
-        write = lambda messages: b"".join([part for one in messages for part in (one.value, separator)])  # noqa: E731
-    else:
-        write = lambda messages: b"".join(  # noqa: E731
-            [part for one in messages for part in (one.key or b"", key_separator, one.value, separator)]
-        )
     wanted = Wanted(topic, start, queues, tags, count, follow or start == "latest")
-    total = asyncio.run(_consume(bootstrap, wanted, write))
-    say(f"{total:,} messages")
+    form = json_format if output == "json" else text_format(separator, key_separator)
+    writer = MessageWriter(sys.stdout.buffer, form)
+    try:
+        asyncio.run(_consume(bootstrap, wanted, writer))
+    except KeyboardInterrupt:  # how --follow ends
+        say(counted(writer.written, "message"))
+        raise
+    say(counted(writer.written, "message"))
 
 
-async def _consume(bootstrap: str, wanted: Wanted, write: Callable[[Iterable[Message]], bytes]) -> int:
-    consumer = AsyncConsumer(
+async def _consume(bootstrap: str, wanted: Wanted, writer: MessageWriter) -> None:
+    async with AsyncConsumer(
         wanted.topic,
         bootstrap_servers=bootstrap,
         start=wanted.start,
         queues=wanted.queues or None,
         tags=wanted.tags or None,
-    )
-    total = 0
-    async with consumer:
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+    ) as consumer:
         ends = None if wanted.follow else await consumer.end_offsets()
         if ends is not None and any(consumer.position(*queue) > end for queue, end in ends.items()):
-            await consumer.getmany(1, timeout_ms=_WAIT_MS)  # an error, which reading raises
-        while wanted.count is None or total < wanted.count:
-            if ends is not None and _at_end(consumer, ends):
-                break
-            most = _MESSAGES_AT_ONCE if wanted.count is None else min(_MESSAGES_AT_ONCE, wanted.count - total)
+            await consumer.getmany(1, timeout_ms=_WAIT_MS)  # raises: the start lies beyond the end
+        while (most := wanted.more(writer.written)) and not (ends is not None and _at_end(consumer, ends)):
             messages = await consumer.getmany(most, timeout_ms=_WAIT_MS)
             if ends is not None:
                 messages = [one for one in messages if one.offset < ends[TopicQueue(one.topic, one.queue)]]
-            _put(write(messages))
-            total += len(messages)
-    return total
+            writer.write(messages)
 
 
 def _at_end(consumer: AsyncConsumer, ends: dict[TopicQueue, int]) -> bool:
     return all(consumer.position(*queue) >= end for queue, end in ends.items())
-
-
-def _put(data: bytes) -> None:
-    if data:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-
-
-def _json_lines(messages: Iterable[Message]) -> bytes:
-    return "".join([json.dumps(_as_json(one), ensure_ascii=False) + "\n" for one in messages]).encode()
-
-
-def _as_json(message: Message) -> dict[str, object]:
-    return {
-        "topic": message.topic,
-        "queue": message.queue,
-        "offset": message.offset,
-        "timestamp_ms": message.timestamp_ms,
-        "term": message.term,
-        **_text("key", message.key),
-        "tag": message.tag,
-        "headers": [{"name": name, **_text("value", value)} for name, value in message.headers],
-        **_text("value", message.value),
-    }
-
-
-def _text(name: str, data: bytes | None) -> dict[str, str | None]:
-    try:
-        return {name: None if data is None else data.decode()}
-    except UnicodeDecodeError:
-        assert data is not None
-        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}

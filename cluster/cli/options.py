@@ -16,6 +16,8 @@ from cluster.dev import DEFAULT_DIRECTORY, DevCluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+# A person waits less patiently than a program.
+REQUEST_TIMEOUT_MS = 10_000
 BOOTSTRAP_VARIABLE = "LEDGERMQ_BOOTSTRAP"
 
 

@@ -43,6 +43,11 @@ def say(sentence: str) -> None:
     note_console().print(sentence, soft_wrap=True)
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 message", "2,000 messages"."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, default=str) + "\n")
 

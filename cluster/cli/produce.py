@@ -18,7 +18,7 @@ import click
 
 from cluster.cli.failure import CommandError
 from cluster.cli.options import Separator, bootstrap_option, format_option
-from cluster.cli.output import print_json, say
+from cluster.cli.output import counted, print_json, say
 from cluster.line_sender import Labels, LineSender, Place
 from cluster.line_splitter import LineSplitter
 from ledger import AsyncProducer
@@ -180,9 +180,9 @@ class _Reader:
 
 def _summary(sender: LineSender, seconds: float) -> str:
     rate = f"{sender.acknowledged / seconds:,.0f}/s, {sender.acknowledged_bytes / seconds / 1e6:,.1f} MB/s"
-    parts = [f"{sender.acknowledged:,} messages acknowledged in {seconds:.2f} s ({rate})"]
+    parts = [f"{counted(sender.acknowledged, 'message')} acknowledged in {seconds:.2f} s ({rate})"]
     if sender.left_out:
         parts.append(f"{len(sender.left_out):,} left out")
     if sender.in_doubt:
-        parts.append(f"{sender.in_doubt:,} handed over but in doubt: they may be in the topic, or not")
+        parts.append(f"{sender.in_doubt:,} in doubt: they may be in the topic, or not")
     return "; ".join(parts)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
-from cluster.cli.options import bootstrap_option, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from ledger import AsyncAdmin
 from ledger.client.records import TopicDescription
@@ -27,7 +27,7 @@ def create(name: str, queues: int, bootstrap: str, output: str) -> None:
     """Create the topic NAME."""
 
     async def work() -> TopicDescription:
-        async with AsyncAdmin(bootstrap) as admin:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             return await admin.create_topic(name, queues=queues)
 
     made = asyncio.run(work())
@@ -44,7 +44,7 @@ def list_topics(bootstrap: str, output: str) -> None:
     """List all topics."""
 
     async def work() -> list[TopicDescription]:
-        async with AsyncAdmin(bootstrap) as admin:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             return list(await admin.list_topics())
 
     topics = sorted(asyncio.run(work()), key=lambda one: one.name)
@@ -64,7 +64,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     """Show the queues of the topic NAME and their offsets."""
 
     async def work() -> TopicDescription:
-        async with AsyncAdmin(bootstrap) as admin:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             return await admin.describe_topic(name)
 
     found = asyncio.run(work())

@@ -12,8 +12,8 @@ from ledger.batch.header import ALL_COLUMNS, MAX_COUNT, MAX_PLAIN_BYTES, BatchHe
 from ledger.codec import Codec
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
 
-# What 65,535 messages need beside their bodies, and room for keys and headers.
-BATCH_OVERHEAD_BYTES = 4 << 20
+# What a batch of many small messages needs beside their bodies: offsets, hashes, keys, tags, headers.
+BATCH_OVERHEAD_BYTES = 1 << 20
 
 _CODECS = frozenset(map(int, Codec))
 

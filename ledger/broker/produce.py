@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from grpc import aio
 
-from ledger.broker.replica import Committed
+from ledger.broker.proposals import Committed
 from ledger.errors import LedgerError, to_wire
 from ledger.v1 import broker_pb2
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Protocol
 
 from ledger.batch import BatchHeader, check, tag_hashes
+from ledger.broker.arrivals import Arrivals
+from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, new_future, repeat_of
 from ledger.errors import (
     BusyError,
     DiskFullError,
@@ -44,20 +45,6 @@ class Meter(Protocol):
     def fetched(self, topic: str, messages: int, size: int) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """What a producer is told of a batch."""
-
-    base_offset: int
-    term: int
-    append_time_ms: int
-    duplicate: bool = False
-
-    @classmethod
-    def of(cls, record: BatchRecord, *, duplicate: bool = False) -> Committed:
-        return cls(record.base_offset, record.term, record.append_time_ms, duplicate)
-
-
 class Replica:
     """Implements `raft.driver.Machine`. `attach` its driver before anything else."""
 
@@ -81,14 +68,14 @@ class Replica:
         self.leader_changes = 0
         self._addresses = addresses
         self._meter = meter
+        self.arrivals = Arrivals()
         self._projected: Projected | None = None
         """Not None exactly while this node leads and has applied its no-op."""
         self._pending_batches: dict[int, asyncio.Future[Committed]] = {}
         """By id of the BatchRecord that `_projected` holds: what repeats of it wait for."""
         self._command_results: dict[int, CommandResult] = {}
         """By index: results of commands of this leader, until their proposals take them."""
-        self._arrivals: dict[tuple[int, int], set[asyncio.Future[None]]] = {}
-        """By topic id and queue: fetches that wait."""
+        self._told_failure = ""
 
     def attach(self, driver: Driver) -> None:
         self.driver = driver
@@ -125,9 +112,7 @@ class Replica:
             epoch=batch.epoch,
             first_sequence=batch.first_sequence,
         )
-        for arrival in self._arrivals.pop((header.topic_id, header.queue), ()):
-            if not arrival.done():
-                arrival.set_result(None)
+        self.arrivals.announce(header.topic_id, header.queue)
 
     def role_changed(self, change: RoleChange) -> None:
         log.info("group %d: %s in term %d, leader %s", self.group, change.role.value, change.term, change.leader or "?")
@@ -141,7 +126,9 @@ class Replica:
         self._projected = Projected(self.state)
 
     def failed(self, failure: StoreError) -> None:
-        log.error("group %d: no writes on this node: %s", self.group, failure)
+        if str(failure) != self._told_failure:  # a full disk is tried again and again
+            self._told_failure = str(failure)
+            log.error("group %d: no writes on this node: %s", self.group, failure)
 
     # -- proposals: called by the services
 
@@ -187,7 +174,7 @@ class Replica:
             base_offset=record.base_offset,
             count=header.count,
         )
-        proposal = BatchProposal(self, projected, draft, record)
+        proposal = BatchProposal(draft, record, projected, self._batch_settled)
         self._pending_batches[id(record)] = proposal.future
         self.driver.propose(proposal)
         return proposal.future
@@ -195,16 +182,14 @@ class Replica:
     def _repeated(self, record: BatchRecord) -> asyncio.Future[Committed]:
         """The first result once more, but never before it is committed."""
         self._meter.repeated()
-        answer = new_future()
         first = self._pending_batches.get(id(record))
-        if first is None:
-            answer.set_result(Committed.of(record, duplicate=True))
-        else:
-            first.add_done_callback(lambda _: follow(answer, first, record))
+        if first is not None:
+            return repeat_of(first, record)
+        answer = new_future()
+        answer.set_result(Committed.of(record, duplicate=True))
         return answer
 
-    def batch_settled(self, proposal: BatchProposal, *, committed: bool) -> None:
-        """A proposal of this replica has come to its end."""
+    def _batch_settled(self, proposal: BatchProposal, committed: bool) -> None:
         del self._pending_batches[id(proposal.record)]
         if not committed:
             proposal.future.set_exception(self.not_leading())
@@ -219,12 +204,16 @@ class Replica:
         command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
         body = command.SerializeToString(deterministic=True)
         self._leading_state(len(body)).admit_topic(name, queues)
-        proposal = TopicProposal(self, Draft(Kind.COMMAND, body))
+        proposal = CommandProposal(Draft(Kind.COMMAND, body), self._command_settled)
         self.driver.propose(proposal)
         return proposal.future
 
-    def take_command_result(self, index: int) -> CommandResult:
-        return self._command_results.pop(index)
+    def _command_settled(self, proposal: CommandProposal, committed: bool) -> None:
+        result = self._command_results.pop(proposal.index) if committed else self.not_leading()
+        if isinstance(result, LedgerError):
+            proposal.future.set_exception(result)
+        else:
+            proposal.future.set_result(result)
 
     def _leading_state(self, size: int) -> Projected:
         """The projected state, where a body of that size can be proposed now; LedgerError otherwise."""
@@ -269,90 +258,3 @@ class Replica:
         return NotLeaderError(
             f"this node does not lead: node {leader} at {address} does", leader=leader, leader_address=address
         )
-
-    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-        """Done when something is applied to one of these queues. Cancel it when it is not needed any more."""
-        arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        keys = list(queues)
-        for key in keys:
-            self._arrivals.setdefault(key, set()).add(arrival)
-        arrival.add_done_callback(lambda _: self._forget_arrival(keys, arrival))
-        return arrival
-
-    def _forget_arrival(self, keys: Iterable[tuple[int, int]], arrival: asyncio.Future[None]) -> None:
-        for key in keys:
-            waiting = self._arrivals.get(key)
-            if waiting is not None:
-                waiting.discard(arrival)
-                if not waiting:
-                    del self._arrivals[key]
-
-
-class BatchProposal:
-    """A batch on its way to commit."""
-
-    def __init__(self, replica: Replica, projected: Projected, draft: Draft, record: BatchRecord) -> None:
-        self.draft = draft
-        self.record = record
-        self.future = new_future()
-        self.since = time.perf_counter()
-        self._replica = replica
-        self._projected = projected
-
-    def appended(self, header: Header) -> None:
-        self._projected.appended(
-            self.record, index=header.index, term=header.term, append_time_ms=header.append_time_ms
-        )
-
-    def settled(self, committed: bool) -> None:
-        self._replica.batch_settled(self, committed=committed)
-
-
-class TopicProposal:
-    """The creation of a topic on its way to commit."""
-
-    def __init__(self, replica: Replica, draft: Draft) -> None:
-        self.draft = draft
-        self.future: asyncio.Future[Topic] = asyncio.get_running_loop().create_future()
-        self.future.add_done_callback(mark_as_heard)
-        self._replica = replica
-        self._index = 0
-
-    def appended(self, header: Header) -> None:
-        self._index = header.index
-
-    def settled(self, committed: bool) -> None:
-        if self.future.done():
-            return
-        if not committed:
-            self.future.set_exception(self._replica.not_leading())
-            return
-        result = self._replica.take_command_result(self._index)
-        match result:
-            case Topic():
-                self.future.set_result(result)
-            case LedgerError():
-                self.future.set_exception(result)
-
-
-def new_future() -> asyncio.Future[Committed]:
-    future: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
-    future.add_done_callback(mark_as_heard)
-    return future
-
-
-def mark_as_heard(future: asyncio.Future[Committed] | asyncio.Future[Topic]) -> None:
-    """A client that went away does not ask for its answer: that is no error to be logged."""
-    if not future.cancelled():
-        future.exception()
-
-
-def follow(answer: asyncio.Future[Committed], first: asyncio.Future[Committed], record: BatchRecord) -> None:
-    """Ends `answer` as `first` ended, marked as a repeat."""
-    if answer.done():
-        return
-    error = first.exception()
-    if error is None:
-        answer.set_result(Committed.of(record, duplicate=True))
-    else:
-        answer.set_exception(error)

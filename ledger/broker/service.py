@@ -14,7 +14,8 @@ from grpc import aio
 
 from ledger.broker.fetch import fetch
 from ledger.broker.produce import serve_produce
-from ledger.broker.replica import Committed, Meter, Replica
+from ledger.broker.proposals import Committed
+from ledger.broker.replica import Meter, Replica
 from ledger.errors import LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
 from ledger.state import Topic
 from ledger.v1 import broker_pb2, broker_pb2_grpc
@@ -100,7 +101,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         )
 
     def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-        return self._started().arrival(queues)
+        return self._started().arrivals.wait_for(queues)
 
     def _count(self, response: broker_pb2.FetchResponse) -> None:
         topics = self._started().state.topics

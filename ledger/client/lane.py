@@ -10,14 +10,17 @@ Sequence numbers are given when a batch first goes out, so what never went out l
 the lane *halts*: nothing goes out until every attempt in flight is answered; then, after a back-off, the line starts
 again from its head. So a batch has at most one attempt outstanding, and never overtakes another.
 
-**When numbers may be taken again.** A batch is *clean* while every attempt of it was answered, and answered with a
+**When a batch may get another number.** A batch is *clean* while every attempt of it was answered, and answered with a
 refusal that came before any append; otherwise it is *doubtful*. A clean batch is in no log, and so no later one is
-(the broker asks for numbers without a hole). Then, and only then, everything from there on is numbered anew under a
-new epoch:
+(the broker asks for numbers without a hole). Two things leave such a hole:
 
-- a clean batch leaves the line unsent (refused for good, or timed out): those behind it close up;
+- a clean batch leaves the line (refused for good, or timed out): its number is never used;
 - a clean batch at the head of the line is told that there is a gap before it: what came before is settled, so the
   broker has forgotten this producer, or a doubtful batch that was given up never arrived.
+
+What is behind a hole waits until everything before the hole is settled; then it is numbered anew from 0, under the next
+epoch. (Not in the same epoch: a late copy under the old number would fit in one day. Not earlier: the new epoch fences
+the old one, and what is before the hole may still need it.)
 
 A doubtful batch that times out fails its receipts as *unknown*, but stays at its place, and is tried alone, until an
 answer settles it. If that answer is a gap, it is dropped: its epoch ends with it, and a late copy of it would be fenced
@@ -38,6 +41,8 @@ from ledger.codec import Codec
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, ProducerFencedError, SequenceGapError
 
 MAX_BATCH_MESSAGES = 65_535
+# Of the delivery timeout, what a message has left when it joins a batch.
+_LEAST_SHARE_OF_TIMEOUT = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,6 @@ class Lane:
         self._halted = False
         self._failures = 0  # in a row; 0 after an acknowledgement
         self._retry_at = 0.0  # where halted: not before this
-        self._renumber = False  # where halted: the line is numbered anew before it starts again
         self._fenced: ProducerFencedError | None = None
 
     @property
@@ -94,18 +98,23 @@ class Lane:
         """Put a piece behind everything that was added before; `close`: nothing more goes into its batch."""
         assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
         limit = self._delivery.batch_bytes
-        batch = self._open
-        if batch is not None and (
-            batch.size + piece.size > limit or batch.count + len(piece.values) > MAX_BATCH_MESSAGES
-        ):
+        if self._open is not None and not self._takes(self._open, piece, now):
             self._close()
-            batch = None
+        batch = self._open
         if batch is None:
             delivery = self._delivery
             batch = self._open = OutgoingBatch(wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms)
         batch.add(piece)
         if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
             self._close()
+
+    def _takes(self, batch: OutgoingBatch, piece: Piece, now: float) -> bool:
+        """Whether the piece may join. A batch times out as a whole, so none is joined by messages much younger than it."""
+        return (
+            batch.size + piece.size <= self._delivery.batch_bytes
+            and batch.count + len(piece.values) <= MAX_BATCH_MESSAGES
+            and batch.deadline - now >= self._delivery.delivery_timeout_ms * _LEAST_SHARE_OF_TIMEOUT
+        )
 
     def hasten(self, now: float) -> None:
         """Let what has been gathered go without lingering."""
@@ -133,10 +142,14 @@ class Lane:
         if self._halted and not self._restart(now):
             return []
         self._close_if_due(now)
+        if self._line and self._line[0].behind_hole:
+            self._number_anew()
         taken = []
         while self._in_flight < min(self._flight_limit(), len(self._line)):
             batch = self._line[self._in_flight]
             assert not batch.in_flight
+            if batch.behind_hole:
+                break
             self._give_number(batch)
             batch.in_flight = True
             self._in_flight += 1
@@ -167,28 +180,30 @@ class Lane:
             self._failures = 0
             return [self._remove(batch, answer)]
         batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
-        self._halt(now)
         if isinstance(answer, ProducerFencedError):
             return self._fence(answer)
-        if not answer.retriable:
+        gap_before_head = isinstance(answer, SequenceGapError) and self._line[0] is batch
+        if not answer.retriable or (gap_before_head and batch.expired and batch.doubtful):
+            self._halt(now, 0)
             return [self._drop(batch, answer)]
-        if isinstance(answer, SequenceGapError) and self._line[0] is batch:
-            return self._gap_before_head(batch, answer)
-        return []
-
-    def _gap_before_head(self, head: OutgoingBatch, answer: LedgerError) -> list[Settled]:
-        if not head.doubtful:
-            self._renumber = True
-        elif head.expired:
-            return [self._drop(head, answer)]
+        if gap_before_head and not batch.doubtful:
+            batch.behind_hole = True
+        self._failures += not self._halted
+        self._halt(now, self._backoff.wait_ms(max(self._failures, 1)))
         return []
 
     def _drop(self, batch: OutgoingBatch, error: LedgerError) -> Settled:
-        """Out of the line without having been acknowledged. Its number is free again if it is in no log."""
+        """Out of the line without having been acknowledged."""
         if batch.numbered and not batch.doubtful:
-            assert self._halted
-            self._renumber = True
+            self._leave_hole(batch)
         return self._remove(batch, error)
+
+    def _leave_hole(self, batch: OutgoingBatch) -> None:
+        behind = self._line.index(batch) + 1
+        if behind < len(self._line) and self._line[behind].numbered:
+            self._line[behind].behind_hole = True
+        else:
+            self._next_sequence -= batch.count  # nobody has a later number: this one has never been anybody's
 
     def _remove(self, batch: OutgoingBatch, outcome: Answer) -> Settled:
         self._line.remove(batch)
@@ -209,23 +224,19 @@ class Lane:
 
     # --- halting and starting again ----------------------------------------------------------------------------------
 
-    def _halt(self, now: float) -> None:
-        if self._halted:
-            return
-        self._halted = True
-        self._failures += 1
-        self._retry_at = now + self._backoff.wait_ms(self._failures)
+    def _halt(self, now: float, wait_ms: float) -> None:
+        if not self._halted:
+            self._halted = True
+            self._retry_at = now + wait_ms
 
     def _restart(self, now: float) -> bool:
         if self._in_flight or now < self._retry_at:
             return False
-        if self._renumber:
-            self._number_anew()
         self._halted = False
         return True
 
     def _number_anew(self) -> None:
-        self._renumber = False
+        assert self._in_flight == 0
         self._epoch += 1
         self._next_sequence = 0
         for batch in self._line:

@@ -151,6 +151,8 @@ class OutgoingBatch:
     doubtful: bool = False
     # Its receipts have been told that it timed out; it stays in line until its fate is known.
     expired: bool = False
+    # The number before its own is in no log and will not be: it goes out again only under another number.
+    behind_hole: bool = False
 
     @property
     def numbered(self) -> bool:
@@ -205,7 +207,7 @@ class OutgoingBatch:
         assert self.data is not None
         assert not self.in_flight
         self.data = batch_format.resequence(self.data, epoch=epoch, first_sequence=first_sequence)
-        self.doubtful = False
+        self.doubtful = self.behind_hole = False
 
     def take_receipts(self) -> Sequence[tuple[Receipt, int]]:
         receipts, self.receipts = self.receipts, []

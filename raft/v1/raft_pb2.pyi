@@ -7,16 +7,20 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class IntroduceRequest(_message.Message):
-    __slots__ = ("cluster", "group", "sender", "voters")
+    __slots__ = ("cluster", "group", "sender", "voters", "segment_bytes", "max_entry_bytes")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     VOTERS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MAX_ENTRY_BYTES_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     group: int
     sender: int
     voters: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ...) -> None: ...
+    segment_bytes: int
+    max_entry_bytes: int
+    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ...) -> None: ...
 
 class IntroduceResponse(_message.Message):
     __slots__ = ("node", "incarnation", "empty", "refusal")

@@ -460,6 +460,18 @@ def test_a_timed_out_batch_that_never_arrived_is_given_up_at_a_gap() -> None:
     assert later.offsets == [(5, 1)]
 
 
+def test_a_message_does_not_share_the_timeout_of_much_older_ones() -> None:
+    lane = make_lane()
+    add(lane, b"a")
+    [batch] = lane.take(0)
+    fail(lane, batch, BusyError(), now=1)
+    old, joins, new = add(lane, b"old", now=2), add(lane, b"joins", now=100), add(lane, b"new", now=950)
+    deliver(lane.expire(1002))
+    assert old.error is not None
+    assert joins.error is not None
+    assert new.error is None
+
+
 def test_the_next_wake_is_the_next_deadline_while_an_answer_is_awaited() -> None:
     lane = make_lane()
     assert lane.next_wake() is None

@@ -13,6 +13,7 @@ from raft.core import (
     Heartbeat,
     HeartbeatResponse,
     LogTerms,
+    Message,
     NotLeader,
     Raft,
     Role,
@@ -26,9 +27,7 @@ def answers(network: Network, of: int) -> list[object]:
     return [packet.message for packet in network.wire if packet.message.sender == of]
 
 
-def step(
-    network: Network, message: VoteRequest | VoteResponse | Append | Heartbeat | HeartbeatResponse
-) -> list[object]:
+def step(network: Network, message: Message) -> list[object]:
     """Let one message be handled; returns what the receiver sends."""
     network.wire.clear()
     network.nodes[message.receiver].raft.step(message)
@@ -71,6 +70,21 @@ def test_5_1_answers_of_an_older_term_count_nothing() -> None:
     for voter in (2, 3, 4, 5):
         step(network, VoteResponse(voter, 1, 4, granted=True))
     assert network.raft(1).role is Role.CANDIDATE
+
+
+def test_5_1_an_acknowledgement_given_to_an_earlier_term_of_the_same_leader_counts_nothing() -> None:
+    """The follower's log may have been cut since."""
+    network = Network()
+    network.elect(1)
+    network.propose(1, "a")
+    network.deliver_all()
+    step(network, HeartbeatResponse(2, 1, 4, 1))
+    network.forget_leaders()
+    network.elect(1)
+    network.isolate(2, 3)
+    network.propose(1, "b")
+    step(network, AppendResponse(2, 1, 1, match=4))
+    assert (network.raft(1).term, network.raft(1).log.last_index, network.raft(1).commit) == (5, 4, 3)
 
 
 # -- section 5.2: elections

@@ -108,6 +108,14 @@ def test_only_the_answer_to_the_question_that_is_out_moves_a_probe() -> None:
     assert (progress.next, progress.paused) == (4, False)
 
 
+def test_a_follower_that_denies_what_it_acknowledged_is_believed() -> None:
+    progress = streaming(10)
+    progress.restart()
+    progress.asked()
+    progress.rejected(9, 3)
+    assert (progress.match, progress.next) == (3, 4)
+
+
 def test_a_probe_always_moves_back() -> None:
     progress = Progress(10)
     for expected in (9, 8, 7):

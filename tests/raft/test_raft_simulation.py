@@ -50,6 +50,7 @@ class Chaos:
             self.break_stream: 5,
             self.crash: 2,
             self.restart: 8,
+            self.blackout: 2,
             self.isolate: 3,
             self.heal: 4,
         }
@@ -57,7 +58,7 @@ class Chaos:
     def run(self) -> None:
         events, weights = list(self.events), list(self.events.values())
         # Each seed has its own mixture: some faults are rare or frequent in one run and not in another.
-        weights = [weight * self.random.choice((0.5, 1, 2)) for weight in weights]
+        weights = [weight * self.random.choice((1, 2, 4)) for weight in weights]
         for event in self.random.choices(events, weights, k=EVENTS):
             event()
 
@@ -158,6 +159,15 @@ class Chaos:
             self.network.restart(number)
             self.network.nodes[number].held = True
 
+    def blackout(self) -> None:
+        """Everyone loses power at once: what was acknowledged must be on disks."""
+        self.happened["blackout"] += 1
+        for number in list(self.network.nodes):
+            self.network.crash(number, self.power_cut)
+        for number in list(self.network.disks):
+            self.network.restart(number)
+            self.network.nodes[number].held = True
+
     def isolate(self) -> None:
         """Mostly a leader, which goes on taking proposals that are cut away later. One side at a time."""
         self.network.heal()
@@ -184,7 +194,8 @@ class Chaos:
         if disk.stale is not None and self.random.random() < 0.5:
             self.happened["cut entries came back"] += 1
             return disk.stale
-        return disk.written[: self.random.randint(len(disk.flushed), len(disk.written))]
+        least, most = len(disk.flushed), len(disk.written)
+        return disk.written[: self.random.choice((least, self.random.randint(least, most)))]
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

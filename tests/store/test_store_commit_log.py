@@ -94,6 +94,14 @@ def test_append_time_never_falls(place: tuple[Disk, Path]) -> None:
     assert log.last_append_time_ms == 100
 
 
+def test_known_commit_is_the_largest_ever_mentioned(place: tuple[Disk, Path]) -> None:
+    log = open_log(*place)
+    append(log, 10, 10, 10)
+    log.append([draft(4)], term=1, commit=3, now_ms=0)
+    log.append([draft(5)], term=2, commit=1, now_ms=0)
+    assert log.known_commit == open_log(*place).known_commit == 3
+
+
 def test_an_entry_may_fill_a_segment_but_not_exceed_it(place: tuple[Disk, Path]) -> None:
     log = open_log(*place)
     append(log, SEGMENT - HEADER_SIZE, SEGMENT - HEADER_SIZE, 1)

@@ -10,6 +10,7 @@ from sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
 from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, StoreError
 from store.memory_disk import Killed
+from store.segments import MAX_OPEN
 
 FULL = DiskFullError(DIRECTORY)
 BROKEN = DiskFailedError(DIRECTORY, "Input/output error")
@@ -161,6 +162,13 @@ class TestSync:
         append(log, 10)
         assert log.sync() == (4, 1)
         assert disk.synced == [DIRECTORY / f"{2 * SEGMENT:020}"]
+
+    def test_covers_more_segments_than_may_be_open(self, disk: WatchedDisk) -> None:
+        log = open_log(disk)
+        append(log, *[900] * (MAX_OPEN + 10))
+        disk.synced.clear()
+        log.sync()
+        assert {DIRECTORY / name for name in disk.list(DIRECTORY)} | {DIRECTORY} == set(disk.synced)
 
     def test_does_not_promise_what_is_written_meanwhile_and_covers_it_the_next_time(self, disk: WatchedDisk) -> None:
         log = open_log(disk)

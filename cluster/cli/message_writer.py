@@ -1,0 +1,72 @@
+"""Messages as bytes on a stream: their values with separators, or a JSON object a line.
+
+The one idea: values are bytes and stay as they are; only JSON needs text, and says where it had to use base64.
+It must not know where messages come from.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from ledger import Message
+
+Format = Callable[[Sequence[Message]], bytes]
+
+
+@dataclass(slots=True)
+class MessageWriter:
+    """Writes and flushes, so that a reader behind a pipe sees every message at once. `written` counts them."""
+
+    stream: BinaryIO
+    format: Format
+    written: int = 0
+
+    def write(self, messages: Sequence[Message]) -> None:
+        if messages:
+            self.stream.write(self.format(messages))
+            self.stream.flush()
+            self.written += len(messages)
+
+
+def text_format(separator: bytes, key_separator: bytes | None) -> Format:
+    """Each value and `separator`; with `key_separator`, the key (empty where there is none) and that before it."""
+
+    def values(messages: Sequence[Message]) -> bytes:
+        return b"".join([part for one in messages for part in (one.value, separator)])
+
+    def keyed(messages: Sequence[Message]) -> bytes:
+        assert key_separator is not None
+        return b"".join([part for one in messages for part in (one.key or b"", key_separator, one.value, separator)])
+
+    return values if key_separator is None else keyed
+
+
+def json_format(messages: Sequence[Message]) -> bytes:
+    """One object a line."""
+    return "".join([json.dumps(_as_json(one), ensure_ascii=False) + "\n" for one in messages]).encode()
+
+
+def _as_json(message: Message) -> dict[str, object]:
+    return {
+        "topic": message.topic,
+        "queue": message.queue,
+        "offset": message.offset,
+        "timestamp_ms": message.timestamp_ms,
+        "term": message.term,
+        **_text("key", message.key),
+        "tag": message.tag,
+        "headers": [{"name": name, **_text("value", value)} for name, value in message.headers],
+        **_text("value", message.value),
+    }
+
+
+def _text(name: str, data: bytes | None) -> dict[str, str | None]:
+    try:
+        return {name: None if data is None else data.decode()}
+    except UnicodeDecodeError:
+        assert data is not None
+        return {f"{name}_base64": base64.b64encode(data).decode("ascii")}

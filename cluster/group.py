@@ -1,0 +1,317 @@
+"""One group on this node: its log, its vote and its part in the agreement, from the directory to the replica.
+
+    log, votes ─> (first start) ─> core ─> driver ─> replica
+                                     └── transport, disk threads, ticks
+
+The one idea: everything of a group is made here, once, in this order, and let go in the reverse one. An orderly stop
+flushes the log and leaves a clean mark, so that the next start can tell damage from a torn tail.
+
+It must not know ports: `cluster.node` joins the group to those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from cluster.disk_threads import DiskThreads
+from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
+from cluster.metrics import MeasuredLog, Meters
+from cluster.settings import NodeSettings
+from cluster.vital import spawn, vital
+from ledger.broker.replica import Replica
+from raft.configuration_entry import GroupConfiguration, decode_configuration, encode_configuration
+from raft.core import Configuration, Durable, LogTerms, Raft, TermRun, Timing
+from raft.driver import Driver
+from raft.transport import GrpcTransport, Identity, Receiver
+from store import ConsumeQueues, Disk, Draft, File, Header, Kind, NodeDirectory, StoreError, Vote, VoteFile
+from store.entry import HEADER_SIZE, EntryFlawError, parse
+
+log = logging.getLogger("cluster.group")
+
+MAX_UNCOMMITTED_BYTES = 64 << 20
+
+
+class LocalGroup:
+    """Made with its files open and checked; `take_part` begins the rest; `stop` ends it."""
+
+    def __init__(
+        self, number: int, settings: NodeSettings, disk: Disk, directory: NodeDirectory, meters: Meters
+    ) -> None:
+        """Reads the whole log. Raises StoreError."""
+        self.number = number
+        self.replica: Replica | None = None
+        """None until the first start is complete."""
+        self._settings = settings
+        self._disk = disk
+        self._directory = directory
+        self._meters = meters
+        self.max_message_bytes = settings.max_message_bytes
+        """As set; less where the group began with smaller entries."""
+        self._configurations: list[tuple[int, Configuration]] = []
+        """Those that the log held at the start."""
+        self._transport: GrpcTransport | None = None
+        self._threads: DiskThreads | None = None
+        self._ticks: asyncio.Task[None] | None = None
+        self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=os.urandom(16))
+        self._log = self._open_log()
+        self._queues = ConsumeQueues(disk, directory.queues_directory(number))
+        self._queues.wipe()  # rebuilt by applying the log from its start
+        self.newcomer = self._introduce()
+
+    async def take_part(self) -> GrpcTransport:
+        """Goes through the first start where there is none yet, and begins to follow, to stand and to serve."""
+        if self.newcomer.asks:
+            await self._first_start()
+        replica = self._make_replica()
+        threads = self._threads = self._make_threads(replica)
+        transport = self._transport = self._make_transport(replica)
+        loop = asyncio.get_running_loop()
+        driver = Driver(
+            self._make_core(),
+            self._log,
+            transport=transport,
+            disk=threads,
+            machine=replica,
+            now_ms=now_ms,
+            soon=lambda work: loop.call_soon(vital(work)),
+            max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+        )
+        replica.attach(driver)
+        self.replica = replica
+        threads.start()
+        driver.start()
+        transport.start()
+        self._ticks = spawn(self._tick(vital(driver.tick)), f"ticks of group {self.number}")
+        gc.collect()
+        gc.freeze()  # what lives as long as the process need not be looked at in every collection
+        return transport
+
+    async def stop(self) -> None:
+        """Orderly: what was acknowledged is on the disk, and the clean mark says so. Nothing may come in any more."""
+        if self._ticks is not None:
+            self._ticks.cancel()
+            await asyncio.gather(self._ticks, return_exceptions=True)
+        if self._transport is not None:
+            await self._transport.stop()
+        if self._threads is not None:
+            await self._threads.stop()
+        self._queues.close()
+        self._close_log()
+        self._votes.close()
+
+    def not_ready(self) -> str:
+        """Why this group should not be given work here; empty when it should."""
+        if self.replica is None:
+            return f"group {self.number} waits for the first start of the cluster"
+        driver = self.replica.driver
+        if driver.failure is not None:
+            return f"the disk refuses writes: {driver.failure}"
+        if driver.raft.leader == 0:
+            return f"no leader of group {self.number} is known"
+        if driver.applied < driver.raft.commit:
+            return f"applied {driver.applied} of {driver.raft.commit} committed entries"
+        return ""
+
+    # -- the files
+
+    def _open_log(self) -> MeasuredLog:
+        started = time.perf_counter()
+        directory = self._directory.log_directory(self.number)
+        commit_log = MeasuredLog.open(
+            self._disk,
+            directory,
+            segment_bytes=self._fixed_sizes(directory),
+            clean=self._directory.take_clean_mark(self.number),
+            on_entry=self._remember_configuration,
+            on_progress=tell_progress(),
+        )
+        commit_log.observe = self._meters.append_seconds.observe
+        commit_log.sync()  # what a killed process left in the page cache counts from now on
+        seconds = time.perf_counter() - started
+        entries, size = commit_log.last_index, commit_log.end
+        log.info("group %d: a log of %d entries, %d bytes, read in %.2f s", self.number, entries, size, seconds)
+        return commit_log
+
+    def _fixed_sizes(self, directory: Path) -> int:
+        """Segment size, and the bound on messages, as the group's first configuration entry fixed them; as the settings
+        say before there is one."""
+        settings = self._settings
+        fixed = self._first_configuration(directory / f"{0:020}")
+        if fixed is None:
+            return settings.segment_bytes
+        if fixed.segment_bytes != settings.segment_bytes:
+            log.warning("`segment_bytes` is ignored: this group began with %d, and keeps it", fixed.segment_bytes)
+        beside_the_message = settings.largest_entry_bytes - settings.max_message_bytes
+        if fixed.max_entry_bytes < settings.largest_entry_bytes:
+            self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
+            log.warning("`max_message_bytes` is %d here: this group began with that", self.max_message_bytes)
+        return fixed.segment_bytes
+
+    def _first_configuration(self, first_segment: Path) -> GroupConfiguration | None:
+        if not self._disk.exists(first_segment):
+            return None
+        file = self._disk.open(first_segment)
+        try:
+            return first_entry(file)
+        finally:
+            file.close()
+
+    def _remember_configuration(self, header: Header, body: memoryview) -> None:
+        if header.kind is Kind.CONFIGURATION:
+            self._configurations.append((header.index, decode_configuration(bytes(body)).core))
+
+    def _close_log(self) -> None:
+        try:
+            self._log.sync()
+            self._directory.write_clean_mark(self.number, self._log.clean_mark(boot_id()))
+        except StoreError as error:
+            log.error("group %d: no clean mark, the log could not be flushed: %s", self.number, error)
+        finally:
+            self._log.close()
+
+    # -- the first start
+
+    def _introduce(self) -> Newcomer:
+        settings, vote = self._settings, self._votes.vote
+        return Newcomer(
+            cluster=settings.cluster,
+            group=self.number,
+            node=settings.node,
+            incarnation=vote.incarnation,
+            voters=tuple(sorted(settings.peers)),
+            segment_bytes=settings.segment_bytes,
+            max_entry_bytes=settings.largest_entry_bytes,
+            empty=self._log.last_index == 0 and vote.term == 0,
+        )
+
+    async def _first_start(self) -> None:
+        """Writes entry 1, once every voter has answered that it is empty."""
+        try:
+            configuration = await first_configuration(self.newcomer, self._others())
+        except FirstStartRefusedError as refusal:
+            log.error("this node takes no part: %s", refusal)
+            return
+        draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+        self._votes.save(Vote(1, 0, self._votes.vote.incarnation))
+        self._log.append([draft], term=1, commit=0, now_ms=now_ms())
+        self._log.sync()
+        self._configurations.append((1, configuration.core))
+        log.info("group %d: first start, voters %s", self.number, sorted(configuration.voters))
+
+    # -- the parts
+
+    def _make_replica(self) -> Replica:
+        settings = self._settings
+        return Replica(
+            group=self.number,
+            commit_log=self._log,
+            queues=self._queues,
+            addresses=settings.addresses,
+            max_message_bytes=self.max_message_bytes,
+            meter=self._meters,
+        )
+
+    def _make_threads(self, replica: Replica) -> DiskThreads:
+        return DiskThreads(
+            self._log,
+            self._votes,
+            flush=self._settings.flush,
+            flush_interval_ms=self._settings.flush_interval_ms,
+            on_failure=vital(lambda failure: replica.driver.fail(failure)),
+            on_flush=self._meters.flush_seconds.observe,
+        )
+
+    def _make_transport(self, replica: Replica) -> GrpcTransport:
+        settings = self._settings
+        return GrpcTransport(
+            Identity(settings.cluster, self.number, settings.node, self._votes.vote.incarnation),
+            self._others(),
+            Receiver(
+                message=vital(lambda message: replica.driver.receive(message)),
+                append=vital(lambda append, entries: replica.driver.receive_append(append, entries)),
+                unreachable=vital(lambda peer: replica.driver.unreachable(peer)),
+            ),
+            self._incarnation_of,
+        )
+
+    def _make_core(self) -> Raft:
+        settings, vote, last = self._settings, self._votes.vote, self._log.last_index
+        runs = [TermRun(*run) for run in self._log.term_runs(1, last)] if last else []
+        chance = random.SystemRandom()
+        return Raft(
+            settings.node,
+            state=Durable(vote.term, vote.voted_for),
+            log=LogTerms(runs, last),
+            configurations=self._configurations,
+            commit=self._log.known_commit,
+            timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
+            jitter=lambda: chance.randrange(settings.election_ticks),
+            reach=self._reach,
+            max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+        )
+
+    def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
+        last = self._log.reach(first, max_bytes)
+        return last, self._log.span(first, last)
+
+    def _others(self) -> dict[int, str]:
+        return {node: address for node, address in self._settings.peers.items() if node != self._settings.node}
+
+    def _incarnation_of(self, node: int) -> bytes:
+        """As the newest configuration in the log knows it; empty where it does not name that node."""
+        index = self.replica.driver.raft.configuration_index if self.replica else 0
+        if index == 0:
+            return b""
+        _, body = self._log.entry(index)
+        return decode_configuration(bytes(body)).voters.get(node, b"")
+
+    async def _tick(self, tick: Callable[[], None]) -> None:
+        """A node that was held up ticks once, not as often as it missed: it must hear from others before it acts."""
+        while True:
+            await asyncio.sleep(self._settings.tick_ms / 1000)
+            tick()
+
+
+def first_entry(first_segment: File) -> GroupConfiguration | None:
+    """What entry 1 says; None where the file does not begin with a configuration (opening the log tells why)."""
+    try:
+        header = parse(first_segment.read(0, HEADER_SIZE), 0)
+        if header.kind is Kind.CONFIGURATION:
+            return decode_configuration(first_segment.read(HEADER_SIZE, header.body_bytes))
+    except (EntryFlawError, DecodeError):
+        pass
+    return None
+
+
+def tell_progress() -> Callable[[int, int], None]:
+    """Reports about reading a long log, every few seconds."""
+    told = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > 2:
+            told = time.monotonic()
+            log.info("reading the log: %d of %d MB", done >> 20, total >> 20)
+
+    return tell
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def boot_id() -> str:
+    """Another one after each start of the operating system; empty where the system does not tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

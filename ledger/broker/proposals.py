@@ -1,0 +1,91 @@
+"""What waits for a commit: a batch, or a command, each with the future of whoever asked.
+
+They are proposals of `raft.interfaces`: told once when they are appended, and once how they ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.state import BatchRecord, Projected, Topic
+from store import Draft, Header
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a producer is told of a batch."""
+
+    base_offset: int
+    term: int
+    append_time_ms: int
+    duplicate: bool = False
+
+    @classmethod
+    def of(cls, record: BatchRecord, *, duplicate: bool = False) -> Committed:
+        return cls(record.base_offset, record.term, record.append_time_ms, duplicate)
+
+
+class BatchProposal:
+    """A batch on its way to commit."""
+
+    def __init__(
+        self, draft: Draft, record: BatchRecord, projected: Projected, on_settled: Callable[[BatchProposal, bool], None]
+    ) -> None:
+        self.draft = draft
+        self.record = record
+        self.future: asyncio.Future[Committed] = new_future()
+        self.since = time.perf_counter()
+        self._projected = projected
+        self._on_settled = on_settled
+
+    def appended(self, header: Header) -> None:
+        self._projected.appended(
+            self.record, index=header.index, term=header.term, append_time_ms=header.append_time_ms
+        )
+
+    def settled(self, committed: bool) -> None:
+        self._on_settled(self, committed)
+
+
+class CommandProposal:
+    """A command on its way to commit; `index` is 0 until it is appended."""
+
+    def __init__(self, draft: Draft, on_settled: Callable[[CommandProposal, bool], None]) -> None:
+        self.draft = draft
+        self.future: asyncio.Future[Topic] = new_future()
+        self.index = 0
+        self._on_settled = on_settled
+
+    def appended(self, header: Header) -> None:
+        self.index = header.index
+
+    def settled(self, committed: bool) -> None:
+        self._on_settled(self, committed)
+
+
+def new_future() -> asyncio.Future[Any]:
+    """A client that went away does not ask for its answer: that is no error to be logged."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return future
+
+
+def repeat_of(first: asyncio.Future[Committed], record: BatchRecord) -> asyncio.Future[Committed]:
+    """Ends as `first` ends, marked as a repeat."""
+    answer = new_future()
+
+    def end(_: asyncio.Future[Committed]) -> None:
+        if answer.done():
+            return
+        error = first.exception()
+        if error is None:
+            answer.set_result(Committed.of(record, duplicate=True))
+        else:
+            answer.set_exception(error)
+
+    first.add_done_callback(end)
+    return answer

@@ -1,0 +1,77 @@
+"""What the driver stands on: the log, the network, the disk's threads, the state machine, and those who propose.
+
+The one idea: each is a small interface with a real implementation and one in memory (`tests/raft/driver_cluster.py`),
+so the driver runs under gRPC and under a simulator alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from raft.core import Append, Message, RoleChange
+from store import Draft, Header, StoreError
+
+
+class Log(Protocol):
+    """The CommitLog as the driver needs it (`store.CommitLog`)."""
+
+    @property
+    def last_index(self) -> int: ...
+    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]: ...
+    def examine(self, data: bytes, prev_index: int) -> list[Header]: ...
+    def write(self, data: bytes, headers: list[Header], first: int) -> None: ...
+    def truncate(self, last_index: int) -> None: ...
+    def term(self, index: int) -> int: ...
+    def entry(self, index: int) -> tuple[Header, memoryview]: ...
+    def read_range(self, first: int, last: int) -> bytes: ...
+
+
+class Transport(Protocol):
+    """Carries messages to other nodes; may lose them, never waits."""
+
+    def send(self, message: Message) -> None:
+        """Votes, heartbeats, and answers of every kind."""
+
+    def replicate(self, append: Append, entries: bytes) -> None:
+        """A byte range of the CommitLog, by the bulk connection."""
+
+
+class Disk(Protocol):
+    """What is done on helper threads; each answers later, in the driver's own thread."""
+
+    def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
+        """Fsyncs term and vote, in every flush mode."""
+
+    def persist(self, done: Callable[[], None]) -> None:
+        """Calls done() once what is written so far is held as the flush mode promises: at once from the page cache,
+        or after an fsync."""
+
+
+class Machine(Protocol):
+    """The replicated state machine that stands on the log, and hears who leads."""
+
+    def apply(self, header: Header, body: memoryview) -> None:
+        """The next committed entry, in order, each exactly once in the life of this process."""
+
+    def role_changed(self, change: RoleChange) -> None: ...
+
+    def leading(self, term: int) -> None:
+        """This node leads, and has applied all that earlier leaders committed: proposals may come."""
+
+    def failed(self, failure: StoreError) -> None:
+        """The disk refused a write of this group: nothing is led here until it takes writes again."""
+
+
+class Proposal(Protocol):
+    """One entry that a client wants appended. The driver calls `appended` at most once, then `settled` once."""
+
+    @property
+    def draft(self) -> Draft: ...
+
+    def appended(self, header: Header) -> None:
+        """It is in this node's log."""
+
+    def settled(self, committed: bool) -> None:
+        """It is committed and applied; or this node stopped leading first (if it had been appended it may still commit,
+        otherwise it surely will not)."""

@@ -1,0 +1,221 @@
+"""Real nodes in the process of the test: real files, ports and gRPC, one event loop. And a hand that speaks to them.
+
+The one idea: what a test asks of a node goes over its ports, as for anybody; only starting and stopping is done from
+inside. Whoever needs SIGKILL takes processes (cluster.dev) instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from waiter import eventually
+
+from cluster.dev_plan import choose_ports
+from cluster.node import Node
+from cluster.settings import NodeSettings
+from ledger import AsyncAdmin
+from ledger.batch import encode
+from ledger.client.connection import Connections
+from ledger.errors import LedgerError, from_wire
+from ledger.v1 import broker_pb2
+from ledger.v1.broker_pb2_grpc import BrokerStub
+from store import Disk
+
+MESSAGE_LIMIT = 64 << 10
+SEGMENT_BYTES = 2 << 20
+
+
+class Fleet:
+    """The nodes 1 to `nodes` of one cluster, none of which runs at first. `disks` gives some of them another disk."""
+
+    def __init__(
+        self, directory: Path, nodes: int = 3, *, disks: Mapping[int, Disk] | None = None, **settings: Any
+    ) -> None:
+        self.directory = directory
+        self.running: dict[int, Node] = {}
+        self._ports = dict(enumerate(choose_ports(nodes, None), 1))
+        self._disks = disks or {}
+        self._settings = settings
+        self._connections = Connections("test")
+
+    @property
+    def nodes(self) -> list[int]:
+        return list(self._ports)
+
+    @property
+    def bootstrap(self) -> list[str]:
+        return [self.address(node) for node in self.nodes]
+
+    def address(self, node: int) -> str:
+        return f"127.0.0.1:{self._ports[node]}"
+
+    def http(self, node: int) -> str:
+        return f"127.0.0.1:{self._ports[node] + 1}"
+
+    def data(self, node: int) -> Path:
+        return self.directory / f"node-{node}"
+
+    def settings(self, node: int, **other: Any) -> NodeSettings:
+        """What this node runs on; small and quick where tests gain by it."""
+        ours: dict[str, Any] = {
+            "node": node,
+            "cluster": "test",
+            "data": self.data(node),
+            "listen": self.address(node),
+            "http": self.http(node),
+            "peers": {each: self.address(each) for each in self.nodes},
+            "segment_bytes": SEGMENT_BYTES,
+            "max_message_bytes": MESSAGE_LIMIT,
+            "tick_ms": 25,
+        }
+        return NodeSettings(**{**ours, **self._settings, **other})
+
+    # -- starting and stopping
+
+    async def start(self, *nodes: int) -> None:
+        """Starts these nodes, one after the other; all where none is named."""
+        for node in nodes or self.nodes:
+            self.running[node] = Node(self.settings(node), self._disks.get(node))
+            await self.running[node].start()
+
+    async def stop(self, *nodes: int) -> None:
+        """Stops these nodes in an orderly way, at the same time; all that run where none is named."""
+        stopped = [self.running.pop(node) for node in nodes or list(self.running)]
+        await asyncio.gather(*(node.stop() for node in stopped))
+
+    async def close(self) -> None:
+        await self._connections.close()
+        await self.stop()
+
+    # -- looking
+
+    def broker(self, node: int) -> BrokerStub:
+        return self._connections.stub(self.address(node))
+
+    async def status(self, node: int) -> broker_pb2.GroupStatus:
+        answer = await self.broker(node).GetStatus(broker_pb2.GetStatusRequest(), timeout=5)
+        group: broker_pb2.GroupStatus = answer.groups[0]
+        return group
+
+    async def statuses(self) -> dict[int, broker_pb2.GroupStatus]:
+        """Of the nodes that run."""
+        return {node: await self.status(node) for node in self.running}
+
+    async def leader(self) -> int:
+        """The node that leads, once all that run say so and it takes proposals."""
+        return await eventually(self._agreed_leader, "the running nodes follow one leader")
+
+    async def _agreed_leader(self) -> int:
+        statuses = await self.statuses()
+        leaders = {status.leader for status in statuses.values()}
+        leader = leaders.pop()
+        agreed = not leaders and leader in statuses and statuses[leader].role == "leader"
+        # Its no-op is applied: an entry of its own term is committed, and only then are there any after that.
+        return leader if agreed and statuses[leader].applied >= statuses[leader].commit > 0 else 0
+
+    async def follower(self) -> int:
+        """A node that runs and does not lead."""
+        leader = await self.leader()
+        return next(node for node in self.running if node != leader)
+
+    async def level(self) -> broker_pb2.GroupStatus:
+        """Where all running nodes stand, once they stand at the same place with everything applied."""
+
+        async def same() -> broker_pb2.GroupStatus | None:
+            first, *others = (await self.statuses()).values()
+            done = first.applied == first.last_index > 0
+            ends = {(each.last_index, each.chain, each.end_position, each.applied) for each in (first, *others)}
+            return first if done and len(ends) == 1 else None
+
+        status = await eventually(same, "all running nodes hold the same log, applied")
+        assert status is not None
+        return status
+
+    # -- speaking
+
+    async def create_topic(self, name: str = "topic", queues: int = 1) -> int:
+        """Makes a topic; returns its id."""
+        async with AsyncAdmin(self.bootstrap) as admin:
+            return (await admin.create_topic(name, queues)).topic_id
+
+    def stream(self, node: int) -> ProduceStream:
+        return ProduceStream(self.broker(node))
+
+    async def produce(self, node: int, batch: bytes) -> broker_pb2.ProduceResult:
+        """Sends one batch to this node, once, and gives its answer."""
+        stream = self.stream(node)
+        try:
+            return await stream.produce(batch)
+        finally:
+            stream.drop()
+
+    async def fetch(
+        self, node: int, topic_id: int, offset: int, *, queue: int = 0, max_wait_ms: int = 0
+    ) -> broker_pb2.FetchedQueue:
+        """Asks this node once."""
+        request = broker_pb2.FetchRequest(
+            queues=[broker_pb2.QueueFetch(topic_id=topic_id, queue=queue, offset=offset)],
+            max_wait_ms=max_wait_ms,
+            max_bytes=1 << 20,
+        )
+        response = await self.broker(node).Fetch(request, timeout=10)
+        fetched: broker_pb2.FetchedQueue = response.queues[0]
+        return fetched
+
+
+MakeFleet = Callable[..., Fleet]
+"""The fixture `make_fleet`: takes what `Fleet` takes but the directory."""
+
+
+class ProduceStream:
+    """A produce stream spoken by hand: requests out, answers in, or dropped at any moment."""
+
+    def __init__(self, broker: BrokerStub) -> None:
+        self._call = broker.Produce()
+
+    async def send(self, *batches: bytes) -> None:
+        await self._call.write(broker_pb2.ProduceRequest(batches=batches))
+
+    async def answer(self) -> list[broker_pb2.ProduceResult]:
+        async with asyncio.timeout(15):
+            response: broker_pb2.ProduceResponse = await self._call.read()
+        return list(response.results)
+
+    async def produce(self, batch: bytes) -> broker_pb2.ProduceResult:
+        await self.send(batch)
+        (result,) = await self.answer()
+        return result
+
+    def drop(self) -> None:
+        """Goes away without a word."""
+        self._call.cancel()
+
+
+def sample_batch(
+    topic_id: int,
+    values: Iterable[bytes] = (b"one", b"two"),
+    *,
+    queue: int = 0,
+    producer_id: int = 7,
+    epoch: int = 0,
+    first_sequence: int = 0,
+    **columns: Any,
+) -> bytes:
+    return encode(
+        list(values),
+        topic_id=topic_id,
+        queue=queue,
+        producer_id=producer_id,
+        epoch=epoch,
+        first_sequence=first_sequence,
+        base_timestamp_ms=1_700_000_000_000,
+        **columns,
+    )
+
+
+def error_of(answer: broker_pb2.ProduceResult | broker_pb2.FetchedQueue | Any) -> LedgerError | None:
+    """The error in an answer, as Python has it; None where there is none."""
+    return from_wire(answer.error) if answer.HasField("error") else None

@@ -1,0 +1,158 @@
+"""What keeps a node from starting: each has a type and a sentence, and leaves the directory free for the next try."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from fleet import Fleet, MakeFleet, error_of, sample_batch
+from mounts import NO_MOUNTS, may_mount, read_only
+
+from cluster.node import Node, NodeError
+from store import DamagedError, DirectoryInUseError, StoreError, WrongDirectoryError
+
+
+async def refusal(fleet: Fleet, **settings: object) -> Exception:
+    """Why node 1 does not start on these settings."""
+    node = Node(fleet.settings(1, **settings))
+    try:
+        with pytest.raises((NodeError, StoreError)) as caught:
+            await node.start()
+    finally:
+        await node.stop()
+    return caught.value
+
+
+async def works(fleet: Fleet) -> None:
+    """Node 1 starts and takes a message."""
+    await fleet.start(1)
+    await fleet.leader()
+    topic = await fleet.create_topic()
+    assert error_of(await fleet.produce(1, sample_batch(topic))) is None
+
+
+@contextmanager
+def occupied(address: str) -> Iterator[None]:
+    host, _, port = address.rpartition(":")
+    with closing(socket.create_server((host, int(port)))):
+        yield
+
+
+async def test_a_second_node_on_the_same_directory(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    await works(fleet)
+    error = await refusal(fleet)
+    assert type(error) is DirectoryInUseError
+    assert str(fleet.data(1)) in str(error)
+    assert str(os.getpid()) in str(error)
+    assert "stop it" in str(error)
+    assert (await fleet.status(1)).role == "leader"  # the first one goes on
+    await fleet.stop()
+    await fleet.start()
+
+
+async def test_the_directory_of_another_node_or_cluster(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    await works(fleet)
+    await fleet.stop()
+    for settings in ({"node": 2, "peers": {2: fleet.address(1)}}, {"cluster": "other"}):
+        error = await refusal(fleet, **settings)
+        assert type(error) is WrongDirectoryError
+        assert "belongs to node 1 of cluster 'test'" in str(error)
+    await fleet.start()
+    await fleet.leader()
+
+
+async def test_a_directory_of_an_unknown_format(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    await works(fleet)
+    await fleet.stop()
+    identity = fleet.data(1) / "identity.json"
+    identity.write_text(json.dumps({**json.loads(identity.read_text()), "format": 99}))
+    assert "format 99" in str(await refusal(fleet))
+    identity.write_text("{")
+    assert type(await refusal(fleet)) is DamagedError
+
+
+async def test_segments_of_another_size(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    await works(fleet)
+    await fleet.stop()
+    error = await refusal(fleet, segment_bytes=4 << 20)
+    assert type(error) is DamagedError
+    assert "segment" in str(error)
+    await fleet.start()
+    await fleet.leader()
+
+
+async def test_the_port_of_clients_in_use(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    with occupied(fleet.address(1)):
+        error = await refusal(fleet)
+    assert type(error) is NodeError
+    assert fleet.address(1) in str(error)
+    assert "`listen`" in str(error)
+    await works(fleet)
+
+
+async def test_the_http_port_in_use(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    with occupied(fleet.http(1)):
+        error = await refusal(fleet)
+    assert type(error) is NodeError
+    assert fleet.http(1) in str(error)
+    assert "`http`" in str(error)
+    await works(fleet)
+
+
+async def test_a_path_that_cannot_be_a_directory(make_fleet: MakeFleet, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("in the way")
+    error = await refusal(make_fleet(1), data=file / "data")
+    assert isinstance(error, StoreError)
+    assert str(file) in str(error)
+
+
+def run(settings_toml: Path, *, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    command = [*before, sys.executable, "-m", "cluster.cli", "server", "run", "--config", str(settings_toml)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+
+
+def write_toml(fleet: Fleet, path: Path) -> Path:
+    path.write_text(
+        f'node = 1\ncluster = "test"\ndata = {json.dumps(str(fleet.data(1)))}\nlisten = "{fleet.address(1)}"\n'
+        f'http = ""\nsegment_bytes = {2 << 20}\nmax_message_bytes = {64 << 10}\n[peers]\n1 = "{fleet.address(1)}"\n'
+    )
+    return path
+
+
+async def test_the_process_ends_with_status_1_and_one_sentence(make_fleet: MakeFleet, tmp_path: Path) -> None:
+    fleet = make_fleet(1)
+    await fleet.start()
+    ended = run(write_toml(fleet, tmp_path / "node.toml"))
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert "One process per data directory" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
+async def test_a_read_only_directory(make_fleet: MakeFleet, tmp_path: Path) -> None:
+    fleet = make_fleet(1)
+    await works(fleet)
+    await fleet.stop()
+    ended = run(write_toml(fleet, tmp_path / "node.toml"), before=read_only(fleet.data(1)))
+    assert ended.returncode == 1
+    assert str(fleet.data(1)) in ended.stderr
+    assert "Read-only file system" in ended.stderr
+    assert "Check disk and permissions" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    await fleet.start()  # nothing was harmed
+    await fleet.leader()
