@@ -23,8 +23,8 @@ epoch. (Not in the same epoch: a late copy under the old number would fit in one
 the old one, and what is before the hole may still need it.)
 
 A doubtful batch that times out fails its receipts as *unknown*, but stays at its place, and is tried alone, until an
-answer settles it. If that answer is a gap, it is dropped: its epoch ends with it, and a late copy of it would be fenced
-by the next one.
+answer settles it. If that answer is a gap, it is dropped: the next batch that gets through is either behind it in its
+epoch, or begins the next epoch, which fences it.
 
 It must not know clocks (the time is passed in, in ms), futures, or the network.
 """
@@ -180,16 +180,17 @@ class Lane:
             self._failures = 0
             return [self._remove(batch, answer)]
         batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
-        if isinstance(answer, ProducerFencedError):
-            return self._fence(answer)
         gap_before_head = isinstance(answer, SequenceGapError) and self._line[0] is batch
-        if not answer.retriable or (gap_before_head and batch.expired and batch.doubtful):
+        if isinstance(answer, ProducerFencedError):
+            return self._fence(answer, now)
+        if not answer.retriable or (batch.expired and (gap_before_head or not batch.doubtful)):
             self._halt(now, 0)
             return [self._drop(batch, answer)]
         if gap_before_head and not batch.doubtful:
             batch.behind_hole = True
-        self._failures += not self._halted
-        self._halt(now, self._backoff.wait_ms(max(self._failures, 1)))
+        if not self._halted:
+            self._failures += 1
+            self._halt(now, self._backoff.wait_ms(self._failures))
         return []
 
     def _drop(self, batch: OutgoingBatch, error: LedgerError) -> Settled:
@@ -209,8 +210,9 @@ class Lane:
         self._line.remove(batch)
         return Settled(self.queue, batch.take_receipts(), outcome, batch.size)
 
-    def _fence(self, error: ProducerFencedError) -> list[Settled]:
+    def _fence(self, error: ProducerFencedError, now: float) -> list[Settled]:
         """Another producer took this one's id: nothing of this one may be written any more."""
+        self._halt(now, 0)
         self._fenced = error
         return list(self._give_up(error, keep_in_flight=True))
 

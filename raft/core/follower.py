@@ -1,7 +1,7 @@
 """A follower: it answers, and stands when it hears nothing (section 5.2).
 
 The one idea: it acknowledges only what agrees with the leader of this term (`matched`) and is held here (`durable`).
-A new one is made for every term, so nothing it learned from one leader is told to the next. Must not know: other roles.
+A new one is made for every term, so nothing it owes to one leader is told to the next. Must not know: other roles.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from raft.core.server import Server
 
 
 class Follower:
-    __slots__ = ("_leader_commit", "_matched", "_owed", "_server", "_timer", "leader")
+    __slots__ = ("_leader_commit", "_owed", "_server", "_timer", "leader")
 
     role = Role.FOLLOWER
 
@@ -22,11 +22,8 @@ class Follower:
         self._timer = timer
         # 0 until the leader of this term is heard; then never another (Election Safety, section 5.2).
         self.leader = leader
-        # The log agrees with the leader's up to here; commit <= matched <= last_index. Never falls in a term. What is
-        # committed agrees with every later leader's log (Leader Completeness, section 5.4.3).
-        self._matched = server.commit
         # Accepted up to here and not acknowledged so far, because it is not held yet; 0: nothing is owed.
-        # 0 or durable < _owed <= _matched.
+        # 0 or durable < _owed <= matched.
         self._owed = 0
         # The largest commit index heard from the leader; the own one follows it up to what is matched and held.
         self._leader_commit = 0
@@ -69,8 +66,7 @@ class Follower:
 
     def on_cut(self) -> None:
         """The end of the log could not be written: nothing beyond it was acknowledged, and nothing shall be."""
-        self._matched = min(self._matched, self._server.log.last_index)
-        self._owed = min(self._owed, self._matched)
+        self._owed = min(self._owed, self._server.matched)
         if self._owed <= self._server.durable:
             self._owed = 0
 
@@ -85,7 +81,6 @@ class Follower:
     def _accept(self, append: Append) -> None:
         server = self._server
         server.take_over(append)
-        self._matched = max(self._matched, append.last_index)
         self._learn_commit(append.commit)
         if append.last_index <= server.durable:
             self._acknowledge(append.last_index)
@@ -116,4 +111,4 @@ class Follower:
         """Figure 2, AppendEntries 5; but never over a suffix that may differ from the leader's, and only what is held,
         so that nothing is applied that a failed write could still take back."""
         self._leader_commit = max(self._leader_commit, leader_commit)
-        self._server.commit_to(min(self._leader_commit, self._matched, self._server.durable))
+        self._server.commit_to(min(self._leader_commit, self._server.matched, self._server.durable))

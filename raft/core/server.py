@@ -42,6 +42,7 @@ class Server:
         "configurations",
         "durable",
         "log",
+        "matched",
         "node",
         "promise",
         "writable",
@@ -62,6 +63,10 @@ class Server:
         self.configurations = Configurations(configurations)
         # commit <= last_index. Never falls.
         self.commit = commit
+        # The log agrees with that of the leader of this term up to here; commit <= matched <= last_index. Falls only
+        # with a new term, not with a new role: what is committed agrees with every later leader's log (Leader
+        # Completeness, section 5.4.3), and more than that is not known of it.
+        self.matched = commit
         # Everything up to here is held as the flush mode promises; durable <= last_index. Falls by truncation alone.
         self.durable = log.last_index
         # Whether the disk takes entries. While it does not, this server neither stands nor takes entries.
@@ -104,6 +109,7 @@ class Server:
         """Begin a newer term (section 5.1). Messages of the old one that still wait are not worth sending."""
         assert term > self.term, f"term {term} is not newer than {self.term}"
         self.promise = Durable(term, voted_for)
+        self.matched = self.commit
         self._outbox.clear()
 
     def vote(self, candidate: int) -> None:
@@ -153,8 +159,12 @@ class Server:
         """Make the log hold the entries of a leader's Append, whose prev_index agrees (section 5.3: what conflicts goes
         with all that follows it; what is there already stays, for the Append may be an old one)."""
         first = self.log.first_difference(append.runs, append.last_index)
-        if first > append.last_index:
-            return
+        if first <= append.last_index:
+            self._write_from(first, append)
+        self.matched = max(self.matched, append.last_index)
+
+    def _write_from(self, first: int, append: Append) -> None:
+        assert first > self.matched, f"the leader of term {self.term} contradicts itself at {first}"
         token, truncate_to = self.next_token(), None
         if first <= self.log.last_index:
             truncate_to, self._valid_from = first - 1, token
@@ -170,6 +180,7 @@ class Server:
         self.log.truncate(last_index)
         self.configurations.truncate(last_index)
         self.durable = min(self.durable, last_index)
+        self.matched = min(self.matched, last_index)
 
     def take_write(self) -> Write | None:
         write, self._write = self._write, None
@@ -191,3 +202,4 @@ class Server:
     def commit_to(self, index: int) -> None:
         assert index <= self.log.last_index, f"commit {index} lies beyond the log's end {self.log.last_index}"
         self.commit = max(self.commit, index)
+        self.matched = max(self.matched, self.commit)

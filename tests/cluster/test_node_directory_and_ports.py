@@ -12,21 +12,22 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, MakeFleet, error_of, sample_batch
+from fleet import MESSAGE_LIMIT, SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
 from mounts import NO_MOUNTS, may_mount, read_only
 
 from cluster.node import Node, NodeError
+from ledger.errors import MessageTooLargeError
 from store import DamagedError, DirectoryInUseError, StoreError, WrongDirectoryError
 
 
 async def refusal(fleet: Fleet, **settings: object) -> Exception:
     """Why node 1 does not start on these settings."""
-    node = Node(fleet.settings(1, **settings))
-    try:
-        with pytest.raises((NodeError, StoreError)) as caught:
+    with pytest.raises((NodeError, StoreError)) as caught:
+        node = Node(fleet.settings(1, **settings))
+        try:
             await node.start()
-    finally:
-        await node.stop()
+        finally:
+            await node.stop()
     return caught.value
 
 
@@ -81,15 +82,18 @@ async def test_a_directory_of_an_unknown_format(make_fleet: MakeFleet) -> None:
     assert type(await refusal(fleet)) is DamagedError
 
 
-async def test_segments_of_another_size(make_fleet: MakeFleet) -> None:
+async def test_sizes_stay_as_the_group_began(make_fleet: MakeFleet) -> None:
+    """`segment_bytes` and the largest message stand in entry 1: other settings later do not move the grid."""
     fleet = make_fleet(1)
     await works(fleet)
     await fleet.stop()
-    error = await refusal(fleet, segment_bytes=4 << 20)
-    assert type(error) is DamagedError
-    assert "segment" in str(error)
-    await fleet.start()
-    await fleet.leader()
+    larger = make_fleet(1, data=fleet.data(1), segment_bytes=8 << 20, max_message_bytes=2 << 20)
+    await larger.start()
+    await larger.leader()
+    assert (fleet.data(1) / "group-0/log" / f"{0:020}").stat().st_size == SEGMENT_BYTES
+    refused = error_of(await larger.produce(1, sample_batch(1, [bytes(MESSAGE_LIMIT + 1)], producer_id=9)))
+    assert type(refused) is MessageTooLargeError
+    assert str(MESSAGE_LIMIT) in refused.message
 
 
 async def test_the_port_of_clients_in_use(make_fleet: MakeFleet) -> None:

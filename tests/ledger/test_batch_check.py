@@ -14,6 +14,7 @@ import zstandard
 
 from ledger.batch import MAX_PLAIN_BYTES, Batch, BatchHeader, Codec, check, encode, largest_batch
 from ledger.batch.header import HEADERS, KEYS, TAGS, TIMESTAMPS, seal
+from ledger.client.outgoing import MESSAGE_OVERHEAD_BYTES
 from ledger.errors import (
     CorruptBatchError,
     InvalidArgumentError,
@@ -159,8 +160,9 @@ def test_a_batch_over_the_limit_is_refused() -> None:
         check(data, LIMIT, max_batch_bytes=len(data) - 1)
 
 
-def test_the_default_limit_holds_any_batch_of_small_messages() -> None:
-    values, count = [b""] * 65_535, 65_535
+def test_the_default_limit_holds_the_smallest_messages_that_a_producer_puts_into_a_batch() -> None:
+    count = 256 * 1024 // MESSAGE_OVERHEAD_BYTES
+    values = [b""] * count
     data = encode(values, keys=[b"k"] * count, tags=["t"] * count, timestamps_ms=[0] * count, **PLACE)
     check(data, 1)
 

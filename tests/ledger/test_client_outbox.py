@@ -124,7 +124,7 @@ class OutboxMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1000), batch_bytes=st.sampled_from([1, 60, 1000]))
     def make(self, seed: int, batch_bytes: int) -> None:
         delivery = Delivery(producer_id=9, batch_bytes=batch_bytes, delivery_timeout_ms=1000, linger_ms=5)
-        self.outbox = Outbox(delivery, Backoff(20, 1000, random.Random(seed)))
+        self.outbox = Outbox(delivery, Backoff(20, 100, random.Random(seed)))
         self.lane = self.outbox.lane(1, 0, 0)
 
     # --- what users do -----------------------------------------------------------------------------------------------

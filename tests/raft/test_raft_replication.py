@@ -232,6 +232,30 @@ def test_5_3_a_follower_commits_what_it_learned_before_once_it_agrees_so_far() -
     assert network.raft(2).commit == 3
 
 
+def test_5_3_agreement_outlives_a_pre_candidacy_in_the_same_term() -> None:
+    """Or the follower would learn no commit index from the same leader until the next entry."""
+    network = Network()
+    append(network, 2, 1, (0, 0), [1, 1])
+    network.tick(2, 11)
+    assert network.raft(2).role is Role.PRE_CANDIDATE
+    network.deliver(Packet(Heartbeat(1, 2, 1, 2, 9)))
+    assert (network.raft(2).role, network.raft(2).commit) == (Role.FOLLOWER, 2)
+
+
+def test_5_3_but_agreement_with_one_leader_says_nothing_about_the_next() -> None:
+    network = Network()
+    append(network, 2, 1, (0, 0), [1, 1])
+    network.deliver(Packet(Heartbeat(3, 2, 2, 2, 1)))
+    assert network.raft(2).commit == 0
+
+
+def test_a_leader_never_contradicts_itself() -> None:
+    network = Network(logs={2: [1, 1]})
+    append(network, 2, 2, (2, 1), [2])
+    with pytest.raises(AssertionError, match="contradicts itself"):
+        append(network, 2, 2, (1, 1), [2])
+
+
 def test_what_is_committed_is_never_cut() -> None:
     network = Network()
     append(network, 2, 1, (0, 0), [1, 1], commit=2)

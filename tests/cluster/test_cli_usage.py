@@ -1,0 +1,166 @@
+"""The command line without a cluster: help, wrong usage, and what is said when there is nothing to talk to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster.cli import main
+from cluster.cli.cluster import Row, health_of, rows_of
+from ledger import GroupStatus, NodeStatus
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LEDGERMQ_BOOTSTRAP", raising=False)
+
+
+def status_of(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+COMMANDS = ["dev", "server", "topic", "produce", "consume", "cluster", "demo"]
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("--help") == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {command} " in out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(command, "--help") == 0
+    assert f"Usage: ledgermq {command}" in capsys.readouterr().out
+
+
+def test_help_loads_neither_clients_nor_server() -> None:
+    script = "\n".join(
+        [
+            "import sys",
+            "from cluster.cli import main",
+            "try: main(['--help'])",
+            "except SystemExit: pass",
+            "heavy = {'grpc', 'numpy', 'pydantic', 'rich', 'aiohttp', 'uvloop'} & sys.modules.keys()",
+            "sys.exit(f'loaded {heavy}' if heavy else 0)",
+        ]
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["topic", "create"],
+        ["topic", "create", "t", "--queues", "0", "--bootstrap", "h:1"],
+        ["topic", "create", "t", "--queues", "1025", "--bootstrap", "h:1"],
+        ["topic", "list", "--format", "xml", "--bootstrap", "h:1"],
+        ["topic", "list", "--bootstrap", "nowhere"],
+        ["topic", "list", "--bootstrap", "h:1,h:99999"],
+        ["produce", "t", "missing-file", "--bootstrap", "h:1"],
+        ["produce", "t", "--key", "k", "--key-separator", ":", "--bootstrap", "h:1"],
+        ["produce", "t", "--separator", "", "--bootstrap", "h:1"],
+        ["consume", "t", "--from", "yesterday", "--bootstrap", "h:1"],
+        ["consume", "t", "--from", "-1", "--bootstrap", "h:1"],
+        ["consume", "t", "--count", "-1", "--bootstrap", "h:1"],
+        ["dev", "start", "-n", "0"],
+        ["server", "run", "--config", "missing.toml"],
+        ["demo", "--input", "missing"],
+    ],
+)
+def test_wrong_usage_is_status_2_and_a_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(*arguments) == 2
+    captured = capsys.readouterr()
+    assert "Error: " in captured.err
+    assert captured.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["topic", "list"], ["consume", "t"], ["cluster", "info"], ["produce", "t"]], ids=" ".join
+)
+def test_no_cluster_named_and_none_here(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of(*arguments) == 2
+    assert "give --bootstrap HOST:PORT, set LEDGERMQ_BOOTSTRAP, or start a local one" in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("topic", "list", "--bootstrap", "127.0.0.1:1") == 1
+    error = capsys.readouterr().err
+    assert error.startswith("Error: ")
+    assert "127.0.0.1:1" in error
+    assert "Traceback" not in error
+
+
+def test_the_environment_names_the_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("LEDGERMQ_BOOTSTRAP", "127.0.0.1:2")
+    assert status_of("cluster", "info") == 1
+    assert "127.0.0.1:2" in capsys.readouterr().err
+
+
+def test_settings_that_are_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "node.toml").write_text("nod = 1\n")
+    assert status_of("server", "run", "--config", "node.toml") == 1
+    error = capsys.readouterr().err
+    assert "`nod` is not a setting; did you mean `node`?" in error
+    assert "Traceback" not in error
+
+
+def test_dev_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("dev", "status") == 1
+    assert "start one with `ledgermq dev start`" in capsys.readouterr().err
+    assert status_of("dev", "stop") == 0
+    assert status_of("dev", "purge") == 0
+    assert not Path("ledgermq-data").exists()
+
+
+@pytest.mark.parametrize("name", ["empty", "folder"])
+def test_a_demo_with_nothing_to_send(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").touch()
+    (tmp_path / "folder").mkdir()
+    assert status_of("demo", "--input", name, "--data", "data") == 2
+    assert f"nothing to send: {name} holds no line" in capsys.readouterr().err
+    assert not Path("data").exists(), "no cluster was started for it"
+
+
+def node_status(node: int, role: str, *, term: int = 3, last_index: int = 100, leader: int = 1) -> NodeStatus:
+    group = GroupStatus(0, role, term, leader, last_index, last_index, last_index, 0, 0)
+    return NodeStatus(node, f"h:{node}", reachable=True, groups=(group,))
+
+
+def test_lag_is_counted_from_the_leader_of_the_highest_term() -> None:
+    rows = rows_of(
+        [
+            node_status(3, "follower", last_index=90),
+            node_status(1, "leader"),
+            node_status(2, "leader", term=2, last_index=500),  # it does not know yet that it was deposed
+            NodeStatus(4, "h:4", reachable=False, error="gone"),
+        ]
+    )
+    assert [row.node for row in rows] == [1, 2, 3, 4]
+    assert [row.lag for row in rows] == [0, 0, 10, None]
+    assert rows[3] == Row(4, "h:4", None, "unreachable", None, None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "status"),
+    [
+        ([node_status(1, "leader"), node_status(2, "follower")], "healthy"),
+        ([node_status(1, "leader"), NodeStatus(2, "h:2", reachable=False)], "degraded"),
+        ([node_status(1, "leader"), node_status(2, "candidate")], "degraded"),
+        ([node_status(1, "follower"), node_status(2, "candidate")], "unavailable"),
+        ([NodeStatus(1, "h:1", reachable=False)], "unavailable"),
+    ],
+)
+def test_health(nodes: list[NodeStatus], status: str) -> None:
+    verdict = health_of(rows_of(nodes))
+    assert verdict.status == status
+    assert verdict.sentence.startswith(status)

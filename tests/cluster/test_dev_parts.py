@@ -1,0 +1,117 @@
+"""Local clusters as far as they go without a node: plans, ports, pid files."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from cluster.dev import DevCluster
+from cluster.dev_node import DevNode
+from cluster.dev_plan import DevError, Plan, choose_ports, port_is_free
+from cluster.settings import NodeSettings
+
+PLAN = Plan("dev", (9871, 9873, 9875), "sync", 64 << 20)
+
+
+def test_a_plan_is_remembered(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.json"
+    assert Plan.load(path) is None
+    PLAN.save(path)
+    assert Plan.load(path) == PLAN
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"ports": ["x"]}', '{"ports": [1], "other": 2}'])
+def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "cluster.json"
+    path.write_text(text)
+    with pytest.raises(DevError, match="not the plan of a local cluster"):
+        Plan.load(path)
+
+
+def test_a_node_understands_its_toml(tmp_path: Path) -> None:
+    data = tmp_path / 'a "quoted" \\ folder'
+    path = tmp_path / "node.toml"
+    path.write_text(PLAN.node_toml(2, data))
+    settings = NodeSettings.load(path)
+    assert (settings.node, settings.data, settings.flush, settings.segment_bytes) == (2, data, "sync", 64 << 20)
+    assert (settings.listen, settings.http) == (PLAN.address(2), PLAN.http(2))
+    assert settings.peers == {node: PLAN.address(node) for node in (1, 2, 3)}
+
+
+def test_ports_in_use_are_not_chosen() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert not port_is_free(port)
+        with pytest.raises(DevError, match=f"port {port} or {port + 1} .* in use"):
+            choose_ports(1, port)
+        with pytest.raises(DevError, match="in use"):
+            choose_ports(1, port - 1)  # the HTTP port
+    assert port_is_free(port)
+
+
+def test_chosen_ports_are_pairs() -> None:
+    ports = choose_ports(5, None)
+    assert len({*ports, *(port + 1 for port in ports)}) == 10
+
+
+def test_ports_beyond_the_last_are_refused() -> None:
+    with pytest.raises(DevError, match="smaller --base-port"):
+        choose_ports(3, 65_533)
+
+
+@pytest.mark.parametrize("pid", ["", "junk", "999999999", str(os.getpid())])
+def test_a_pid_that_is_not_ours_is_never_signalled(tmp_path: Path, pid: str) -> None:
+    node = DevNode(1, tmp_path, "127.0.0.1:1", "127.0.0.1:2")
+    (tmp_path / "pid").write_text(pid)
+    assert node.pid is None
+    node.send(9)  # type: ignore[arg-type]  # with our own pid, this test would not survive a mistake
+    assert node.wait_stopped(0)
+
+
+def test_the_log_tail_is_the_end(tmp_path: Path) -> None:
+    node = DevNode(1, tmp_path, "127.0.0.1:1", "127.0.0.1:2")
+    assert node.log_tail() == ""
+    node.log.write_text("".join(f"line {number}\n" for number in range(10_000)))
+    assert node.log_tail(2) == "line 9998\nline 9999"
+
+
+def test_operations_on_no_cluster(tmp_path: Path) -> None:
+    cluster = DevCluster(tmp_path / "none")
+    assert cluster.stop() == 0
+    assert cluster.purge() is False
+    assert not cluster.directory.exists()
+    with pytest.raises(DevError, match="there is no local cluster"):
+        cluster.status()
+
+
+def test_purge_leaves_what_is_not_ours(tmp_path: Path) -> None:
+    cluster = DevCluster(tmp_path)
+    PLAN.save(tmp_path / "cluster.json")
+    (tmp_path / "node-1").mkdir()
+    (tmp_path / "node-1" / "log").touch()
+    (tmp_path / "precious").touch()
+    assert [state.role for state in cluster.status()] == ["stopped"] * 3
+    assert cluster.purge() is True
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+@pytest.mark.parametrize("change", [{"nodes": 5}, {"base_port": 1234}, {"flush": "async"}, {"segment_bytes": 1 << 20}])
+def test_an_existing_cluster_cannot_be_changed(tmp_path: Path, change: dict[str, object]) -> None:
+    PLAN.save(tmp_path / "cluster.json")
+    with pytest.raises(DevError, match="cannot change"):
+        DevCluster(tmp_path).start(**change)  # type: ignore[arg-type]
+
+
+def test_a_foreign_program_on_a_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        Plan("dev", (taken.getsockname()[1],), "async", 64 << 20).save(tmp_path / "cluster.json")
+        with pytest.raises(DevError, match=f"{address}, which node 1 listens on, is in use"):
+            DevCluster(tmp_path).start()

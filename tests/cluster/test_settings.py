@@ -1,0 +1,144 @@
+"""Every way to get the settings wrong gives a sentence that names the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.settings import MIB, NodeSettings, SettingsError
+
+GOOD = """
+node = 1
+data = "/data"
+[peers]
+1 = "a:1"
+2 = "b:2"
+3 = "c:3"
+"""
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*NodeSettings.model_fields, "bootstrap"):
+        monkeypatch.delenv(f"LEDGERMQ_{name.upper()}", raising=False)
+
+
+def load(tmp_path: Path, text: str) -> NodeSettings:
+    path = tmp_path / "node.toml"
+    path.write_text(text)
+    return NodeSettings.load(path)
+
+
+def refusal(tmp_path: Path, text: str) -> str:
+    with pytest.raises(SettingsError) as refused:
+        load(tmp_path, text)
+    return str(refused.value)
+
+
+def test_a_file_gives_settings_with_defaults(tmp_path: Path) -> None:
+    settings = load(tmp_path, GOOD)
+    assert settings.peers == {1: "a:1", 2: "b:2", 3: "c:3"}
+    assert settings.data == Path("/data")
+    assert (settings.flush, settings.flush_interval_ms, settings.segment_bytes) == ("async", 500, 1024 * MIB)
+    assert (settings.tick_ms, settings.heartbeat_ticks, settings.election_ticks) == (50, 2, 10)
+    assert settings.advertised == "a:1", "clients are told the address that its peers use"
+
+
+def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEDGERMQ_FLUSH", "sync")
+    monkeypatch.setenv("LEDGERMQ_PEERS", "1=x:1, 7=y:2")
+    monkeypatch.setenv("LEDGERMQ_ADVERTISED", "public:99")
+    settings = load(tmp_path, GOOD)
+    assert settings.flush == "sync"
+    assert settings.peers == {1: "x:1", 7: "y:2"}
+    assert settings.advertised == "public:99"
+
+
+def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {
+        "node": 2, "cluster": "prod", "data": "/d", "listen": "0.0.0.0:1", "advertised": "h:2", "http": "",
+        "peers": "2=h:2", "flush": "sync", "flush_interval_ms": 7, "segment_bytes": 8 * MIB,
+        "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12,
+        "log_format": "json", "log_level": "debug",
+    }  # fmt: skip
+    assert given.keys() == NodeSettings.model_fields.keys()
+    for key, value in given.items():
+        monkeypatch.setenv(f"LEDGERMQ_{key.upper()}", str(value))
+    settings = NodeSettings.load(None)
+    expected = {**given, "data": Path("/d"), "peers": {2: "h:2"}}
+    assert settings.model_dump() == expected
+
+
+def test_foreign_variables_of_our_prefix_are_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEDGERMQ_BOOTSTRAP", "a:1")
+    monkeypatch.setenv("LEDGERMQ_SERVICE_HOST", "10.0.0.1")
+    assert load(tmp_path, GOOD).node == 1
+
+
+def test_settings_are_frozen(tmp_path: Path) -> None:
+    settings = load(tmp_path, GOOD)
+    with pytest.raises(ValueError, match="frozen"):
+        settings.node = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("more", "named"),
+    [
+        ("segment_byte = 5", "`segment_byte` is not a setting; did you mean `segment_bytes`?"),
+        ("zzz = 1", "`zzz` is not a setting"),
+        ('listen = "nowhere"', "`listen`: 'nowhere' is not an address"),
+        ('http = "host:0"', "`http`: 'host:0' is not an address"),
+        ('http = "::1:80"', "`http`: '::1:80' is not an address"),
+        ('flush = "never"', "`flush`: input should be 'async' or 'sync'"),
+        ("segment_bytes = 100", "`segment_bytes`: input should be greater than or equal to"),
+        ("segment_bytes = 5000000", "`segment_bytes`: input should be a multiple of 4096"),
+        ("segment_bytes = 4194304", "`segment_bytes` (4,194,304) must hold the largest entry"),
+        ("heartbeat_ticks = 10", "`election_ticks` (10) must be larger than `heartbeat_ticks` (10)"),
+        ('cluster = ""', "`cluster`:"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, more: str, named: str) -> None:
+    assert named in refusal(tmp_path, f"{more}\n{GOOD}")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "`node` must be set, here or as LEDGERMQ_NODE"),
+        ("", "`data` must be set"),
+        ("", "`peers` must be set"),
+        (GOOD.replace("node = 1", "node = 4"), "`peers` names the nodes 1, 2, 3, but not this node, 4"),
+        (GOOD.replace("node = 1", "node = 0"), "`node`: input should be greater than or equal to 1"),
+        (GOOD.replace("b:2", "a:1"), "`peers` gives two nodes the same address"),
+        (GOOD.replace("b:2", "b"), "`peers` 2: 'b' is not an address"),
+        (GOOD.replace("2 =", "two ="), "`peers` two: input should be a valid integer"),
+        ("node = ", "is not TOML"),
+    ],
+)
+def test_what_is_missing_or_contradicts_is_named(tmp_path: Path, text: str, named: str) -> None:
+    assert named in refusal(tmp_path, text)
+
+
+def test_all_faults_are_told_at_once(tmp_path: Path) -> None:
+    lines = refusal(tmp_path, f'flush = "x"\nunknown = 1\n{GOOD}').splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(str(tmp_path / "node.toml")) for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("peers", "named"),
+    [("1=a:1,1=b:2", "names a node twice"), ("junk", "is not of the form"), ("1=a", "'a' is not an address")],
+)
+def test_wrong_peers_in_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peers: str, named: str
+) -> None:
+    monkeypatch.setenv("LEDGERMQ_PEERS", peers)
+    sentence = refusal(tmp_path, GOOD)
+    assert sentence.startswith("environment: `peers`")
+    assert named in sentence
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot be read"):
+        NodeSettings.load(tmp_path / "missing.toml")
