@@ -32,7 +32,7 @@ from raft.configuration_entry import GroupConfiguration, decode_configuration, e
 from raft.core import Configuration, Durable, LogTerms, Raft, TermRun, Timing
 from raft.driver import Driver
 from raft.transport import GrpcTransport, Identity, Receiver
-from store import ConsumeQueues, Disk, Draft, File, Header, Kind, NodeDirectory, StoreError, Vote, VoteFile
+from store import ConsumeQueues, Disk, Draft, File, Header, Kind, NodeDirectory, StoreError, VoteFile
 from store.entry import HEADER_SIZE, EntryFlawError, parse
 
 log = logging.getLogger("cluster.group")
@@ -65,7 +65,6 @@ class LocalGroup:
         self._log = self._open_log()
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
         self._queues.wipe()  # rebuilt by applying the log from its start
-        self.newcomer = self._introduce()
 
     async def take_part(self) -> GrpcTransport:
         """Goes through the first start where there is none yet, and begins to follow, to stand and to serve."""
@@ -113,6 +112,8 @@ class LocalGroup:
         if self.replica is None:
             return f"group {self.number} waits for the first start of the cluster"
         driver = self.replica.driver
+        if self._transport is not None and self._transport.disowned:
+            return self._transport.disowned
         if driver.failure is not None:
             return f"the disk refuses writes: {driver.failure}"
         if driver.raft.leader == 0:
@@ -180,7 +181,9 @@ class LocalGroup:
 
     # -- the first start
 
-    def _introduce(self) -> Newcomer:
+    @property
+    def newcomer(self) -> Newcomer:
+        """This node as it introduces itself at this moment: once the cluster has begun, it is not empty any more."""
         settings, vote = self._settings, self._votes.vote
         return Newcomer(
             cluster=settings.cluster,
@@ -201,7 +204,7 @@ class LocalGroup:
             log.error("this node takes no part: %s", refusal)
             return
         draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
-        self._votes.save(Vote(1, 0, self._votes.vote.incarnation))
+        # Term 1 is known from this entry; a vote file that had it first would hide a first start cut short by a kill.
         self._log.append([draft], term=1, commit=0, now_ms=now_ms())
         self._log.sync()
         self._configurations.append((1, configuration.core))

@@ -54,7 +54,7 @@ class Node:
         except BaseException:
             self._directory.close()
             raise
-        self._raft_service = RaftService(self._group.newcomer.introduce)
+        self._raft_service = RaftService(lambda request: self._group.newcomer.introduce(request))
         self._broker = BrokerService(self._facts(), self._group.max_message_bytes, self._meters)
         self._server = aio.server(options=SERVER_OPTIONS)
         self._http = HttpPort(self._registry, self._group.not_ready)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Coroutine
 from typing import ParamSpec
 
-from store import CorruptRangeError
+from store import CorruptRangeError, ForkedError
 
 log = logging.getLogger("cluster.vital")
 Arguments = ParamSpec("Arguments")
@@ -25,10 +25,10 @@ def vital(work: Callable[Arguments, None]) -> Callable[Arguments, None]:
     def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
         try:
             work(*arguments, **named)
-        except CorruptRangeError:
+        except (CorruptRangeError, ForkedError):
             raise  # bad bytes from a peer: its stream is broken off
         except Exception:
-            log.critical("a bug ends this node; please report what follows", exc_info=True)
+            log.critical("this node ends at once, for it cannot be sure of its state any more", exc_info=True)
             end_now()
 
     return run
@@ -39,7 +39,7 @@ def spawn(work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
 
     def tell_end(task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.critical("%s failed: a bug ends this node; please report what follows", name, exc_info=error)
+            log.critical("%s failed: this node ends at once", name, exc_info=error)
             end_now()
 
     task = asyncio.create_task(work, name=name)

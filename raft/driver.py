@@ -36,7 +36,7 @@ from raft.core import (
 )
 from raft.interfaces import Disk, Log, Machine, Proposal, Transport
 from raft.ranges import configurations, term_runs
-from store import CorruptRangeError, DiskFullError, Draft, Header, Kind, StoreError
+from store import DiskFullError, Draft, ForkedError, Header, Kind, StoreError
 
 APPLY_ENTRIES_PER_TURN = 256
 """So that no turn of the loop gets long: heartbeats depend on it."""
@@ -45,6 +45,13 @@ APPLY_BYTES_PER_TURN = 4 << 20
 
 TRY_FULL_DISK_TICKS = 20
 """How long a node with a full disk waits before it tries to write again."""
+
+
+class CutFailedError(Exception):
+    """The disk failed while the end of the log was being cut off: what the log holds now only a restart can tell."""
+
+    def __init__(self, last_index: int) -> None:
+        super().__init__(f"the log could not be cut to entry {last_index}: check the disk, then start this node again")
 
 
 class Driver:
@@ -90,6 +97,8 @@ class Driver:
         """(token, term, index) of writes that are held as the flush mode promises; the core has not heard yet."""
         self._led_term = 0
         """The term in which `machine.leading` was called last."""
+        self._forked_at = 0
+        """Where a received range did not continue this log the last time that this happened."""
         self._resume_in_ticks = 0
         """While the disk is full: how long until it is tried again."""
 
@@ -117,15 +126,17 @@ class Driver:
     def receive_append(self, append: Append, entries: bytes) -> None:
         """A byte range of the leader's log has come in; `append` says where it belongs, and has no runs yet.
 
-        Raises CorruptRangeError when the bytes are bad in themselves: the stream that brought them is to be broken off.
+        Raises CorruptRangeError when the bytes are bad in themselves, and ForkedError when they do not continue this
+        log's chain: the stream that brought them is to be broken off, and they come again. When they fork again at the
+        same place, it is no error of transmission: these are two logs, and this node must not go on with either.
         """
         try:
             append = self._examine(append, entries)
-        except CorruptRangeError:
+        except ForkedError as fork:
+            if fork.index == self._forked_at:
+                self.fail(fork)
+            self._forked_at = fork.index
             raise
-        except StoreError as failure:  # it fits by index and term but not by chain: two logs, one name
-            self.fail(failure)
-            return
         self.raft.step(append)
         self._settle()
         self._incoming = (b"", [])
@@ -222,11 +233,17 @@ class Driver:
 
     def _write_received(self, write: Write) -> None:
         if write.truncate_to is not None:
-            self._log.truncate(write.truncate_to)
+            self._cut(write.truncate_to)
         if write.first <= write.last:
             data, headers = self._incoming
             self._log.write(data, headers, write.first)
         self._disk.persist(lambda: self._persisted(write.token, write.term, write.last))
+
+    def _cut(self, last_index: int) -> None:
+        try:
+            self._log.truncate(last_index)
+        except StoreError as failure:
+            raise CutFailedError(last_index) from failure
 
     def _append(self, drafts: Sequence[Draft]) -> list[Header]:
         """Writes own entries as one group, and tells the core when they are held."""

@@ -29,7 +29,7 @@ from raft.wire import (
     control_from_wire,
     control_to_wire,
 )
-from store import CorruptRangeError
+from store import CorruptRangeError, ForkedError
 
 log = logging.getLogger("raft.transport")
 
@@ -70,6 +70,8 @@ class GrpcTransport:
     ) -> None:
         self.identity = identity
         self.receiver = receiver
+        self.disowned = ""
+        """Why no peer lets this node take part, as it found at its door; empty while there is no such reason."""
         self._links = {
             node: PeerLink(identity, node, address, receiver, incarnation_of) for node, address in sorted(peers.items())
         }
@@ -82,6 +84,18 @@ class GrpcTransport:
 
     async def stop(self) -> None:
         await asyncio.gather(*(link.stop() for link in self._links.values()))
+
+    def admit_to(self, incarnation: str) -> str:
+        """Why a peer that means this incarnation of this node is not let in; empty when it is. Says so once."""
+        was, self.disowned = self.disowned, ""
+        if incarnation != self.identity.incarnation.hex():
+            self.disowned = (
+                f"node {self.identity.node} has another data directory than the one that the cluster knows "
+                "(a new or wiped disk): it takes no part until it is added again"
+            )
+            if not was:
+                log.error("%s", self.disowned)
+        return self.disowned
 
     def knows(self, node: int) -> bool:
         """Whether that node is a peer of this one."""
@@ -127,7 +141,7 @@ class GrpcTransport:
         try:
             while (wire := await context.read()) is not aio.EOF:
                 self.receiver.append(append_from_wire(wire, sender, self.identity.node), wire.entries)
-        except CorruptRangeError as error:
+        except (CorruptRangeError, ForkedError) as error:
             log.warning("a byte range of node %d is refused: %s", sender, error)
             await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
         finally:
@@ -233,12 +247,8 @@ class RaftService(raft_pb2_grpc.RaftServicer):
             await refuse(context, f"this node is of cluster {me.cluster!r}, not {metadata.get('ledgermq-cluster')!r}")
         if metadata.get("ledgermq-receiver") != str(me.node):
             await refuse(context, f"this is node {me.node}, not node {metadata.get('ledgermq-receiver')}")
-        if metadata.get("ledgermq-incarnation") != me.incarnation.hex():
-            await refuse(
-                context,
-                f"node {me.node} has another data directory than the one that the cluster knows (a new or wiped disk): "
-                "it takes no part until it is added again",
-            )
+        if reason := transport.admit_to(metadata.get("ledgermq-incarnation", "")):
+            await refuse(context, reason)
         sender = number(metadata.get("ledgermq-sender", ""))
         if not transport.knows(sender):
             await refuse(context, f"node {sender} is not among the peers of node {me.node}")

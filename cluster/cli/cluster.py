@@ -70,12 +70,8 @@ def health(bootstrap: str, output: str) -> int:
 
 def rows_of(nodes: list[NodeStatus]) -> list[Row]:
     """A row for each node and group; the leader of the highest term is what the others are measured against."""
-    leading = {
-        group.group: group.last_index
-        for node in nodes
-        for group in sorted(node.groups, key=lambda one: one.term)
-        if group.role == "leader"
-    }
+    leaders = [group for node in nodes for group in node.groups if group.role == "leader"]
+    leading = {leader.group: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
     rows = []
     for node in sorted(nodes, key=lambda one: one.node):
         if not node.groups:

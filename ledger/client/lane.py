@@ -232,7 +232,7 @@ class Lane:
             self._retry_at = now + wait_ms
 
     def _restart(self, now: float) -> bool:
-        if self._in_flight or now < self._retry_at:
+        if now < self._retry_at:
             return False
         self._halted = False
         return True

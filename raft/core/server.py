@@ -164,6 +164,7 @@ class Server:
         self.matched = max(self.matched, append.last_index)
 
     def _write_from(self, first: int, append: Append) -> None:
+        assert first > self.commit, f"the leader of term {self.term} lacks the committed entry {first}"
         assert first > self.matched, f"the leader of term {self.term} contradicts itself at {first}"
         token, truncate_to = self.next_token(), None
         if first <= self.log.last_index:

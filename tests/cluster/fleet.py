@@ -39,6 +39,7 @@ class Fleet:
         self._ports = dict(enumerate(choose_ports(nodes, None), 1))
         self._disks = disks or {}
         self._settings = settings
+        self._overrides: dict[int, dict[str, Any]] = {}
         self._connections = Connections("test")
 
     @property
@@ -58,7 +59,7 @@ class Fleet:
     def data(self, node: int) -> Path:
         return self.directory / f"node-{node}"
 
-    def settings(self, node: int, **other: Any) -> NodeSettings:
+    def settings(self, node: int, /, **other: Any) -> NodeSettings:
         """What this node runs on; small and quick where tests gain by it."""
         ours: dict[str, Any] = {
             "node": node,
@@ -71,7 +72,11 @@ class Fleet:
             "max_message_bytes": MESSAGE_LIMIT,
             "tick_ms": 25,
         }
-        return NodeSettings(**{**ours, **self._settings, **other})
+        return NodeSettings(**{**ours, **self._settings, **self._overrides.get(node, {}), **other})
+
+    def override(self, node: int, /, **settings: Any) -> None:
+        """What differs for this node at its next starts."""
+        self._overrides[node] = settings
 
     # -- starting and stopping
 

@@ -8,8 +8,8 @@ import pytest
 from driver_cluster import DriverCluster, Member, TestProposal
 
 from raft.core import Busy, NotLeader
-from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS
-from store import CorruptRangeError, DiskFailedError, DiskFullError
+from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS, CutFailedError
+from store import CorruptRangeError, DiskFailedError, DiskFullError, ForkedError
 
 
 def propose(member: Member, *bodies: bytes) -> list[TestProposal]:
@@ -256,3 +256,36 @@ def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
     with pytest.raises(CorruptRangeError):
         follower.driver.receive_append(append, bytes(entries))
     assert follower.log.last_index == last
+
+
+def test_a_range_that_forks_twice_at_the_same_place_ends_writing_here() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    cluster.cut_off = {follower.node}
+    propose(leader, b"m1")
+    leader.sent_ranges.clear()
+    cluster.run()
+    append = next(append for append in leader.sent_ranges if append.receiver == follower.node)
+    entries = bytearray(leader.log.read_range(append.prev_index + 1, append.last_index))
+    entries[76] ^= 1  # the chain of its first entry, which no CRC covers
+    with pytest.raises(ForkedError):
+        follower.driver.receive_append(append, bytes(entries))
+    assert follower.driver.failure is None  # it may have been the wire
+    with pytest.raises(ForkedError):
+        follower.driver.receive_append(append, bytes(entries))
+    assert isinstance(follower.driver.failure, ForkedError)
+
+
+def test_a_cut_that_fails_ends_the_node_for_the_log_is_not_known_any_more() -> None:
+    cluster = DriverCluster(3)
+    old = cluster.elect()
+    cluster.cut_off = {old.node}
+    propose(old, b"m-lost")
+    cluster.run()
+    propose(cluster.elect(), b"m-kept")
+    cluster.run()
+    cluster.cut_off = set()
+    old.disk.fail("write", DiskFailedError(Path("/log"), "input/output error"))
+    with pytest.raises(CutFailedError):
+        cluster.tick(10)

@@ -1,0 +1,160 @@
+"""The HTTP port: what Prometheus scrapes, and what decides whether a node is restarted or given work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import aiohttp
+from fleet import Fleet, MakeFleet, error_of, sample_batch
+from prometheus_client.parser import text_string_to_metric_families
+from waiter import eventually
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """All samples of one look at /metrics."""
+
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float]
+    kinds: dict[str, str]
+
+    def __getitem__(self, name: str) -> float:
+        """The sum of that sample over all its labels."""
+        return sum(value for (each, _), value in self.samples.items() if each == name)
+
+    def of(self, name: str, **labels: str) -> float:
+        return self.samples[name, tuple(sorted(labels.items()))]
+
+
+async def scrape(fleet: Fleet, node: int) -> Scrape:
+    text = (await get(fleet, node, "/metrics"))[1]
+    families = list(text_string_to_metric_families(text))
+    return Scrape(
+        {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in families
+            for sample in family.samples
+        },
+        {family.name: family.type for family in families},
+    )
+
+
+async def get(fleet: Fleet, node: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://{fleet.http(node)}{path}") as response:
+        return response.status, await response.text()
+
+
+async def ready(fleet: Fleet, node: int) -> bool:
+    return (await get(fleet, node, "/readyz"))[0] == 200
+
+
+GAUGES = {
+    "ledgermq_raft_role", "ledgermq_raft_term", "ledgermq_raft_has_leader", "ledgermq_raft_is_leader",
+    "ledgermq_raft_last_index", "ledgermq_raft_commit_index", "ledgermq_raft_applied_index",
+    "ledgermq_raft_proposals_pending", "ledgermq_raft_failed", "ledgermq_raft_follower_lag_entries",
+    "ledgermq_log_end_position_bytes", "ledgermq_node_info",
+}  # fmt: skip
+COUNTERS = {
+    "ledgermq_messages_in", "ledgermq_bytes_in", "ledgermq_messages_out", "ledgermq_bytes_out",
+    "ledgermq_produce_duplicates", "ledgermq_produce_refusals", "ledgermq_raft_leader_changes_seen",
+}  # fmt: skip
+HISTOGRAMS = {
+    "ledgermq_raft_commit_duration_seconds", "ledgermq_log_append_duration_seconds",
+    "ledgermq_log_flush_duration_seconds", "ledgermq_event_loop_lag_seconds",
+}  # fmt: skip
+
+
+async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(3)
+    await fleet.start()
+    leader = await fleet.leader()
+    topic = await fleet.create_topic()
+    batch = sample_batch(topic, [b"x" * 100] * 10)
+    assert error_of(await fleet.produce(leader, batch)) is None
+    assert (await fleet.produce(leader, batch)).duplicate
+    assert error_of(await fleet.produce(leader, sample_batch(topic, first_sequence=99))) is not None
+    await fleet.fetch(leader, topic, 0)
+    await fleet.level()
+
+    async def flushed() -> bool:
+        return (await scrape(fleet, leader))["ledgermq_log_flush_duration_seconds_count"] > 0
+
+    await eventually(flushed, "the log was flushed once")
+    leading = await scrape(fleet, leader)
+    follower = next(node for node in fleet.nodes if node != leader)
+    following = await scrape(fleet, follower)
+    status = await fleet.status(leader)
+
+    for names, kind in ((GAUGES, "gauge"), (COUNTERS, "counter"), (HISTOGRAMS, "histogram")):
+        assert {name: leading.kinds.get(name) for name in names} == dict.fromkeys(names, kind)
+    assert leading.of("ledgermq_messages_in_total", topic="topic") == 10
+    assert leading.of("ledgermq_bytes_in_total", topic="topic") == len(batch)
+    assert leading.of("ledgermq_messages_out_total", topic="topic") == 10
+    assert leading.of("ledgermq_bytes_out_total", topic="topic") == len(batch)
+    assert leading["ledgermq_produce_duplicates_total"] == 1
+    assert leading.of("ledgermq_produce_refusals_total", code="SEQUENCE_GAP") == 1
+    assert leading["ledgermq_raft_commit_duration_seconds_count"] == 1
+    assert leading["ledgermq_log_append_duration_seconds_count"] >= 3  # a no-op, a topic, a batch
+    assert 0 < leading["ledgermq_raft_commit_duration_seconds_sum"] < 5
+    assert following["ledgermq_messages_in_total"] == 0
+    for each in (leading, following):
+        assert each["ledgermq_raft_term"] == status.term
+        assert each["ledgermq_raft_has_leader"] == 1
+        assert each["ledgermq_raft_failed"] == 0
+        assert each["ledgermq_raft_proposals_pending"] == 0
+        assert each["ledgermq_raft_role"] == 1
+        assert each["ledgermq_raft_leader_changes_seen_total"] >= 1
+        assert each["ledgermq_log_end_position_bytes"] == status.end_position
+        for name in ("last_index", "commit_index", "applied_index"):
+            assert each[f"ledgermq_raft_{name}"] == status.last_index
+    assert leading.of("ledgermq_raft_role", group="0", role="leader") == 1
+    assert following.of("ledgermq_raft_role", group="0", role="follower") == 1
+    assert (leading["ledgermq_raft_is_leader"], following["ledgermq_raft_is_leader"]) == (1, 0)
+    assert leading.of("ledgermq_raft_follower_lag_entries", group="0", peer=str(follower)) == 0
+    assert leading.of("ledgermq_node_info", cluster="test", node=str(leader), version="0.1.0") == 1
+
+    async def lag_is_told() -> bool:
+        return (await scrape(fleet, leader))["ledgermq_event_loop_lag_seconds_count"] > 0
+
+    await eventually(lag_is_told, "the lag of the loop was measured")
+
+
+async def test_a_stopped_follower_shows_as_lag(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(3)
+    await fleet.start()
+    leader = await fleet.leader()
+    topic = await fleet.create_topic()
+    await fleet.level()
+    stopped = await fleet.follower()
+    await fleet.stop(stopped)
+    for number in range(5):
+        assert error_of(await fleet.produce(leader, sample_batch(topic, first_sequence=2 * number))) is None
+    lag = (await scrape(fleet, leader)).of("ledgermq_raft_follower_lag_entries", group="0", peer=str(stopped))
+    assert lag >= 5
+
+
+async def test_healthy_without_a_leader_but_not_ready(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(3)
+    await fleet.start(1)
+    assert (await get(fleet, 1, "/healthz"))[0] == 200
+    status, body = await get(fleet, 1, "/readyz")
+    assert status == 503
+    assert "waits for the first start" in body
+
+    await fleet.start(2, 3)
+    await eventually(lambda: ready(fleet, 1), "node 1 is ready")
+    await fleet.stop(2, 3)
+
+    async def not_ready() -> str:
+        status, body = await get(fleet, 1, "/readyz")
+        return body if status == 503 else ""
+
+    assert "no leader" in await eventually(not_ready, "node 1 has no leader")
+    assert (await get(fleet, 1, "/healthz"))[0] == 200
+    await fleet.start(2)
+    await eventually(lambda: ready(fleet, 1), "node 1 is ready again")
+
+
+async def test_a_node_without_an_http_port(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1, http="")
+    await fleet.start()
+    assert await fleet.leader() == 1
