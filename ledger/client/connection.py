@@ -43,7 +43,7 @@ class Connections:
         if stub is None:
             channel = grpc.aio.insecure_channel(address, options=self._options)
             self._channels[address] = channel
-            stub = self._stubs[address] = BrokerStub(channel)  # type: ignore[no-untyped-call]
+            stub = self._stubs[address] = BrokerStub(channel)
         return stub
 
     async def close(self) -> None:

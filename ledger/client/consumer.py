@@ -26,6 +26,9 @@ from ledger.hashing import tag_hash
 Start = Literal["earliest", "latest"] | int
 T = TypeVar("T")
 
+MAX_FETCH_BYTES = 32 * 1024 * 1024
+MAX_WAIT_MS = 60_000
+
 
 class AsyncConsumer:
     """Reads topics.
@@ -63,6 +66,11 @@ class AsyncConsumer:
             raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest" or an offset.')
         if isinstance(start, int) and start < 0:
             raise InvalidArgumentError(f"start is {start}: an offset counts from 0.")
+        if not 1 <= max_bytes <= MAX_FETCH_BYTES or not 0 <= max_wait_ms <= MAX_WAIT_MS:
+            raise InvalidArgumentError(
+                f"max_bytes is {max_bytes} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_FETCH_BYTES} and "
+                f"0 to {MAX_WAIT_MS}."
+            )
         self._names = tuple(dict.fromkeys(topics))
         self._start_at = start
         self._only_queues = None if queues is None else sorted(set(queues))
@@ -137,6 +145,9 @@ class AsyncConsumer:
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Up to so many messages: what is there, or, when nothing is, what comes first within `timeout_ms` (None:
         however long that takes). Messages of one queue are in order."""
+
+        if max_messages < 1:
+            raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
 
         def take() -> list[Message]:
             messages: list[Message] = []

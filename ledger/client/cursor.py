@@ -91,7 +91,7 @@ class Block:
 
 
 class Cursor:
-    """One queue of one consumer. While `error` is set nothing is fetched: the user must seek."""
+    """One queue of one consumer. While `error` is set nothing is fetched: the user is told of it, and must seek."""
 
     def __init__(
         self, topic: str, topic_id: int, queue: int, *, offset: int, tags: Collection[str] | None, check_crcs: bool
@@ -149,17 +149,21 @@ class Cursor:
 
     def take_batches(self) -> list[QueueBatch]:
         """Everything that has been fetched, whole. A batch of which messages were taken already is given again."""
-        batches = [QueueBatch(self.queue, block.base_offset, self._decoded(block)) for block in self._blocks]
-        self._blocks.clear()
-        self.buffered_bytes = 0
+        batches = []
+        while self._blocks and (batch := self._decoded(self._blocks[0])) is not None:
+            block = self._blocks.popleft()
+            self.buffered_bytes -= len(block.body)
+            batches.append(QueueBatch(self.queue, block.base_offset, batch))
         return batches
 
     def _front(self) -> Block | None:
         """The first block with a message in it, opened."""
         self._drop_exhausted()
         while self._blocks and not self._blocks[0].opened:
-            block = self._blocks[0]
-            block.open(self.topic, self.queue, self._decoded(block), self._tags)
+            batch = self._decoded(self._blocks[0])
+            if batch is None:
+                return None
+            self._blocks[0].open(self.topic, self.queue, batch, self._tags)
             self._drop_exhausted()
         return self._blocks[0] if self._blocks else None
 
@@ -167,14 +171,16 @@ class Cursor:
         while self._blocks and self._blocks[0].exhausted:
             self.buffered_bytes -= len(self._blocks.popleft().body)
 
-    def _decoded(self, block: Block) -> Batch:
+    def _decoded(self, block: Block) -> Batch | None:
+        """The block's batch; None, with `error` set, where it is damaged: what lies behind it must not be handed out as
+        if nothing were missing."""
         try:
             return Batch(block.body, check_crc=self._check_crcs)
         except LedgerError as error:
-            # What lies behind it must not be handed out as if nothing were missing.
             self.seek(block.first_offset)
             self.error = CorruptBatchError(
                 f'The batch at offset {block.base_offset} of queue {self.queue} of topic "{self.topic}" cannot be '
                 f"read: {error} Read it from another node, or seek past it."
             )
-            raise self.error from error
+            self.error.__cause__ = error
+            return None

@@ -17,7 +17,7 @@ import grpc.aio
 from ledger.client.cluster_client import ClusterClient, no_leader
 from ledger.client.connection import failure
 from ledger.client.cursor import Cursor
-from ledger.errors import LedgerError, NoLeaderError, UnknownQueueError, UnknownTopicError, from_wire
+from ledger.errors import InternalError, LedgerError, NoLeaderError, UnknownQueueError, UnknownTopicError, from_wire
 from ledger.v1 import broker_pb2
 
 # How much longer than its long poll a fetch may take.
@@ -55,12 +55,12 @@ class Fetcher:
         self._on_news = on_news
         self._room = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run())
+        self._task = self._started()
 
     def restart(self) -> None:
         """A cursor has moved: what is under way is of no use any more."""
         self._task.cancel()
-        self._task = self._loop.create_task(self._run())
+        self._task = self._started()
 
     def made_room(self) -> None:
         """Messages have been taken."""
@@ -69,6 +69,19 @@ class Fetcher:
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+    def _started(self) -> asyncio.Task[None]:
+        task = self._loop.create_task(self._run())
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A fault in here must reach the reader, who would wait for ever."""
+        fault = None if task.cancelled() else task.exception()
+        if fault is not None:
+            self.trouble = InternalError(f"Reading ahead failed in this client: {fault!r}.")
+            self.trouble.__cause__ = fault
+            self._on_news()
 
     async def _run(self) -> None:
         """Until every cursor has an error; a seek starts it anew."""
@@ -140,6 +153,8 @@ class Fetcher:
 
     def _take(self, address: str, queue: broker_pb2.FetchedQueue) -> LedgerError | None:
         cursor = self._cursors[queue.topic_id, queue.queue]
+        if cursor.error is not None:
+            return None  # it has met a damaged batch meanwhile: this would leave a hole
         if queue.HasField("error"):
             error = from_wire(queue.error)
             # The topic exists, or there would be no cursor: a replica that does not know it yet is only behind.

@@ -109,7 +109,7 @@ class Lane:
             self._close()
 
     def _takes(self, batch: OutgoingBatch, piece: Piece, now: float) -> bool:
-        """Whether the piece may join. A batch times out as a whole, so none is joined by messages much younger than it."""
+        """Whether the piece may join. A batch times out as a whole: messages much younger than it begin another one."""
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
             and batch.count + len(piece.values) <= MAX_BATCH_MESSAGES
@@ -232,7 +232,7 @@ class Lane:
             self._retry_at = now + wait_ms
 
     def _restart(self, now: float) -> bool:
-        if now < self._retry_at:
+        if self._in_flight or now < self._retry_at:
             return False
         self._halted = False
         return True

@@ -311,6 +311,31 @@ def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
     assert not second.doubtful
 
 
+def test_what_is_behind_a_refused_batch_waits_until_what_is_before_it_is_settled() -> None:
+    """The next epoch would fence the one before the hole."""
+    lane = make_lane()
+    add_closed(lane, 3)
+    doubtful, refused, behind = lane.take(0)
+    fail(lane, doubtful, NotLeaderError("no longer"))
+    fail(lane, refused, MessageTooLargeError("too large"))
+    fail(lane, behind, SequenceGapError())
+    assert lane.take(WAIT_MS) == [doubtful]
+    assert place(doubtful) == (0, 0)
+    acknowledge(lane, doubtful)
+    assert lane.take(WAIT_MS) == [behind]
+    assert place(behind) == (1, 0)
+
+
+def test_the_number_of_a_refused_batch_is_used_again_where_no_later_one_was_given() -> None:
+    lane = make_lane()
+    add_closed(lane, 2)
+    first, second = lane.take(0)
+    acknowledge(lane, first)
+    fail(lane, second, MessageTooLargeError("too large"))
+    add(lane, b"next")
+    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(0, 1)]
+
+
 @pytest.mark.parametrize("refusal", [DuplicateForgottenError("long ago"), InternalError("bug")])
 def test_a_refusal_that_leaves_doubt_frees_no_number(refusal: LedgerError) -> None:
     lane = make_lane()
@@ -470,6 +495,17 @@ def test_a_message_does_not_share_the_timeout_of_much_older_ones() -> None:
     assert old.error is not None
     assert joins.error is not None
     assert new.error is None
+
+
+def test_a_timed_out_batch_that_turns_out_not_to_have_been_appended_is_not_tried_again() -> None:
+    lane = make_lane()
+    add(lane, b"a")
+    [batch] = lane.take(0)
+    deliver(lane.expire(1000))
+    assert deliver(lane.answered(batch, BusyError(), 1001)) == batch.size
+    assert lane.idle
+    add(lane, b"b", now=1001)
+    assert [place(batch) for batch in lane.take(1001)] == [(0, 0)]
 
 
 def test_the_next_wake_is_the_next_deadline_while_an_answer_is_awaited() -> None:

@@ -1,7 +1,8 @@
 """The outbox against a naive broker that loses, delays, refuses, forgets, and changes its leader.
 
-Whatever happens: each message is told its fate once; what is acknowledged is in the log exactly once, at the offset that was
-told; what is said not to be there is not there; nothing is there twice; and a queue keeps the order of its sends.
+Whatever happens: each message is told its fate once; what is acknowledged is in the log exactly once, at the offset
+that was told; what is said not to be there is not there; nothing is there twice; and a queue keeps the order of its
+sends.
 """
 
 from __future__ import annotations
@@ -242,7 +243,9 @@ class OutboxMachine(RuleBasedStateMachine):
         assert self.released <= self.reserved
         for fate in self.fates:
             if fate.first_offset is not None:
-                assert log[fate.first_offset : fate.first_offset + len(fate.values)] == fate.values, "not where it was said"
+                assert log[fate.first_offset : fate.first_offset + len(fate.values)] == fate.values, (
+                    "not where it was said"
+                )
             if isinstance(fate.error, DeliveryTimeoutError) and not fate.error.maybe_committed:
                 assert set(log).isdisjoint(fate.values), "there, and was said not to be"
 
@@ -273,7 +276,7 @@ TestOutbox.settings = settings(
 )
 
 
-@pytest.fixture()
+@pytest.fixture
 def outbox() -> Outbox:
     return Outbox(Delivery(producer_id=9, linger_ms=5), Backoff(20, 1000, random.Random(1)))
 

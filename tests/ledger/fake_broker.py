@@ -1,0 +1,173 @@
+"""A broker in this process that does what a real one cannot be made to do on demand: lose answers, refuse, fall silent.
+
+It speaks real gRPC; its one log is a dictionary of lists. Nodes of one `FakeCluster` share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc.aio
+
+from ledger.batch import Batch, BatchHeader
+from ledger.errors import LedgerError, NotLeaderError, OffsetBeyondEndError, SequenceGapError, TopicExistsError, to_wire
+from ledger.v1 import broker_pb2
+from ledger.v1.broker_pb2_grpc import BrokerServicer, add_BrokerServicer_to_server
+
+MAX_MESSAGE_BYTES = 10_000
+
+
+@dataclass
+class Stored:
+    base_offset: int
+    count: int
+    body: bytes
+
+
+@dataclass
+class FakeCluster:
+    """What all nodes share."""
+
+    leader: int = 1
+    term: int = 1
+    topics: dict[str, broker_pb2.TopicRoute] = field(default_factory=dict)
+    queues: dict[tuple[int, int], list[Stored]] = field(default_factory=dict)
+    addresses: dict[int, str] = field(default_factory=dict)
+    # What the next requests meet, one each: an error for every batch, or "lose" (append, then break the stream).
+    troubles: list[LedgerError | str] = field(default_factory=list)
+    requests: int = 0
+    appends: int = 0
+
+    def create(self, name: str, queues: int) -> broker_pb2.TopicRoute:
+        route = broker_pb2.TopicRoute(name=name, topic_id=len(self.topics) + 1, groups=[0] * queues, created_ms=1)
+        self.topics[name] = route
+        for queue in range(queues):
+            self.queues[route.topic_id, queue] = []
+        return route
+
+    def end(self, topic_id: int, queue: int) -> int:
+        stored = self.queues[topic_id, queue]
+        return stored[-1].base_offset + stored[-1].count if stored else 0
+
+    def append(self, body: bytes) -> broker_pb2.ProduceResult:
+        header = BatchHeader.parse(body)
+        queue = self.queues[header.topic_id, header.queue]
+        expected = 0
+        for stored in queue:
+            known = BatchHeader.parse(stored.body)
+            if (known.producer_id, known.epoch) == (header.producer_id, header.epoch):
+                if known.first_sequence == header.first_sequence:
+                    return broker_pb2.ProduceResult(base_offset=stored.base_offset, term=self.term, duplicate=True)
+                expected = known.first_sequence + known.count
+        if header.first_sequence != expected:
+            return broker_pb2.ProduceResult(error=to_wire(SequenceGapError("gap")))
+        self.appends += 1
+        queue.append(Stored(self.end(header.topic_id, header.queue), header.count, body))
+        return broker_pb2.ProduceResult(base_offset=queue[-1].base_offset, term=self.term, append_time_ms=5)
+
+    def values(self, name: str, queue: int) -> list[bytes]:
+        stored = self.queues[self.topics[name].topic_id, queue]
+        return [value for each in stored for value in Batch(each.body).values()]
+
+
+class FakeBroker(BrokerServicer):
+    """One node. While `silent`, produce streams get no answer."""
+
+    def __init__(self, node: int, cluster: FakeCluster) -> None:
+        self.node = node
+        self.cluster = cluster
+        self.silent = False
+        self._server = grpc.aio.server()
+
+    async def start(self) -> None:
+        add_BrokerServicer_to_server(self, self._server)
+        port = self._server.add_insecure_port("127.0.0.1:0")
+        self.cluster.addresses[self.node] = f"127.0.0.1:{port}"
+        await self._server.start()
+
+    async def stop(self) -> None:
+        await self._server.stop(None)
+
+    def not_leader(self) -> NotLeaderError | None:
+        leader = self.cluster.leader
+        if self.node == leader:
+            return None
+        return NotLeaderError("not here", leader=leader, leader_address=self.cluster.addresses[leader])
+
+    async def Produce(  # noqa: N802 (gRPC names)
+        self, request_iterator: AsyncIterator[broker_pb2.ProduceRequest], context: Any
+    ) -> AsyncIterator[broker_pb2.ProduceResponse]:
+        async for request in request_iterator:
+            self.cluster.requests += 1
+            if self.silent:
+                await asyncio.Event().wait()
+            trouble = self.not_leader() or (self.cluster.troubles.pop(0) if self.cluster.troubles else None)
+            if isinstance(trouble, LedgerError):
+                results = [broker_pb2.ProduceResult(error=to_wire(trouble)) for _ in request.batches]
+            else:
+                results = [self.cluster.append(body) for body in request.batches]
+            if trouble == "lose":
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was lost")
+            yield broker_pb2.ProduceResponse(results=results)
+
+    async def Fetch(self, request: broker_pb2.FetchRequest, context: Any) -> broker_pb2.FetchResponse:  # noqa: N802
+        response = broker_pb2.FetchResponse()
+        for asked in request.queues:
+            given = response.queues.add(topic_id=asked.topic_id, queue=asked.queue, next_offset=asked.offset)
+            end = self.cluster.end(asked.topic_id, asked.queue)
+            if asked.offset > end:
+                given.error.CopyFrom(to_wire(OffsetBeyondEndError("beyond", first_offset=0, end_offset=end)))
+            for stored in self.cluster.queues[asked.topic_id, asked.queue]:
+                if stored.base_offset + stored.count > asked.offset:
+                    given.batches.add(base_offset=stored.base_offset, term=self.cluster.term, body=stored.body)
+                    given.next_offset = end
+        if not any(given.batches or given.HasField("error") for given in response.queues):
+            await asyncio.sleep(min(request.max_wait_ms, 20) / 1000)
+        return response
+
+    async def ListOffsets(  # noqa: N802
+        self, request: broker_pb2.ListOffsetsRequest, context: Any
+    ) -> broker_pb2.ListOffsetsResponse:
+        response = broker_pb2.ListOffsetsResponse()
+        for queue in request.queues:
+            response.queues.add(queue=queue, end_offset=self.cluster.end(request.topic_id, queue))
+        return response
+
+    async def GetRoute(  # noqa: N802
+        self, request: broker_pb2.GetRouteRequest, context: Any
+    ) -> broker_pb2.GetRouteResponse:
+        cluster = self.cluster
+        response = broker_pb2.GetRouteResponse(cluster="fake", max_message_bytes=MAX_MESSAGE_BYTES)
+        for node, address in cluster.addresses.items():
+            response.nodes.add(node=node, address=address)
+        response.groups.add(group=0, term=cluster.term, leader=cluster.leader)
+        error = self.not_leader()
+        if request.linearizable and error is not None:
+            response.error.CopyFrom(to_wire(error))
+        elif request.linearizable:  # followers have not applied any topic yet
+            wanted = request.topics or list(cluster.topics)
+            response.topics.extend(cluster.topics[name] for name in wanted if name in cluster.topics)
+        return response
+
+    async def CreateTopic(  # noqa: N802
+        self, request: broker_pb2.CreateTopicRequest, context: Any
+    ) -> broker_pb2.CreateTopicResponse:
+        trouble = self.not_leader() or (self.cluster.troubles.pop(0) if self.cluster.troubles else None)
+        if request.name in self.cluster.topics:
+            return broker_pb2.CreateTopicResponse(error=to_wire(TopicExistsError("it is there")))
+        if not isinstance(trouble, LedgerError):
+            route = self.cluster.create(request.name, request.queues)
+            if trouble == "lose":
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "the answer was lost")
+            return broker_pb2.CreateTopicResponse(topic=route)
+        return broker_pb2.CreateTopicResponse(error=to_wire(trouble))
+
+    async def GetStatus(  # noqa: N802
+        self, request: broker_pb2.GetStatusRequest, context: Any
+    ) -> broker_pb2.GetStatusResponse:
+        response = broker_pb2.GetStatusResponse(node=self.node, cluster="fake", version="1")
+        response.groups.add(role="leader" if self.node == self.cluster.leader else "follower", term=self.cluster.term)
+        return response

@@ -1,0 +1,84 @@
+"""What a producer refuses before anything is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.client.arguments import (
+    check_extras,
+    check_settings,
+    checked_headers,
+    checked_key,
+    checked_tag,
+    checked_timestamp,
+    checked_value,
+)
+from ledger.errors import InvalidArgumentError, MessageTooLargeError
+
+
+def test_what_is_right_comes_back_in_one_form() -> None:
+    assert checked_value(b"", 4) == b""
+    assert checked_value(b"12345", 0) == b"12345"
+    assert checked_key("é") == "é".encode()
+    assert checked_key(b"") == b""
+    assert checked_tag("t") == "t"
+    assert checked_headers({"a": b"1"}) == (("a", b"1"),)
+    assert checked_headers([("a", b"1"), ("a", b"2")]) == (("a", b"1"), ("a", b"2"))
+    assert checked_headers([]) is None
+    assert checked_timestamp(0) == 0
+
+
+def test_a_value_is_bytes_within_the_limit() -> None:
+    with pytest.raises(InvalidArgumentError, match="encode it first"):
+        checked_value("text", 0)  # type: ignore[arg-type]
+    with pytest.raises(InvalidArgumentError, match=r"convert it with bytes\(\)"):
+        checked_value(bytearray(b"x"), 0)  # type: ignore[arg-type]
+    with pytest.raises(MessageTooLargeError):
+        checked_value(b"12345", 4)
+
+
+@pytest.mark.parametrize("key", [5, "\ud800", ["k"]])
+def test_a_wrong_key(key: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="key"):
+        checked_key(key)
+
+
+@pytest.mark.parametrize("tag", ["", b"t", "\ud800"])
+def test_a_wrong_tag(tag: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="tag"):
+        checked_tag(tag)
+
+
+@pytest.mark.parametrize("headers", [[("a",)], [("a", "b")], {b"a": b"b"}, [("\ud800", b"")]])
+def test_wrong_headers(headers: list[tuple[str, bytes]]) -> None:
+    with pytest.raises(InvalidArgumentError, match="header"):
+        checked_headers(headers)
+
+
+@pytest.mark.parametrize("timestamp", [-1, 1 << 62, 1.5])
+def test_a_wrong_timestamp(timestamp: int) -> None:
+    with pytest.raises(InvalidArgumentError, match="timestamp_ms"):
+        checked_timestamp(timestamp)
+
+
+def test_what_goes_beside_the_value_is_limited() -> None:
+    check_extras(b"k", "t", (("h", b"v"),))
+    with pytest.raises(MessageTooLargeError, match="Key, tag and headers"):
+        check_extras(b"k", None, (("h", bytes(1 << 20)),))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("linger_ms", -1), ("batch_bytes", 0), ("batch_bytes", 5 << 20), ("retry_backoff_ms", 0)]
+)
+def test_a_setting_beyond_its_limits_is_named(name: str, value: float) -> None:
+    settings = {
+        "linger_ms": 5,
+        "batch_bytes": 1000,
+        "buffer_bytes": 1000,
+        "delivery_timeout_ms": 1000,
+        "request_timeout_ms": 1000,
+        "retry_backoff_ms": 20,
+    }
+    check_settings(**settings)
+    with pytest.raises(InvalidArgumentError, match=name):
+        check_settings(**{**settings, name: value})  # type: ignore[arg-type]

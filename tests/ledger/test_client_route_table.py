@@ -1,0 +1,103 @@
+"""What a client believes of who leads."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ledger.client.backoff import Backoff
+from ledger.client.connection import parse_addresses
+from ledger.client.route_table import Leader, RouteTable, Said, Topic
+from ledger.errors import InvalidArgumentError
+
+NODES = {1: "a:1", 2: "b:2", 3: "c:3"}
+
+
+def said(leader: int, term: int, topics: tuple[Topic, ...] = ()) -> Said:
+    return Said("dev", NODES, {0: Leader(leader, term)}, topics, max_message_bytes=4096)
+
+
+@pytest.fixture
+def table() -> RouteTable:
+    table = RouteTable(("a:1", "z:9"))
+    assert table.in_doubt
+    table.learn(said(1, 5))
+    return table
+
+
+def test_an_answer_names_nodes_leader_and_limits(table: RouteTable) -> None:
+    assert table.leader_address(0) == "a:1"
+    assert table.addresses() == ("a:1", "b:2", "c:3", "z:9")
+    assert (table.cluster, table.max_message_bytes) == ("dev", 4096)
+    assert not table.in_doubt
+
+
+def test_a_higher_term_wins_and_a_lower_one_does_not(table: RouteTable) -> None:
+    assert table.learn(said(2, 6)) == {0}
+    assert table.learn(said(1, 5)) == set()
+    assert table.leader_address(0) == "b:2"
+
+
+def test_the_same_leader_again_is_no_change(table: RouteTable) -> None:
+    assert table.learn(said(1, 5)) == set()
+    assert table.learn(said(1, 6)) == set()
+
+
+def test_a_new_term_without_a_leader_ends_the_old_one(table: RouteTable) -> None:
+    assert table.learn(said(0, 6)) == set()
+    assert table.leader_address(0) is None
+    assert table.in_doubt
+    assert table.learn(said(3, 6)) == {0}
+
+
+def test_ignorance_in_the_same_term_changes_nothing(table: RouteTable) -> None:
+    table.learn(said(0, 5))
+    assert table.leader_address(0) == "a:1"
+
+
+def test_a_doubted_leader_counts_again_when_a_node_names_it(table: RouteTable) -> None:
+    table.doubt(0, "a:1")
+    assert table.leader_address(0) is None
+    assert table.in_doubt
+    assert table.learn(said(1, 5)) == set()
+    assert table.leader_address(0) == "a:1"
+
+
+def test_doubt_about_another_node_is_none_about_the_leader(table: RouteTable) -> None:
+    table.doubt(0, "b:2")
+    assert table.leader_address(0) == "a:1"
+
+
+def test_a_hint_is_taken_at_once(table: RouteTable) -> None:
+    assert table.hint(0, 4, "d:4")
+    assert table.leader_address(0) == "d:4"
+    assert not table.hint(0, 4, "d:4")
+
+
+def test_topics_add_up(table: RouteTable) -> None:
+    one, two = Topic("one", 1, (0, 0), 7), Topic("two", 2, (0,), 8)
+    table.learn(said(1, 5, (one,)))
+    table.learn(said(1, 5, (two,)))
+    assert table.topics == {"one": one, "two": two}
+
+
+# --- addresses and waits ---------------------------------------------------------------------------------------------
+
+
+def test_addresses_come_as_text_or_list() -> None:
+    assert parse_addresses(" a:1, b:2,") == ("a:1", "b:2")
+    assert parse_addresses(["a:1", "[::1]:2"]) == ("a:1", "[::1]:2")
+
+
+@pytest.mark.parametrize("wrong", ["", " ,", "a", "a:", ":1", "a:x", "a:0", "a:65536", []])
+def test_a_wrong_address_is_named(wrong: str) -> None:
+    with pytest.raises(InvalidArgumentError):
+        parse_addresses(wrong)
+
+
+def test_waits_double_up_to_the_ceiling_and_are_shortened_by_at_most_half() -> None:
+    backoff = Backoff(20, 1000, random.Random(3))
+    for failures, full in ((1, 20), (2, 40), (3, 80), (7, 1000), (500, 1000)):
+        waits = [backoff.wait_ms(failures) for _ in range(100)]
+        assert full / 2 <= min(waits) < max(waits) <= full

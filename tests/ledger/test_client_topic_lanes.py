@@ -1,0 +1,52 @@
+"""Which queue a message goes to."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ledger.client.backoff import Backoff
+from ledger.client.lane import Delivery, Lane
+from ledger.client.outgoing import Acknowledged, Piece
+from ledger.client.topic_lanes import TopicLanes
+from ledger.errors import LedgerError, UnknownQueueError
+from ledger.hashing import queue_of
+
+
+class Nobody:
+    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None: ...
+
+    def failed(self, error: LedgerError) -> None: ...
+
+
+@pytest.fixture
+def lanes() -> list[Lane]:
+    delivery, backoff = Delivery(producer_id=1), Backoff(1, 1, random.Random(1))
+    return [Lane(1, queue, 0, delivery, backoff) for queue in range(3)]
+
+
+def test_a_key_picks_its_queue(lanes: list[Lane]) -> None:
+    topic = TopicLanes("t", lanes, first=0)
+    for number in range(50):
+        key = b"%d" % number
+        assert topic.pick(key, None) is lanes[queue_of(key, 3)]
+
+
+def test_a_queue_asked_for_goes_before_the_key(lanes: list[Lane]) -> None:
+    assert TopicLanes("t", lanes, first=0).pick(b"key", 2) is lanes[2]
+
+
+@pytest.mark.parametrize("queue", [-1, 3])
+def test_a_queue_that_is_not_there_is_refused(lanes: list[Lane], queue: int) -> None:
+    with pytest.raises(UnknownQueueError, match="its queues are 0 to 2"):
+        TopicLanes("t", lanes, first=0).pick(None, queue)
+
+
+def test_without_a_key_a_queue_is_kept_until_its_batch_closes(lanes: list[Lane]) -> None:
+    topic = TopicLanes("t", lanes, first=1)
+    for expected in (1, 2, 0, 1):
+        assert topic.pick(None, None) is lanes[expected]
+        lanes[expected].add(Piece([b"a"], 1, Nobody()), 0, wall_ms=0)
+        assert topic.pick(None, None) is lanes[expected]
+        lanes[expected].add(Piece([b"b"], 1, Nobody()), 0, wall_ms=0, close=True)
