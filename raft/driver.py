@@ -280,10 +280,10 @@ class Driver:
             self.raft.propose([len(proposal.draft.body) for proposal in group])
             headers = self._append([proposal.draft for proposal in group])
         except (Refusal, StoreError) as trouble:
+            if isinstance(trouble, StoreError):
+                self.fail(trouble)  # first, so that those who wait hear of it
             for proposal in group:
                 proposal.settled(committed=False)
-            if isinstance(trouble, StoreError):
-                self.fail(trouble)
             return
         for proposal, header in zip(group, headers, strict=True):
             proposal.appended(header)

@@ -40,7 +40,7 @@ CHANNEL_OPTIONS = (
 SERVER_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.max_ping_strikes", 0),  # peers ping an idle stream; a server's default is to cut them off for it
     ("grpc.so_reuseport", 0),  # a port in use must be an error
 )
 
@@ -109,6 +109,7 @@ class OutboundStream:
             finally:
                 self._outbox = None
                 self._on_broken()
+            heed_cancellation()
             await asyncio.sleep(delay)
 
     async def _converse(self) -> None:
@@ -132,6 +133,14 @@ class OutboundStream:
         if trouble != self._trouble:
             self._trouble = trouble
             log.info("%s: %s", self._name, trouble)
+
+
+def heed_cancellation() -> None:
+    """Raises CancelledError where the running task has been cancelled. gRPC may swallow that: of a call that fails at
+    the moment of the cancellation, it reports the failure only."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def raise_for_end(code: grpc.StatusCode, details: str) -> None:

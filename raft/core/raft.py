@@ -223,16 +223,14 @@ class Raft:
         """What is to be done now; None when there is nothing."""
         if isinstance(self._role, Leader):
             self._role.start_reads()
-        ready = Ready(
-            messages=self._server.take_messages(),
-            save=self._server.take_save(),
-            write=self._server.take_write(),
-            no_op=self._take_no_op(),
-            commit=self._take_commit(),
-            reads=self._role.take_reads() if isinstance(self._role, Leader) else (),
-            role=self._take_role(),
-        )
-        return ready if ready != NOTHING else None
+        messages, save, write = self._server.take_messages(), self._server.take_save(), self._server.take_write()
+        no_op, commit, role = self._take_no_op(), self._take_commit(), self._take_role()
+        reads = self._role.take_reads() if isinstance(self._role, Leader) else ()
+        if not (
+            messages or save or write or no_op or commit or reads or role
+        ):  # most often: this is asked all the time
+            return None
+        return Ready(messages=messages, save=save, write=write, no_op=no_op, commit=commit, reads=reads, role=role)
 
     def appends(self) -> list[Append]:
         """What followers can be sent now, within flow control. Once a turn, after the writes of all Readys."""
@@ -249,11 +247,11 @@ class Raft:
         return self.commit
 
     def _take_role(self) -> RoleChange | None:
-        now = self._role_change()
-        if now == self._told_role:
+        told = self._told_role
+        if told.term == self.term and told.leader == self.leader and told.role is self.role:
             return None
-        self._told_role = now
-        return now
+        self._told_role = self._role_change()
+        return self._told_role
 
     def _role_change(self) -> RoleChange:
         return RoleChange(self.role, self.term, self.leader)
@@ -355,6 +353,3 @@ class Raft:
 
     def _send(self, message: Message) -> None:
         self._server.send(message)
-
-
-NOTHING = Ready(messages=(), save=None, write=None, no_op=None, commit=None, reads=(), role=None)
