@@ -10,12 +10,16 @@ Votes have a thread and an fsync of their own, in both modes, so an election nev
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal, TypeVar
 
-from store import CommitLog, StoreError, Vote, VoteFile
+from cluster.vital import spawn, vital
+from store import CommitLog, DiskFullError, StoreError, Vote, VoteFile
+
+log = logging.getLogger("cluster.disk_threads")
 
 Result = TypeVar("Result")
 
@@ -47,13 +51,17 @@ class DiskThreads:
         """Whom the next flush serves."""
         self._flushing = False
         self._preparing = False
+        self._told_full = False
+        self._stopping = False
         self._upkeep: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._upkeep = asyncio.create_task(self._keep_up(), name="flush and prepare segments")
+        self._upkeep = spawn(self._keep_up(), "flush and prepare segments")
 
     async def stop(self) -> None:
-        """Waits for what is under way. The log is not flushed by this: the node does so before its clean mark."""
+        """Waits for what is under way; nothing is answered any more. The log is not flushed by this: the group does so
+        before its clean mark."""
+        self._stopping = True
         if self._upkeep is not None:
             self._upkeep.cancel()
             await asyncio.gather(self._upkeep, return_exceptions=True)
@@ -72,7 +80,7 @@ class DiskThreads:
         self._flush()
 
     def _flush(self) -> None:
-        if not self._flushing:
+        if not self._flushing and not self._stopping:
             self._flushing = True
             served, self._waiting = self._waiting, []
             started = time.perf_counter()
@@ -97,22 +105,38 @@ class DiskThreads:
     def _prepare_next(self) -> None:
         if not self._preparing and not self._log.next_is_prepared:
             self._preparing = True
-            self._on(self._segment_thread, self._log.prepare_next, lambda _: self._prepared())
+            self._on(self._segment_thread, self._log.prepare_next, lambda _: self._prepared(), self._not_prepared)
 
     def _prepared(self) -> None:
-        self._preparing = False
+        self._preparing = self._told_full = False
 
-    def _on(self, thread: ThreadPoolExecutor, work: Callable[[], Result], then: Callable[[Result], None]) -> None:
-        """Runs `work` on the thread and `then` back in the loop; a failure of the disk goes to `on_failure`."""
+    def _not_prepared(self, failure: StoreError) -> None:
+        """Without room for the next segment, the one in use can still be filled; it is tried again until then."""
+        self._preparing = False
+        if not isinstance(failure, DiskFullError):
+            self._on_failure(failure)
+        elif not self._told_full:
+            self._told_full = True
+            log.warning("no room for the next segment, writes will end with this one: %s", failure)
+
+    def _on(
+        self,
+        thread: ThreadPoolExecutor,
+        work: Callable[[], Result],
+        then: Callable[[Result], None],
+        failed: Callable[[StoreError], None] | None = None,
+    ) -> None:
+        """Runs `work` on the thread and `then` back in the loop; a failure of the disk goes to `failed`, which is
+        `on_failure` where nothing else is said."""
 
         def report(future: Future[Result]) -> None:
             error = future.exception()
             if isinstance(error, StoreError):
-                self._on_failure(error)
+                (failed or self._on_failure)(error)
             elif error is not None:
                 raise error
             else:
                 then(future.result())
 
         future = thread.submit(work)
-        future.add_done_callback(lambda finished: self._loop.call_soon_threadsafe(report, finished))
+        future.add_done_callback(lambda finished: self._loop.call_soon_threadsafe(vital(report), finished))

@@ -32,12 +32,17 @@ from raft.configuration_entry import GroupConfiguration, decode_configuration, e
 from raft.core import Configuration, Durable, LogTerms, Raft, TermRun, Timing
 from raft.driver import Driver
 from raft.transport import GrpcTransport, Identity, Receiver
-from store import ConsumeQueues, Disk, Draft, File, Header, Kind, NodeDirectory, StoreError, VoteFile
+from store import ConsumeQueues, Disk, DiskFullError, Draft, File, Header, Kind, NodeDirectory, StoreError, VoteFile
 from store.entry import HEADER_SIZE, EntryFlawError, parse
 
 log = logging.getLogger("cluster.group")
 
 MAX_UNCOMMITTED_BYTES = 64 << 20
+TRY_FULL_DISK_S = 1.0
+
+
+class GroupError(Exception):
+    """The group cannot run on this node. The sentence says why and what to do."""
 
 
 class LocalGroup:
@@ -46,7 +51,7 @@ class LocalGroup:
     def __init__(
         self, number: int, settings: NodeSettings, disk: Disk, directory: NodeDirectory, meters: Meters
     ) -> None:
-        """Reads the whole log. Raises StoreError."""
+        """Reads the whole log. Raises StoreError, GroupError."""
         self.number = number
         self.replica: Replica | None = None
         """None until the first start is complete."""
@@ -63,6 +68,7 @@ class LocalGroup:
         self._ticks: asyncio.Task[None] | None = None
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=os.urandom(16))
         self._log = self._open_log()
+        self._check_peers()
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
         self._queues.wipe()  # rebuilt by applying the log from its start
 
@@ -112,7 +118,8 @@ class LocalGroup:
         if self.replica is None:
             return f"group {self.number} waits for the first start of the cluster"
         driver = self.replica.driver
-        if self._transport is not None and self._transport.disowned:
+        has_begun = driver.raft.configuration_index > 0  # then whoever means another node is the stranger
+        if not has_begun and self._transport is not None and self._transport.disowned:
             return self._transport.disowned
         if driver.failure is not None:
             return f"the disk refuses writes: {driver.failure}"
@@ -131,12 +138,13 @@ class LocalGroup:
             self._disk,
             directory,
             segment_bytes=self._fixed_sizes(directory),
-            clean=self._directory.take_clean_mark(self.number),
+            clean=self._directory.clean_mark(self.number),
             on_entry=self._remember_configuration,
             on_progress=tell_progress(),
         )
+        self._directory.remove_clean_mark(self.number)
         commit_log.observe = self._meters.append_seconds.observe
-        commit_log.sync()  # what a killed process left in the page cache counts from now on
+        commit_log.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
         seconds = time.perf_counter() - started
         entries, size = commit_log.last_index, commit_log.end
         log.info("group %d: a log of %d entries, %d bytes, read in %.2f s", self.number, entries, size, seconds)
@@ -166,6 +174,15 @@ class LocalGroup:
         finally:
             file.close()
 
+    def _check_peers(self) -> None:
+        if self._configurations:
+            voters = set(self._configurations[-1][1].voters)
+            if missing := sorted(voters - set(self._settings.peers)):
+                self._log.close()
+                raise GroupError(
+                    f"`peers` lacks node {missing[0]}, which votes in group {self.number}: add its address"
+                )
+
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
         if header.kind is Kind.CONFIGURATION:
             self._configurations.append((header.index, decode_configuration(bytes(body)).core))
@@ -173,7 +190,7 @@ class LocalGroup:
     def _close_log(self) -> None:
         try:
             self._log.sync()
-            self._directory.write_clean_mark(self.number, self._log.clean_mark(boot_id()))
+            self._directory.write_clean_mark(self.number, self._log.clean_mark())
         except StoreError as error:
             log.error("group %d: no clean mark, the log could not be flushed: %s", self.number, error)
         finally:
@@ -204,11 +221,21 @@ class LocalGroup:
             log.error("this node takes no part: %s", refusal)
             return
         draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
-        # Term 1 is known from this entry; a vote file that had it first would hide a first start cut short by a kill.
-        self._log.append([draft], term=1, commit=0, now_ms=now_ms())
-        self._log.sync()
+        while not self._write_first(draft):  # noqa: ASYNC110 (room on a disk announces itself to nobody)
+            await asyncio.sleep(TRY_FULL_DISK_S)
         self._configurations.append((1, configuration.core))
         log.info("group %d: first start, voters %s", self.number, sorted(configuration.voters))
+
+    def _write_first(self, draft: Draft) -> bool:
+        """Whether there was room for it."""
+        # Term 1 is known from this entry; a vote file that had it first would hide a first start cut short by a kill.
+        try:
+            self._log.append([draft], term=1, commit=0, now_ms=now_ms())
+        except DiskFullError as full:
+            log.error("group %d: the first start waits: %s", self.number, full)
+            return False
+        self._log.sync()
+        return True
 
     # -- the parts
 
@@ -310,11 +337,3 @@ def tell_progress() -> Callable[[int, int], None]:
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def boot_id() -> str:
-    """Another one after each start of the operating system; empty where the system does not tell."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

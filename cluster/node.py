@@ -17,7 +17,7 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
-from cluster.group import LocalGroup
+from cluster.group import GroupError, LocalGroup
 from cluster.http import HttpPort
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
@@ -41,7 +41,9 @@ class NodeError(Exception):
 
 
 class Node:
-    """Runs from `start` to `stop`. Its directory is taken, and its log read, when it is made: raises StoreError."""
+    """Runs from `start` to `stop`. Its directory is taken, and its log read, when it is made.
+
+    Raises StoreError, GroupError then."""
 
     def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
         disk = disk or PosixDisk()
@@ -128,7 +130,7 @@ def run_node(settings: NodeSettings) -> int:
     set_up_logging(settings.log_format, settings.log_level)
     try:
         uvloop.run(serve_until_stopped(settings))
-    except (NodeError, StoreError) as error:
+    except (NodeError, GroupError, StoreError) as error:
         log.error("%s", error)
         return 1
     return 0

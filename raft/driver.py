@@ -38,7 +38,7 @@ from raft.interfaces import Disk, Log, Machine, Proposal, Transport
 from raft.ranges import configurations, term_runs
 from store import DiskFullError, Draft, ForkedError, Header, Kind, StoreError
 
-APPLY_ENTRIES_PER_TURN = 256
+APPLY_ENTRIES_PER_TURN = 128
 """So that no turn of the loop gets long: heartbeats depend on it."""
 
 APPLY_BYTES_PER_TURN = 4 << 20
@@ -263,10 +263,11 @@ class Driver:
     def _end_turn(self) -> None:
         self._turn_scheduled = False
         self._write_proposals()
-        try:
-            self._apply()
-        except StoreError as failure:  # an index could not be written: applying goes on from here when it can
-            self.fail(failure)
+        if self.failure is None:
+            try:
+                self._apply()
+            except StoreError as failure:  # an index could not be written: applying goes on from here when it can
+                self.fail(failure)
         for append in self.raft.appends():
             first, last = append.prev_index + 1, append.last_index
             self._transport.replicate(append, self._log.read_range(first, last) if first <= last else b"")

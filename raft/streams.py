@@ -20,6 +20,7 @@ log = logging.getLogger("raft.streams")
 RETRY_S = 0.1
 """Between attempts to reach a peer. A refusal for good (another incarnation or cluster) is retried more slowly."""
 RETRY_REFUSED_S = 2.0
+REFUSALS = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DATA_LOSS)
 
 MAX_MESSAGE_BYTES = 128 << 20
 CHANNEL_OPTIONS = (
@@ -45,7 +46,7 @@ SERVER_OPTIONS = (
 )
 
 
-class Outbox:
+class SendQueue:
     """A bounded queue of messages for one stream, drained by one writer."""
 
     def __init__(self, bound: int) -> None:
@@ -80,7 +81,7 @@ class OutboundStream:
         self._bound = bound
         self._on_answer = on_answer
         self._on_broken = on_broken
-        self._outbox: Outbox | None = None
+        self._queue_out: SendQueue | None = None
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
 
@@ -95,8 +96,8 @@ class OutboundStream:
 
     def send(self, message: Any) -> None:
         """Never waits; dropped while the stream is down."""
-        if self._outbox is not None:
-            self._outbox.put(message)
+        if self._queue_out is not None:
+            self._queue_out.put(message)
 
     async def _run(self) -> None:
         while True:
@@ -104,10 +105,10 @@ class OutboundStream:
                 await self._converse()
                 delay = RETRY_S
             except aio.AioRpcError as error:
-                delay = RETRY_REFUSED_S if error.code() == grpc.StatusCode.FAILED_PRECONDITION else RETRY_S
+                delay = RETRY_REFUSED_S if error.code() in REFUSALS else RETRY_S
                 self._tell(f"{error.code().name}: {error.details()}")
             finally:
-                self._outbox = None
+                self._queue_out = None
                 self._on_broken()
             heed_cancellation()
             await asyncio.sleep(delay)
@@ -117,8 +118,8 @@ class OutboundStream:
         call = self._open_call()
         if call is None:
             return
-        self._outbox = Outbox(self._bound)
-        writer = asyncio.create_task(self._outbox.drain(call.write), name=f"{self._name} writer")
+        self._queue_out = SendQueue(self._bound)
+        writer = asyncio.create_task(self._queue_out.drain(call.write), name=f"{self._name} writer")
         try:
             while (answer := await call.read()) is not aio.EOF:
                 self._trouble = ""

@@ -19,7 +19,7 @@ import grpc
 from grpc import aio
 
 from raft.core import Append, AppendResponse, HeartbeatResponse, Message, VoteResponse
-from raft.streams import CHANNEL_OPTIONS, OutboundStream, Outbox
+from raft.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from raft.wire import (
     answer_from_wire,
@@ -75,8 +75,8 @@ class GrpcTransport:
         self._links = {
             node: PeerLink(identity, node, address, receiver, incarnation_of) for node, address in sorted(peers.items())
         }
-        self._control_answers: dict[int, Outbox] = {}
-        self._append_answers: dict[int, Outbox] = {}
+        self._control_answers: dict[int, SendQueue] = {}
+        self._append_answers: dict[int, SendQueue] = {}
 
     def start(self) -> None:
         for link in self._links.values():
@@ -113,17 +113,19 @@ class GrpcTransport:
                 if answers is not None:
                     answers.put(control_to_wire(message))
             case _:
-                self._links[message.receiver].control.send(control_to_wire(message))
+                if (link := self._links.get(message.receiver)) is not None:
+                    link.control.send(control_to_wire(message))
 
     def replicate(self, append: Append, entries: bytes) -> None:
         """A byte range, by the peer's bulk connection."""
-        self._links[append.receiver].bulk.send(append_to_wire(append, entries))
+        if (link := self._links.get(append.receiver)) is not None:
+            link.bulk.send(append_to_wire(append, entries))
 
     # -- incoming streams, called by RaftService
 
     async def serve_control(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
         """Votes and heartbeats of one peer, until its stream ends."""
-        outbox = self._control_answers[sender] = Outbox(CONTROL_BOUND)
+        outbox = self._control_answers[sender] = SendQueue(CONTROL_BOUND)
         writer = asyncio.create_task(outbox.drain(context.write), name=f"control answers to node {sender}")
         try:
             while (wire := await context.read()) is not aio.EOF:
@@ -136,7 +138,7 @@ class GrpcTransport:
 
     async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
         """Byte ranges of one leader, until its stream ends."""
-        outbox = self._append_answers[sender] = Outbox(APPEND_BOUND)
+        outbox = self._append_answers[sender] = SendQueue(APPEND_BOUND)
         writer = asyncio.create_task(outbox.drain(context.write), name=f"append answers to node {sender}")
         try:
             while (wire := await context.read()) is not aio.EOF:

@@ -1,9 +1,10 @@
 """The clean mark: what a node writes when it stops in order, so that its next start knows what it must find.
 
 One idea: after a kill a log may end anywhere behind what was flushed; after an orderly stop it must end exactly where
-it did. The mark is taken away (durably) before the log is used again, so it never vouches for a later state.
+it did. The mark is taken away (durably) once the log is found to agree and before it is written again, so it
+never vouches for a later state, and a log that does not agree is refused every time.
 
-A mark is a line of JSON: {"last_index": 7, "end": 4096, "chain": 123, "boot_id": "..."}
+A mark is a line of JSON: {"last_index": 7, "end": 4096, "chain": 123}
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ class CleanMark:
     last_index: int
     end: int
     chain: int
-    boot_id: str
-    """Of the operating system that the mark was written under: another one at the start means that it rebooted."""
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode() + b"\n"

@@ -57,12 +57,15 @@ class CommitLog:
         """Read the whole log and verify it, giving each entry's header and body to `on_entry`, and (bytes read, bytes
         in all) to `on_progress` now and then. A view given to `on_entry` may be kept.
 
-        `clean` is the mark of an orderly stop, if there was one. Raises `DamagedError`; a torn end is no damage."""
+        `clean` is the mark of an orderly stop, if there was one; without it nothing counts as durable before `sync`.
+        Raises `DamagedError`; a torn end is no damage."""
         grid = Grid(segment_bytes)
         segments = Segments.adopt(disk, directory, grid)
         recovery = Recovery(segments, grid, on_entry, on_progress)
         try:
             recovery.run(clean)
+            if clean is None:
+                segments.distrust()
         except BaseException:
             segments.close()
             raise
@@ -102,9 +105,9 @@ class CommitLog:
         """The largest commit that any entry seen mentioned: surely committed, and perhaps not the last that is."""
         return self._known_commit
 
-    def clean_mark(self, boot_id: str) -> CleanMark:
+    def clean_mark(self) -> CleanMark:
         """The mark for an orderly stop: to be written once `sync` has returned, when nothing more will be appended."""
-        return CleanMark(self._tail.index, self._tail.end, self._tail.chain, boot_id)
+        return CleanMark(self._tail.index, self._tail.end, self._tail.chain)
 
     # Growing and cutting.
 
@@ -203,10 +206,6 @@ class CommitLog:
 
     def header(self, index: int) -> Header:
         return entry.parse(memoryview(self._segments.read(self.position(index), HEADER_SIZE)), 0)
-
-    def chain_at(self, index: int) -> int:
-        """0 for index 0."""
-        return self.header(index).chain if index else 0
 
     def body(self, index: int) -> bytes:
         return self.body_at(self.position(index), self._positions.size(index))

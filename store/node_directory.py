@@ -69,19 +69,23 @@ class NodeDirectory:
         """The last thing that an orderly stop does with a group, once its log is flushed."""
         replace_file(self._disk, self._clean_path(group), mark.encode())
 
-    def take_clean_mark(self, group: int) -> CleanMark | None:
-        """The mark of the last stop if it was orderly. It is gone from the disk when this returns, so that it cannot
-        vouch for what comes after."""
+    def clean_mark(self, group: int) -> CleanMark | None:
+        """The mark of the last stop if it was orderly. It stays until `remove_clean_mark`: a log that does not agree
+        with it must be refused at every start, not only at the first."""
         path = self._clean_path(group)
         if not self._disk.exists(path):
             return None
         try:
-            mark = CleanMark.decode(read_file(self._disk, path))
+            return CleanMark.decode(read_file(self._disk, path))
         except ValueError as error:
             raise DamagedError(path, 0, f"this is no clean mark ({error})") from error
-        self._disk.unlink(path)
-        self._disk.sync_directory(path.parent)
-        return mark
+
+    def remove_clean_mark(self, group: int) -> None:
+        """Durably, once the log is open and before anything is written: it cannot vouch for what comes after."""
+        path = self._clean_path(group)
+        if self._disk.exists(path):
+            self._disk.unlink(path)
+            self._disk.sync_directory(path.parent)
 
     def close(self) -> None:
         """Release the lock."""

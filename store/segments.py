@@ -119,6 +119,8 @@ class Segments:
 
     def ensure(self, base: int) -> None:
         """Make the segments up to the one at `base`, unless they exist."""
+        if self.has(base):
+            return  # without the lock: an append must not wait while the segment after its own is being made
         with self._making:
             while not self.has(base):
                 following = self._last_base + self._grid.segment_bytes
@@ -143,6 +145,13 @@ class Segments:
     @property
     def dirty(self) -> bool:
         return bool(self._dirty) or self._names_changed
+
+    def distrust(self) -> None:
+        """What lies in the files may be in the page cache only: the next sync covers all of them, and their names."""
+        for base in self.bases:
+            self._mark_dirty(base, self._file(base))
+        with self._lock:
+            self._names_changed = True
 
     def sync(self) -> None:
         """All that was written before this call is on the disk when it returns."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cluster.cli.options import data_option, format_option
-from cluster.cli.output import print_json, print_table, say
+from cluster.cli.output import counted, print_json, print_table, say
 from cluster.dev import DEFAULT_DIRECTORY, DEFAULT_NODES, DevCluster, NodeState
 
 
@@ -58,19 +58,29 @@ def status(data: Path, output: str) -> None:
 
 @dev.command()
 @data_option
-def stop(data: Path) -> None:
+@format_option
+def stop(data: Path, output: str) -> None:
     """Stop all nodes. Their data stays."""
     stopped = DevCluster(data).stop()
-    say(f"Stopped {stopped} node(s)." if stopped else "Nothing was running.")
+    if output == "json":
+        print_json({"stopped": stopped})
+    else:
+        say(f"Stopped {counted(stopped, 'node')}." if stopped else "Nothing was running.")
 
 
 @dev.command()
 @data_option
-def purge(data: Path) -> None:
+@format_option
+def purge(data: Path, output: str) -> None:
     """Stop all nodes and remove their data."""
     cluster = DevCluster(data)
     purged = cluster.purge()
-    say(f"Removed the cluster in {cluster.directory}." if purged else f"There is no cluster in {cluster.directory}.")
+    if output == "json":
+        print_json({"purged": purged})
+    else:
+        say(
+            f"Removed the cluster in {cluster.directory}." if purged else f"There is no cluster in {cluster.directory}."
+        )
 
 
 def _as_json(states: list[NodeState]) -> dict[str, object]:

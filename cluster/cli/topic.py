@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
-from cluster.cli.output import print_json, print_table, say
+from cluster.cli.output import counted, print_json, print_table, say
 from ledger import AsyncAdmin
 from ledger.client.records import TopicDescription
 
@@ -34,7 +34,7 @@ def create(name: str, queues: int, bootstrap: str, output: str) -> None:
     if output == "json":
         print_json(_as_json(made))
     else:
-        say(f"Created topic {made.name} with {made.queues} queue(s).")
+        say(f"Created topic {made.name} with {counted(made.queues, 'queue')}.")
 
 
 @topic.command("list")

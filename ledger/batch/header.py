@@ -110,11 +110,6 @@ class BatchHeader:
         )
 
     @property
-    def last_sequence(self) -> int:
-        """The sequence of the last message."""
-        return self.first_sequence + self.count - 1
-
-    @property
     def payload_position(self) -> int:
         """Where the payload begins, counted from the batch's first byte."""
         hash_columns = (self.columns & TAGS != 0) + (self.columns & KEYS != 0)

@@ -7,21 +7,25 @@ is decoded here; a filter by tag reads ConsumeQueue units only. What a node has 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, ReplicaBehindError, to_wire
 from ledger.v1 import broker_pb2
 from store import CommitLog, ConsumeQueue
+from store.consume_queue import Units
 
 MAX_FETCH_BYTES = 16 << 20
 MAX_FETCH_QUEUES = 4096
 MAX_WAIT_MS = 60_000
-FILTER_UNITS = 65_536
-"""How far one fetch looks for a tag; it then tells the client where to go on."""
+MAX_FETCH_BATCHES = 256
+MAX_FETCH_UNITS = 65_536
+"""Of all queues of one fetch together, so that it does not hold the loop; the client is told where to go on."""
+WINDOW_UNITS = 4096
 
 
 class Readable(Protocol):
@@ -36,8 +40,9 @@ class Readable(Protocol):
         """What is applied on this node ends before this offset."""
 
     @property
-    def leads(self) -> bool:
-        """Whether this node leads the queue's group: only then is `end_offset` surely the end."""
+    def is_at_the_end(self) -> bool:
+        """Whether nothing beyond `end_offset` can have been given out elsewhere: only a leader, once it has applied all
+        that earlier ones committed, can say so."""
 
 
 class Queues(Protocol):
@@ -74,7 +79,7 @@ def has_news(asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue) -> bo
 
 
 def collect(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch], max_bytes: int) -> broker_pb2.FetchResponse:
-    """What is there now. The bytes are shared among the queues in the order asked; the first batch always fits."""
+    """What is there now. The budget is shared among the queues in the order asked; the first batch always fits."""
     response = broker_pb2.FetchResponse()
     budget = Budget(min(max_bytes, MAX_FETCH_BYTES))
     for each in wanted:
@@ -88,46 +93,54 @@ def collect(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch], max_bytes: 
 
 @dataclass(slots=True)
 class Budget:
-    """Bytes that one answer may still carry; what is left of it is given until it is overdrawn."""
+    """What one answer may still cost: bytes that it carries, batches, and units that are looked at."""
 
-    left: int
-    spent: bool = False
+    bytes_left: int
+    batches_left: int = MAX_FETCH_BATCHES
+    units_left: int = MAX_FETCH_UNITS
 
     def allows(self, size: int) -> bool:
-        return not self.spent or size <= self.left
+        first = self.batches_left == MAX_FETCH_BATCHES
+        return first or (self.batches_left > 0 and size <= self.bytes_left)
 
     def spend(self, size: int) -> None:
-        self.left -= size
-        self.spent = True
+        self.bytes_left -= size
+        self.batches_left -= 1
 
 
 def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue, budget: Budget) -> None:
-    """Adds the batches from the asked offset on, as far as the budget goes."""
+    """Adds the batches from the asked offset on, window by window of the ConsumeQueue, as far as the budget goes."""
     given.first_offset, given.end_offset = 0, queue.end_offset
     check_offset(queue, asked)
-    tags = np.fromiter(asked.tag_hashes, np.int64) if asked.tag_hashes else None
-    looked_to = min(queue.end_offset, asked.offset + FILTER_UNITS)
+    tags = np.fromiter(asked.tag_hashes, np.int64)
     offset = asked.offset
-    while offset < queue.end_offset:
-        if tags is not None and (offset := next_match(queue.units, offset, looked_to, tags)) >= looked_to:
-            break
-        unit = queue.units.read(offset, 1)[0]
-        position, size = int(unit["position"]), int(unit["size"])
-        if not budget.allows(size):
-            break
-        header, body = queue.log.entry_at(position, size)
-        given.batches.add(
-            base_offset=header.base_offset, append_time_ms=header.append_time_ms, term=header.term, body=body
-        )
-        budget.spend(size)
-        offset = header.base_offset + header.count
-    given.next_offset = offset
+    while offset < queue.end_offset and budget.units_left > 0:
+        window = queue.units.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
+        budget.units_left -= len(window)
+        for at, position, size in entries_of(window, tags):
+            if not budget.allows(size):
+                given.next_offset = max(given.next_offset, offset + at)
+                return
+            given.next_offset = add_batch(queue.log, position, size, given)
+            budget.spend(size)
+        offset = given.next_offset = max(given.next_offset, offset + len(window))
 
 
-def next_match(units: ConsumeQueue, offset: int, end: int, tags: np.ndarray) -> int:
-    """The first offset from `offset` on whose tag is among `tags`; `end` where there is none before it."""
-    matches = np.isin(units.read(offset, end - offset)["tag_hash"], tags) if offset < end else np.empty(0, bool)
-    return offset + int(matches.argmax()) if matches.any() else end
+def entries_of(window: Units, tags: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """(place in the window, position, size) of each entry that has a message with one of these tags; of each entry
+    where there are no tags. Reads units only, each once."""
+    wanted = np.flatnonzero(np.isin(window["tag_hash"], tags)) if len(tags) else np.arange(len(window))
+    positions = window["position"][wanted]
+    first = np.flatnonzero(np.diff(positions, prepend=-1))
+    sizes = window["size"][wanted][first]
+    yield from zip(wanted[first].tolist(), positions[first].tolist(), sizes.tolist(), strict=True)
+
+
+def add_batch(log: CommitLog, position: int, size: int, given: broker_pb2.FetchedQueue) -> int:
+    """Gives the offset behind it."""
+    header, body = log.entry_at(position, size)
+    given.batches.add(base_offset=header.base_offset, append_time_ms=header.append_time_ms, term=header.term, body=body)
+    return header.base_offset + header.count
 
 
 def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:
@@ -139,7 +152,7 @@ def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:
             first_offset=0,
             end_offset=end,
         )
-    if asked.offset > end and not queue.leads:
+    if asked.offset > end and not queue.is_at_the_end:
         raise ReplicaBehindError(
             f"offset {asked.offset} of queue {asked.queue} has not come to this node yet, it has {end}: try again"
         )

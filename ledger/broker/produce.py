@@ -11,11 +11,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import grpc
 from grpc import aio
 
 from ledger.broker.proposals import Committed
 from ledger.errors import LedgerError, to_wire
 from ledger.v1 import broker_pb2
+
+MAX_BATCHES = 4096
+"""Of one request: what one turn of the loop takes in."""
 
 REQUESTS_IN_FLIGHT = 64
 """Of one stream. The next request is read when the oldest has been answered."""
@@ -37,6 +41,11 @@ async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]
     writer = asyncio.create_task(answer_in_order(owed, context), name="produce answers")
     try:
         while (request := await context.read()) is not aio.EOF:
+            if len(request.batches) > MAX_BATCHES:
+                await context.abort(
+                    grpc.StatusCode.INVALID_ARGUMENT,
+                    f"a request with {len(request.batches)} batches is over the limit of {MAX_BATCHES}: send several",
+                )
             await owed.put([submit(batches, batch) for batch in request.batches])
         await owed.join()
     finally:

@@ -83,6 +83,9 @@ class Replica:
     # -- the state machine: called by the driver
 
     def apply(self, header: Header, body: memoryview) -> None:
+        if self._told_failure:
+            log.info("group %d: this node takes writes again", self.group)
+            self._told_failure = ""
         match header.kind:
             case Kind.BATCH:
                 self._apply_batch(header, body)
@@ -228,6 +231,11 @@ class Replica:
         return self._projected
 
     # -- reads
+
+    @property
+    def knows_the_end(self) -> bool:
+        """Whether this node leads and has applied its own no-op, and so all that earlier leaders have answered."""
+        return self._projected is not None
 
     async def confirm_leadership(self) -> None:
         """Read index: returns once all that was committed at the call is applied here. Raises LedgerError."""

@@ -43,7 +43,7 @@ class QueueReader:
     log: CommitLog
     units: ConsumeQueue
     end_offset: int
-    leads: bool
+    is_at_the_end: bool
 
 
 class BrokerService(broker_pb2_grpc.BrokerServicer):
@@ -88,7 +88,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         try:
             replica.state.topics.require(topic_id, queue)
         except (UnknownTopicError, UnknownQueueError) as error:
-            if replica.driver.leads:
+            if replica.knows_the_end:
                 raise
             raise ReplicaBehindError(
                 f"topic {topic_id} with queue {queue} has not come to this node yet: try again"
@@ -97,7 +97,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             replica.log,
             replica.queues.get(topic_id, queue),
             replica.state.next_offset(topic_id, queue),
-            replica.driver.leads,
+            replica.knows_the_end,
         )
 
     def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:

@@ -9,7 +9,7 @@ from driver_cluster import DriverCluster, Member, TestProposal
 
 from raft.core import Busy, NotLeader
 from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS, CutFailedError
-from store import CorruptRangeError, DiskFailedError, DiskFullError, ForkedError
+from store import CorruptRangeError, DiskFailedError, DiskFullError, ForkedError, Header
 
 
 def propose(member: Member, *bodies: bytes) -> list[TestProposal]:
@@ -229,6 +229,25 @@ def test_a_follower_with_a_full_disk_acknowledges_nothing_that_it_did_not_write(
     cluster.cut_off = set()
     cluster.tick(5)
     assert waiting.outcome is True
+
+
+def test_an_index_that_cannot_be_written_does_not_make_the_loop_spin_and_applying_goes_on_later() -> None:
+    cluster = DriverCluster(1)
+    only = cluster.elect()
+    applied, failures = only.machine.apply, [DiskFullError(Path("/queue"))]
+
+    def apply(header: Header, body: memoryview) -> None:
+        if failures:
+            raise failures[0]
+        applied(header, body)
+
+    only.machine.apply = apply  # type: ignore[method-assign]
+    propose(only, b"m1")
+    cluster.run()  # would never end if each failure asked for another turn
+    assert len(only.machine.failures) == 1
+    failures.clear()
+    cluster.tick(TRY_FULL_DISK_TICKS + 20)
+    assert bodies(only) == [b"m1"]
 
 
 def test_a_failed_flush_ends_writing_for_good() -> None:

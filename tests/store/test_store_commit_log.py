@@ -39,7 +39,7 @@ def test_an_empty_log(place: tuple[Disk, Path]) -> None:
     log = open_log(*place)
     assert (log.first_index, log.last_index, log.last_term, log.chain, log.end) == (1, 0, 0, 0, 0)
     assert (log.known_commit, log.last_append_time_ms) == (0, 0)
-    assert (log.term(0), log.chain_at(0), log.sync()) == (0, 0, (0, 0))
+    assert (log.term(0), log.sync()) == (0, (0, 0))
     assert log.append([], term=1, commit=0, now_ms=5) == []
     assert log.examine(b"", 0) == []
     assert content(open_log(*place)) == []
@@ -69,7 +69,7 @@ def test_append_gives_headers_and_reads_back_over_segments_and_restarts(place: t
         assert [found.header(i) for i in range(1, 9)] == headers
         assert (found.last_index, found.last_term, found.end, found.chain) == (8, 4, 4376, headers[-1].chain)
         assert (found.known_commit, found.last_append_time_ms) == (5, 60)
-        assert [found.chain_at(i) for i in range(1, 9)] == [header.chain for header in headers]
+        assert [found.header(i).chain for i in range(1, 9)] == [header.chain for header in headers]
         assert found.term_runs(4, 8) == [(4, 3), (6, 4)]
         pairs = [(header, bytes(body)) for header, body in map(found.entry, range(1, 9))]
         assert pairs == list(zip(headers, [made.body for made in drafts], strict=True))
@@ -165,7 +165,7 @@ def test_truncate_cuts_to_the_end_of_the_entry_and_erases(place: tuple[Disk, Pat
     log = open_log(disk, root)
     append(log, 100, 100, 900, 50, 900, term=1)
     before = content(log)
-    chain = log.chain_at(2)
+    chain = log.header(2).chain
     log.truncate(2)
     assert (log.last_index, log.end, log.chain, log.last_term) == (2, 368, chain, 1)
     assert content(log) == before[:2]
@@ -321,3 +321,31 @@ class TestExamine:
             follower.write(data, headers, 4)
         with pytest.raises(AssertionError):
             follower.write(data, [replace(headers[0], position=0)], 3)
+
+
+class CountedSyncs(MemoryDisk):
+    """Which files were fsynced."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: set[str] = set()
+
+    def before(self, operation: str, path: Path) -> None:
+        super().before(operation, path)
+        if operation in ("sync", "sync_directory"):
+            self.synced.add(path.name)
+
+
+def test_after_a_kill_the_first_sync_covers_every_segment_and_their_names() -> None:
+    before = MemoryDisk()
+    log = CommitLog.open(before, DIRECTORY, segment_bytes=SEGMENT)
+    while len(before.list(DIRECTORY)) < 4:
+        log.append([Draft(Kind.COMMAND, bytes(300))], term=1, commit=0, now_ms=0)
+    for clean in (None, log.clean_mark()):
+        disk = CountedSyncs()
+        disk._files, disk._directories = before.after_kill()._files, before.after_kill()._directories
+        found = CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, clean=clean)
+        disk.synced.clear()
+        found.sync()
+        names = {*before.list(DIRECTORY), DIRECTORY.name}
+        assert disk.synced == (names if clean is None else set())

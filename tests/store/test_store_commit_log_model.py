@@ -71,7 +71,7 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule()
     def stop_in_order(self) -> None:
-        mark = self.log.clean_mark("boot")
+        mark = self.log.clean_mark()
         self.log.close()
         self.log = open_log(self.disk, clean=mark)
 

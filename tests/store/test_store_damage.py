@@ -158,7 +158,7 @@ def test_other_files_in_the_directory_are_left_alone(disk: MemoryDisk) -> None:
 class TestCleanStop:
     @pytest.fixture
     def mark(self, disk: MemoryDisk) -> CleanMark:
-        return open_log(disk).clean_mark("boot")
+        return open_log(disk).clean_mark()
 
     def test_the_same_log_is_accepted_and_its_prepared_segment_kept(self, disk: MemoryDisk, mark: CleanMark) -> None:
         open_log(disk, clean=mark).prepare_next()

@@ -21,7 +21,7 @@ from store import (
     WrongDirectoryError,
 )
 
-MARK = CleanMark(last_index=12, end=4096, chain=77, boot_id="b-1")
+MARK = CleanMark(last_index=12, end=4096, chain=77)
 
 
 @pytest.fixture(params=["posix", "memory"])
@@ -129,29 +129,34 @@ def test_a_first_opening_killed_at_any_byte_leaves_a_directory_that_opens() -> N
 
 
 class TestCleanMark:
-    def test_is_taken_once(self, place: tuple[Disk, Path]) -> None:
+    def test_stays_until_it_is_removed_so_that_what_it_refuses_is_refused_every_time(
+        self, place: tuple[Disk, Path]
+    ) -> None:
         directory = opened(place)
-        assert directory.take_clean_mark(0) is None
+        assert directory.clean_mark(0) is None
         directory.write_clean_mark(0, MARK)
         directory.close()
         directory = opened(place)
-        assert directory.take_clean_mark(1) is None
-        assert directory.take_clean_mark(0) == MARK
-        assert directory.take_clean_mark(0) is None
+        assert directory.clean_mark(1) is None
+        assert directory.clean_mark(0) == MARK
+        assert directory.clean_mark(0) == MARK
+        directory.remove_clean_mark(0)
+        assert directory.clean_mark(0) is None
+        directory.remove_clean_mark(0)
 
     def test_the_last_one_written_counts(self, place: tuple[Disk, Path]) -> None:
         directory = opened(place)
-        directory.write_clean_mark(0, CleanMark(1, 2, 3, "earlier"))
+        directory.write_clean_mark(0, CleanMark(1, 2, 3))
         directory.write_clean_mark(0, MARK)
-        assert directory.take_clean_mark(0) == MARK
+        assert directory.clean_mark(0) == MARK
 
-    def test_that_cannot_be_removed_durably_is_not_handed_out(self) -> None:
+    def test_that_cannot_be_removed_durably_is_an_error(self) -> None:
         disk = MemoryDisk()
         directory = opened((disk, Path("/data/n")))
         directory.write_clean_mark(0, MARK)
         disk.fail("sync_directory", DiskFailedError(Path("/data/n"), "Input/output error"))
         with pytest.raises(DiskFailedError):
-            directory.take_clean_mark(0)
+            directory.remove_clean_mark(0)
 
     def test_killed_at_any_byte_is_whole_or_absent(self) -> None:
         path = Path("/data/n")
@@ -159,14 +164,12 @@ class TestCleanMark:
         opened((before, path)).group_directory(0)
         before = before.after_kill()
         for _, survivor in each_kill(before, lambda disk: opened((disk, path)).write_clean_mark(0, MARK)):
-            assert opened((survivor, path)).take_clean_mark(0) is None
+            assert opened((survivor, path)).clean_mark(0) is None
 
-    @pytest.mark.parametrize(
-        "content", [b"", b"{}", b"null", b'{"last_index": "x", "end": 1, "chain": 1, "boot_id": "b"}']
-    )
+    @pytest.mark.parametrize("content", [b"", b"{}", b"null", b'{"last_index": "x", "end": 1, "chain": 1}'])
     def test_that_cannot_be_read_is_damage(self, place: tuple[Disk, Path], content: bytes) -> None:
         directory = opened(place)
         disk, _ = place
         disk.create(directory.group_directory(0) / "clean", 0).write(0, content)
         with pytest.raises(DamagedError, match="no clean mark"):
-            directory.take_clean_mark(0)
+            directory.clean_mark(0)

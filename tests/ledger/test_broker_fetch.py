@@ -1,0 +1,157 @@
+"""What a fetch reads: windows of the ConsumeQueue, each unit once, within its budget."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pytest
+
+from ledger.broker.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, WINDOW_UNITS, collect, fetch
+from ledger.v1 import broker_pb2, error_pb2
+from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
+from store.consume_queue import Units
+
+TAG_A, TAG_B = 11, 22
+
+
+class CountingQueue(ConsumeQueue):
+    """Counts the units that are read."""
+
+    units_read = 0
+
+    def read(self, offset: int, max_units: int) -> Units:
+        units = super().read(offset, max_units)
+        self.units_read += len(units)
+        return units
+
+
+@dataclass
+class OneQueue:
+    """A queue over a real log and ConsumeQueue on a memory disk."""
+
+    log: CommitLog
+    units: CountingQueue
+    is_at_the_end: bool = True
+
+    @classmethod
+    def empty(cls) -> Self:
+        disk = MemoryDisk()
+        log = CommitLog.open(disk, Path("/log"), segment_bytes=1 << 24)
+        return cls(log, CountingQueue(disk, Path("/queue")))
+
+    @property
+    def end_offset(self) -> int:
+        return self.units.end_offset
+
+    def add(self, body: bytes, tags: list[int]) -> None:
+        draft = Draft(Kind.BATCH, body, base_offset=self.end_offset, count=len(tags))
+        (header,) = self.log.append([draft], term=1, commit=0, now_ms=0)
+        self.units.put(self.end_offset, header.position, header.size, np.array(tags, np.int64), len(tags))
+
+    def readable(self, topic_id: int, queue: int) -> OneQueue:
+        return self
+
+    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+        return asyncio.get_running_loop().create_future()
+
+    def fetch(self, offset: int = 0, max_bytes: int = 1 << 20, tags: Iterable[int] = ()) -> broker_pb2.FetchedQueue:
+        asked = broker_pb2.QueueFetch(topic_id=1, queue=0, offset=offset, tag_hashes=list(tags))
+        return collect(self, [asked], max_bytes).queues[0]
+
+
+@pytest.fixture
+def queue() -> OneQueue:
+    return OneQueue.empty()
+
+
+def bodies(given: broker_pb2.FetchedQueue) -> list[bytes]:
+    return [batch.body for batch in given.batches]
+
+
+def test_batches_come_whole_from_the_one_that_holds_the_offset(queue: OneQueue) -> None:
+    queue.add(b"first", [0, 0, 0])
+    queue.add(b"second", [0, 0])
+    given = queue.fetch(offset=2)
+    assert bodies(given) == [b"first", b"second"]
+    assert [batch.base_offset for batch in given.batches] == [0, 3]
+    assert (given.next_offset, given.end_offset) == (5, 5)
+
+
+def test_the_first_batch_is_given_however_large_and_then_the_bytes_decide(queue: OneQueue) -> None:
+    for _ in range(3):
+        queue.add(bytes(1000), [0])
+    assert queue.fetch(max_bytes=1).next_offset == 1
+    assert queue.fetch(max_bytes=2200).next_offset == 2
+
+
+def test_only_batches_with_a_tag_are_given_and_the_rest_is_passed_over(queue: OneQueue) -> None:
+    queue.add(b"a", [TAG_A, 0])
+    queue.add(b"b", [TAG_B, TAG_B])
+    queue.add(b"none", [0, 0])
+    queue.add(b"both", [TAG_B, TAG_A])
+    assert bodies(queue.fetch(tags=[TAG_A])) == [b"a", b"both"]
+    assert bodies(queue.fetch(tags=[TAG_A, TAG_B])) == [b"a", b"b", b"both"]
+    assert queue.fetch(tags=[99]).next_offset == 8
+
+
+def test_going_on_where_the_budget_ended_gives_every_match_once(queue: OneQueue) -> None:
+    for number in range(50):
+        queue.add(b"%d" % number, [TAG_A if number % 3 == 0 else TAG_B] * 2)
+    found, offset = [], 0
+    while offset < queue.end_offset:
+        given = queue.fetch(offset=offset, max_bytes=200, tags=[TAG_A])
+        assert given.next_offset > offset
+        found += bodies(given)
+        offset = given.next_offset
+    assert found == [b"%d" % number for number in range(0, 50, 3)]
+
+
+def test_a_fetch_reads_each_unit_once_and_is_bounded_in_batches_and_units(queue: OneQueue) -> None:
+    for _ in range(MAX_FETCH_BATCHES + 10):
+        queue.add(b"a", [TAG_A])
+    given = queue.fetch(tags=[TAG_A])
+    assert len(given.batches) == MAX_FETCH_BATCHES
+    assert queue.units.units_read <= WINDOW_UNITS
+
+    queue.add(b"many", [TAG_B] * 60_000)
+    queue.add(b"many", [TAG_B] * 60_000)
+    queue.units.units_read = 0
+    given = queue.fetch(tags=[99])
+    assert MAX_FETCH_UNITS <= given.next_offset < queue.end_offset
+    assert queue.units.units_read <= MAX_FETCH_UNITS + WINDOW_UNITS
+
+
+def test_an_offset_outside_has_the_valid_range_in_its_error(queue: OneQueue) -> None:
+    queue.add(b"one", [0])
+    beyond = queue.fetch(offset=2).error
+    assert (beyond.code, beyond.first_offset, beyond.end_offset) == (error_pb2.OFFSET_BEYOND_END, 0, 1)
+    below = queue.fetch(offset=-1).error
+    assert (below.code, below.first_offset, below.end_offset) == (error_pb2.OFFSET_TOO_LOW, 0, 1)
+    queue.is_at_the_end = False
+    assert queue.fetch(offset=2).error.code == error_pb2.REPLICA_BEHIND
+
+
+async def test_at_the_end_it_waits_until_something_arrives() -> None:
+    arrivals: list[asyncio.Future[None]] = []
+
+    class Announced(OneQueue):
+        def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+            arrivals.append(super().arrival(queues))
+            return arrivals[-1]
+
+    queue = Announced.empty()
+    asked = broker_pb2.FetchRequest(
+        queues=[broker_pb2.QueueFetch(topic_id=1, queue=0)], max_wait_ms=60_000, max_bytes=1 << 20
+    )
+    waiting = asyncio.create_task(fetch(queue, asked))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    queue.add(b"new", [0])
+    arrivals[0].set_result(None)
+    response = await asyncio.wait_for(waiting, 5)
+    assert bodies(response.queues[0]) == [b"new"]

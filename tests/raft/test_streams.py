@@ -1,0 +1,44 @@
+"""A stream to a peer that stays open or is opened again, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+from grpc import aio
+
+from raft.streams import OutboundStream
+
+
+class LateCall:
+    """A call that fails at the moment of its cancellation, and then does as gRPC does: it swallows the cancellation."""
+
+    def __init__(self) -> None:
+        self.is_read = asyncio.Event()
+
+    async def read(self) -> object:
+        self.is_read.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata()) from None
+        return aio.EOF
+
+    async def write(self, message: object) -> None:
+        raise AssertionError(f"nothing was sent: {message}")
+
+    def cancel(self) -> None:
+        pass
+
+
+async def test_a_swallowed_cancellation_stops_it_all_the_same() -> None:
+    call = LateCall()
+    broken: list[bool] = []
+    stream = OutboundStream(
+        "a stream", lambda: call, bound=1, on_answer=lambda _: None, on_broken=lambda: broken.append(True)
+    )
+    stream.start()
+    await call.is_read.wait()
+    async with asyncio.timeout(1):
+        await stream.stop()
+    assert broken == [True]
