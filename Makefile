@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INPUT ?=
 
-.PHONY: help demo test check format proto lock clean
+.PHONY: help demo test check bench format proto lock clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,8 +18,11 @@ test: $(VENV)/.test ## the whole test suite
 check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy store raft ledger cluster tests
+	$(BIN)/mypy store raft ledger cluster bench tests
 	$(BIN)/pytest tests/test_architecture.py
+
+bench: $(VENV)/.server ## a first measurement: throughput and latency of three nodes on this machine
+	$(BIN)/python bench/quick.py
 
 format: $(VENV)/.test ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .

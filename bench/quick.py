@@ -101,7 +101,7 @@ def main() -> None:
         cluster = DevCluster(Path(directory))
         cluster.start(3)
         try:
-            addresses = ",".join(node.address for node in cluster.status())
+            addresses = cluster.bootstrap
             Console().print(uvloop.run(run(addresses)))
         finally:
             cluster.purge()

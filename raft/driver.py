@@ -192,7 +192,8 @@ class Driver:
                 pass
         finally:
             self._settling = False
-        self._schedule_turn()
+        if self.leads or self.applied < self.raft.commit:
+            self._schedule_turn()
 
     def _next_duty(self) -> bool:
         """Whether there was one."""

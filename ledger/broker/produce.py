@@ -72,7 +72,8 @@ async def result(outcome: Outcome) -> broker_pb2.ProduceResult:
     try:
         if isinstance(outcome, LedgerError):
             raise outcome
-        committed = await asyncio.shield(outcome)  # the entry goes on when this client goes away
+        # The entry goes on when this client goes away.
+        committed = outcome.result() if outcome.done() else await asyncio.shield(outcome)
     except LedgerError as error:
         return broker_pb2.ProduceResult(error=to_wire(error))
     return broker_pb2.ProduceResult(

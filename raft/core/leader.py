@@ -187,7 +187,7 @@ class Leader:
             self.begin_round()
 
     def take_reads(self) -> tuple[tuple[int, int], ...]:
-        if self._server.commit < self._no_op:
+        if not self._reads.in_round or self._server.commit < self._no_op:
             return ()
         return self._reads.take(reached_by_majority(self._of_each(self._round, lambda progress: progress.round)))
 

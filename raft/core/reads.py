@@ -29,6 +29,11 @@ class Reads:
     def needs_round(self) -> bool:
         return bool(self._requested) and not self._asked
 
+    @property
+    def in_round(self) -> bool:
+        """Whether some wait for a round to be confirmed."""
+        return bool(self._asked)
+
     def begin(self, number: int) -> None:
         """A round of heartbeats begins now: all that was requested before is covered by it."""
         self._asked.extend((number, token, index) for token, index in self._requested)
