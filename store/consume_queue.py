@@ -18,6 +18,7 @@ It must not know the CommitLog, nor what a batch is.
 
 from __future__ import annotations
 
+import struct
 from collections import OrderedDict
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from store.disk import Disk, File
 
 UNIT = np.dtype([("position", "<i8"), ("size", "<u4"), ("tag_hash", "<i8")])
 UNIT_BYTES = 20
+_ONE_UNIT = struct.Struct("<qIq")
 UNITS_PER_FILE = 300_000
 assert UNIT.itemsize == UNIT_BYTES
 
@@ -59,16 +61,13 @@ class ConsumeQueue:
         Without `tag_hashes` none of them has a tag."""
         assert base_offset == self._end_offset, "offsets are dense"
         assert tag_hashes is None or len(tag_hashes) == count
-        units = np.empty(count, UNIT)
-        units["position"] = position
-        units["size"] = size
-        units["tag_hash"] = 0 if tag_hashes is None else tag_hashes
+        units = _units(position, size, tag_hashes, count)
         done = 0
         while done < count:
             base, at, room = self._place(base_offset + done)
-            piece = units[done : done + room]
-            self._file(base).write(at * UNIT_BYTES, piece.view(np.uint8).data)
-            done += len(piece)
+            piece = units[done * UNIT_BYTES : (done + room) * UNIT_BYTES]
+            self._file(base).write(at * UNIT_BYTES, piece)
+            done += min(room, count - done)
         self._end_offset += count
 
     def read(self, offset: int, max_units: int) -> Units:
@@ -113,6 +112,17 @@ class ConsumeQueue:
 
     def _path(self, base: int) -> Path:
         return self._directory / f"{base:0{_NAME_DIGITS}}"
+
+
+def _units(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int) -> bytes:
+    """The units of one entry's messages; without numpy's overhead where there is one."""
+    if count == 1:
+        return _ONE_UNIT.pack(position, size, 0 if tag_hashes is None else int(tag_hashes[0]))
+    units = np.empty(count, UNIT)
+    units["position"] = position
+    units["size"] = size
+    units["tag_hash"] = 0 if tag_hashes is None else tag_hashes
+    return units.tobytes()
 
 
 class ConsumeQueues:
