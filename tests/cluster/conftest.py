@@ -5,10 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
 from fleet import Fleet, MakeFleet
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nodes_come_and_go_quickly() -> Iterator[None]:
+    """Here many nodes start and stop in one process, which is not theirs alone: what one does once in its life, for a
+    clean heap and for streams that may end by themselves, would take most of the time of these tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cluster.group.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
+        patch.setattr("cluster.node.STOP_GRACE_S", 0.05)
+        yield
 
 
 @pytest_asyncio.fixture

@@ -7,10 +7,12 @@ inside. Whoever needs SIGKILL takes processes (cluster.dev) instead.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ports import free_base_port
 from waiter import eventually
 
 from cluster.dev_plan import choose_ports
@@ -36,7 +38,7 @@ class Fleet:
     ) -> None:
         self.directory = directory
         self.running: dict[int, Node] = {}
-        self._ports = dict(enumerate(choose_ports(nodes, None), 1))
+        self._ports = dict(enumerate(choose_ports(nodes, free_base_port(nodes)), 1))
         self._disks = disks or {}
         self._settings = settings
         self._overrides: dict[int, dict[str, Any]] = {}
@@ -78,6 +80,17 @@ class Fleet:
         """What differs for this node at its next starts."""
         self._overrides[node] = settings
 
+    def write_toml(self, node: int) -> Path:
+        """The same settings as a file, for a process."""
+        settings = self.settings(node)
+        plain = settings.model_dump(mode="json", exclude={"peers"})
+        lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+        peers = [f"{peer} = {json.dumps(address)}" for peer, address in settings.peers.items()]
+        path = self.directory / f"node-{node}.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join([*lines, "[peers]", *peers]) + "\n")
+        return path
+
     # -- starting and stopping
 
     async def start(self, *nodes: int) -> None:
@@ -118,8 +131,8 @@ class Fleet:
         leaders = {status.leader for status in statuses.values()}
         leader = leaders.pop()
         agreed = not leaders and leader in statuses and statuses[leader].role == "leader"
-        # Its no-op is applied: an entry of its own term is committed, and only then are there any after that.
-        return leader if agreed and statuses[leader].applied >= statuses[leader].commit > 0 else 0
+        # Only once its own no-op is applied does it take proposals.
+        return leader if agreed and statuses[leader].applied == statuses[leader].last_index else 0
 
     async def follower(self) -> int:
         """A node that runs and does not lead."""
@@ -135,9 +148,7 @@ class Fleet:
             ends = {(each.last_index, each.chain, each.end_position, each.applied) for each in (first, *others)}
             return first if done and len(ends) == 1 else None
 
-        status = await eventually(same, "all running nodes hold the same log, applied")
-        assert status is not None
-        return status
+        return await eventually(same, "all running nodes hold the same log, applied")
 
     # -- speaking
 

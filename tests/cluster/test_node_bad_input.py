@@ -64,18 +64,23 @@ def producers() -> random.Random:
     return random.Random(2)
 
 
-def with_fields(batch: bytes, *, right_crc: bool = True, **fields: int) -> bytes:
-    """The batch with other values in its header, by the layout that header.py draws; its CRC made right again."""
+def with_fields(batch: bytes, **fields: int) -> bytes:
+    """The batch with other values in its header, by the layout that header.py draws, and the CRC that belongs to them
+    unless one is given."""
     places = {
-        "magic": (0, "<I"), "version": (8, "<B"), "codec": (9, "<B"), "columns": (10, "<H"), "count": (12, "<I"),
-        "size": (16, "<I"), "plain_size": (20, "<I"), "largest": (24, "<I"),
+        "magic": (0, "<I"), "crc": (4, "<I"), "version": (8, "<B"), "codec": (9, "<B"), "columns": (10, "<H"),
+        "count": (12, "<I"), "size": (16, "<I"), "plain_size": (20, "<I"), "largest": (24, "<I"),
     }  # fmt: skip
     data = bytearray(batch)
     for name, value in fields.items():
         at, layout = places[name]
         struct.pack_into(layout, data, at, value)
-    if right_crc:
-        struct.pack_into("<I", data, 4, crc_of(bytes(data)))
+    return bytes(data) if "crc" in fields else sealed(data)
+
+
+def sealed(data: bytearray) -> bytes:
+    """With the CRC that belongs to it."""
+    struct.pack_into("<I", data, 4, crc_of(bytes(data)))
     return bytes(data)
 
 
@@ -86,8 +91,8 @@ async def test_the_places_of_header_fields_are_those_that_the_broker_reads() -> 
 
 
 HUGE = 0xFFFF_FFFF
-BATCHES = {
-    "wrong CRC": ({"count": 2, "right_crc": False, "largest": 4}, CorruptBatchError, "CORRUPT_BATCH", "CRC32C"),
+BATCHES: dict[str, tuple[dict[str, int], type[LedgerError], str, str]] = {
+    "wrong CRC": ({"crc": 0x12345678}, CorruptBatchError, "CORRUPT_BATCH", "0x12345678"),
     "no batch at all": ({"magic": 0xDEAD}, CorruptBatchError, "CORRUPT_BATCH", "no batch"),
     "unknown version": ({"version": 9}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "version 9"),
     "unknown codec": ({"codec": 77}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "codec 77"),
@@ -162,8 +167,7 @@ async def test_no_altered_bytes_shake_the_broker(fleet: Fleet, topic: int, produ
         for _ in range(4):
             data = bytearray(sample_batch(topic, producer_id=producers.getrandbits(63), **every_column))
             data[at] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
-            struct.pack_into("<I", data, 4, crc_of(bytes(data)))
-            altered.append(bytes(data))
+            altered.append(sealed(data))
         await stream.send(*altered)
         answers += await stream.answer()
     stream.drop()
@@ -325,7 +329,7 @@ async def test_raw_bytes_instead_of_a_request_end_the_call_and_nothing_else(
 ) -> None:
     async with grpc.aio.insecure_channel(fleet.address(1)) as channel:
         for method in ("Fetch", "GetRoute", "ListOffsets", "CreateTopic"):
-            call = channel.unary_unary(f"/ledger.v1.Broker/{method}")
+            call: Any = channel.unary_unary(f"/ledger.v1.Broker/{method}")
             with pytest.raises(grpc.aio.AioRpcError):
                 await call(b"\xff" * 100, timeout=5)
     caplog.clear()  # gRPC itself tells of each
@@ -342,9 +346,7 @@ async def test_a_client_that_goes_away_in_mid_stream_disturbs_nobody(
         stream = fleet.stream(1)
         for number in range(8):
             values = [b"%d-%d" % (producer_id, number)] * 3
-            await stream.send(
-                sample_batch(topic, values, queue=1, producer_id=producer_id, first_sequence=3 * number)
-            )
+            await stream.send(sample_batch(topic, values, queue=1, producer_id=producer_id, first_sequence=3 * number))
         stream.drop()
     async with AsyncProducer(fleet.bootstrap) as producer:
         sent = await producer.send("topic", b"still here", queue=1)
@@ -360,5 +362,3 @@ async def test_a_code_that_is_not_known_keeps_its_number_and_sentence() -> None:
     error = from_wire(error_pb2.Error(code=299, message="from a newer broker"))  # type: ignore[arg-type]
     assert type(error) is LedgerError
     assert (error.code, error.message, error.retriable) == ("299", "from a newer broker", True)
-
-

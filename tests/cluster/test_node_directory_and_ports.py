@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 from fleet import MESSAGE_LIMIT, SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
 from mounts import NO_MOUNTS, may_mount, read_only
+from node_process import NodeProcess
 
 from cluster.node import Node, NodeError
 from ledger.errors import MessageTooLargeError
@@ -22,12 +21,15 @@ from store import DamagedError, DirectoryInUseError, StoreError, WrongDirectoryE
 
 async def refusal(fleet: Fleet, **settings: object) -> Exception:
     """Why node 1 does not start on these settings."""
-    with pytest.raises((NodeError, StoreError)) as caught:
+    try:
         node = Node(fleet.settings(1, **settings))
-        try:
+    except StoreError as error:
+        return error
+    try:
+        with pytest.raises(NodeError) as caught:
             await node.start()
-        finally:
-            await node.stop()
+    finally:
+        await node.stop()
     return caught.value
 
 
@@ -124,39 +126,25 @@ async def test_a_path_that_cannot_be_a_directory(make_fleet: MakeFleet, tmp_path
     assert str(file) in str(error)
 
 
-def run(settings_toml: Path, *, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    command = [*before, sys.executable, "-m", "cluster.cli", "server", "run", "--config", str(settings_toml)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
-
-
-def write_toml(fleet: Fleet, path: Path) -> Path:
-    path.write_text(
-        f'node = 1\ncluster = "test"\ndata = {json.dumps(str(fleet.data(1)))}\nlisten = "{fleet.address(1)}"\n'
-        f'http = ""\nsegment_bytes = {2 << 20}\nmax_message_bytes = {64 << 10}\n[peers]\n1 = "{fleet.address(1)}"\n'
-    )
-    return path
-
-
-async def test_the_process_ends_with_status_1_and_one_sentence(make_fleet: MakeFleet, tmp_path: Path) -> None:
+async def test_the_process_ends_with_status_1_and_one_sentence(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(1)
     await fleet.start()
-    ended = run(write_toml(fleet, tmp_path / "node.toml"))
-    assert ended.returncode == 1
-    assert ended.stdout == ""
-    assert "One process per data directory" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    with NodeProcess(fleet.write_toml(1)) as second:
+        assert await second.ended() == 1
+    assert "One process per data directory" in second.log
+    assert "Traceback" not in second.log
 
 
 @pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
-async def test_a_read_only_directory(make_fleet: MakeFleet, tmp_path: Path) -> None:
+async def test_a_read_only_directory(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(1)
     await works(fleet)
     await fleet.stop()
-    ended = run(write_toml(fleet, tmp_path / "node.toml"), before=read_only(fleet.data(1)))
-    assert ended.returncode == 1
-    assert str(fleet.data(1)) in ended.stderr
-    assert "Read-only file system" in ended.stderr
-    assert "Check disk and permissions" in ended.stderr
-    assert "Traceback" not in ended.stderr
+    with NodeProcess(fleet.write_toml(1), before=read_only(fleet.data(1))) as node:
+        assert await node.ended() == 1
+    assert str(fleet.data(1)) in node.log
+    assert "Read-only file system" in node.log
+    assert "Check disk and permissions" in node.log
+    assert "Traceback" not in node.log
     await fleet.start()  # nothing was harmed
     await fleet.leader()

@@ -2,50 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import aiohttp
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from prometheus_client.parser import text_string_to_metric_families
+from fleet import MakeFleet, error_of, sample_batch
+from scrape import get, not_ready, scrape
 from waiter import eventually
-
-
-@dataclass(frozen=True, slots=True)
-class Scrape:
-    """All samples of one look at /metrics."""
-
-    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float]
-    kinds: dict[str, str]
-
-    def __getitem__(self, name: str) -> float:
-        """The sum of that sample over all its labels."""
-        return sum(value for (each, _), value in self.samples.items() if each == name)
-
-    def of(self, name: str, **labels: str) -> float:
-        return self.samples[name, tuple(sorted(labels.items()))]
-
-
-async def scrape(fleet: Fleet, node: int) -> Scrape:
-    text = (await get(fleet, node, "/metrics"))[1]
-    families = list(text_string_to_metric_families(text))
-    return Scrape(
-        {
-            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for family in families
-            for sample in family.samples
-        },
-        {family.name: family.type for family in families},
-    )
-
-
-async def get(fleet: Fleet, node: int, path: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(f"http://{fleet.http(node)}{path}") as response:
-        return response.status, await response.text()
-
-
-async def ready(fleet: Fleet, node: int) -> bool:
-    return (await get(fleet, node, "/readyz"))[0] == 200
-
 
 GAUGES = {
     "ledgermq_raft_role", "ledgermq_raft_term", "ledgermq_raft_has_leader", "ledgermq_raft_is_leader",
@@ -76,12 +35,12 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
     await fleet.level()
 
     async def flushed() -> bool:
-        return (await scrape(fleet, leader))["ledgermq_log_flush_duration_seconds_count"] > 0
+        return (await scrape(fleet.http(leader)))["ledgermq_log_flush_duration_seconds_count"] > 0
 
     await eventually(flushed, "the log was flushed once")
-    leading = await scrape(fleet, leader)
+    leading = await scrape(fleet.http(leader))
     follower = next(node for node in fleet.nodes if node != leader)
-    following = await scrape(fleet, follower)
+    following = await scrape(fleet.http(follower))
     status = await fleet.status(leader)
 
     for names, kind in ((GAUGES, "gauge"), (COUNTERS, "counter"), (HISTOGRAMS, "histogram")):
@@ -113,7 +72,7 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
     assert leading.of("ledgermq_node_info", cluster="test", node=str(leader), version="0.1.0") == 1
 
     async def lag_is_told() -> bool:
-        return (await scrape(fleet, leader))["ledgermq_event_loop_lag_seconds_count"] > 0
+        return (await scrape(fleet.http(leader)))["ledgermq_event_loop_lag_seconds_count"] > 0
 
     await eventually(lag_is_told, "the lag of the loop was measured")
 
@@ -128,30 +87,29 @@ async def test_a_stopped_follower_shows_as_lag(make_fleet: MakeFleet) -> None:
     await fleet.stop(stopped)
     for number in range(5):
         assert error_of(await fleet.produce(leader, sample_batch(topic, first_sequence=2 * number))) is None
-    lag = (await scrape(fleet, leader)).of("ledgermq_raft_follower_lag_entries", group="0", peer=str(stopped))
+    lag = (await scrape(fleet.http(leader))).of("ledgermq_raft_follower_lag_entries", group="0", peer=str(stopped))
     assert lag >= 5
 
 
 async def test_healthy_without_a_leader_but_not_ready(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(3)
     await fleet.start(1)
-    assert (await get(fleet, 1, "/healthz"))[0] == 200
-    status, body = await get(fleet, 1, "/readyz")
+    assert (await get(fleet.http(1), "/healthz"))[0] == 200
+    status, body = await get(fleet.http(1), "/readyz")
     assert status == 503
     assert "waits for the first start" in body
 
     await fleet.start(2, 3)
-    await eventually(lambda: ready(fleet, 1), "node 1 is ready")
+
+    async def ready() -> bool:
+        return not await not_ready(fleet.http(1))
+
+    await eventually(ready, "node 1 is ready")
     await fleet.stop(2, 3)
-
-    async def not_ready() -> str:
-        status, body = await get(fleet, 1, "/readyz")
-        return body if status == 503 else ""
-
-    assert "no leader" in await eventually(not_ready, "node 1 has no leader")
-    assert (await get(fleet, 1, "/healthz"))[0] == 200
+    assert "no leader" in await eventually(lambda: not_ready(fleet.http(1)), "node 1 has no leader")
+    assert (await get(fleet.http(1), "/healthz"))[0] == 200
     await fleet.start(2)
-    await eventually(lambda: ready(fleet, 1), "node 1 is ready again")
+    await eventually(ready, "node 1 is ready again")
 
 
 async def test_a_node_without_an_http_port(make_fleet: MakeFleet) -> None:

@@ -1,0 +1,49 @@
+"""Looks at a node's HTTP port."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """All samples of one look at /metrics."""
+
+    samples: dict[tuple[str, tuple[tuple[str, str], ...]], float]
+    kinds: dict[str, str]
+
+    def __getitem__(self, name: str) -> float:
+        """The sum of that sample over all its labels."""
+        return sum(value for (each, _), value in self.samples.items() if each == name)
+
+    def of(self, name: str, **labels: str) -> float:
+        return self.samples[name, tuple(sorted(labels.items()))]
+
+
+async def scrape(address: str) -> Scrape:
+    text = (await get(address, "/metrics"))[1]
+    families = list(text_string_to_metric_families(text))
+    return Scrape(
+        {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in families
+            for sample in family.samples
+        },
+        {family.name: family.type for family in families},
+    )
+
+
+async def get(address: str, path: str) -> tuple[int, str]:
+    """Status and body."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://{address}{path}") as response:
+        return response.status, await response.text()
+
+
+async def not_ready(address: str) -> str:
+    """Why /readyz says that the node is not ready; empty when it is."""
+    status, body = await get(address, "/readyz")
+    assert status in (200, 503)
+    return body if status == 503 else ""

@@ -1,0 +1,68 @@
+"""The first start, killed at many moments: whatever is left, the next start begins the cluster."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cluster.disk_threads import DiskThreads
+from cluster.group import LocalGroup
+from cluster.metrics import Meters
+from cluster.settings import NodeSettings
+from store import NodeDirectory
+from store.memory_disk import Killed, MemoryDisk
+
+EVERY_BYTES = 37
+"""Between two moments of death that are tried."""
+
+SETTINGS = NodeSettings(
+    node=1,
+    cluster="test",
+    data=Path("/data"),
+    peers={1: "127.0.0.1:1"},
+    http="",
+    segment_bytes=2 << 20,
+    max_message_bytes=64 << 10,
+)
+
+
+async def begin(disk: MemoryDisk) -> LocalGroup:
+    """A process that finds this disk, up to where the group takes part. Raises Killed."""
+    directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
+    group = LocalGroup(0, SETTINGS, disk, directory, Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node))
+    await group.take_part()
+    return group
+
+
+async def end(group: LocalGroup) -> tuple[int, ...]:
+    """The voters of a group that has begun; empty for one that never will."""
+    assert group.replica is not None
+    voters = group.replica.driver.raft.configuration.voters
+    await group.stop()
+    return voters
+
+
+async def test_a_kill_at_any_moment_leaves_a_directory_that_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_threads = DiskThreads.start
+    moments = 0
+    for written in count(step=EVERY_BYTES):
+        disk = MemoryDisk()
+        disk.kill_after(written)
+
+        def lives_on(threads: DiskThreads, disk: MemoryDisk = disk) -> None:
+            disk.kill_after(1 << 40)  # the first start is over, and what comes is written by helper threads
+            start_threads(threads)
+
+        monkeypatch.setattr(DiskThreads, "start", lives_on)
+        try:
+            group = await begin(disk)
+        except Killed:
+            moments += 1
+            assert await end(await begin(disk.after_kill())) == (SETTINGS.node,), f"killed after {written} bytes"
+        else:
+            assert await end(group) == (SETTINGS.node,)
+            break
+    assert moments > 10

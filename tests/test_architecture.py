@@ -1,0 +1,161 @@
+"""What the parts may know of each other (DESIGN §3), read from the sources; and that generated code is fresh."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PARTS = ["store", "raft", "ledger", "cluster", "chaos"]
+"""Each may import those before it, and none after it."""
+
+PURE_STANDARD_MODULES = {"__future__", "bisect", "collections", "dataclasses", "enum", "itertools", "typing"}
+"""What the core may use: no clock, chance, I/O, logging or concurrency."""
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    """The full names of all modules that a file imports anywhere, in functions and under TYPE_CHECKING too."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                parts = [*package[: len(package) - level + 1], *([module] if module else [])] if level else [module]
+                base = ".".join(part for part in parts if part)
+                yield from (f"{base}.{name.name}" for name in names)
+
+
+def importers(name: str, *folders: str) -> set[str]:
+    """The files below the folders that import this module or package, or anything in it."""
+    return {
+        str(path.relative_to(ROOT))
+        for path in sources(*folders)
+        if any(each == name or each.startswith(f"{name}.") for each in imported(path))
+    }
+
+
+def test_every_part_that_exists_is_looked_at() -> None:
+    for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster"):
+        assert sources(part), f"{part} has no sources"
+    assert "raft.core.Raft" in set(imported(ROOT / "cluster/group.py"))  # and imports are found
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_imports_point_one_way(part: str) -> None:
+    for later in PARTS[PARTS.index(part) + 1 :]:
+        assert importers(later, part) == set(), f"{part} knows {later}"
+
+
+def test_clients_are_light() -> None:
+    """Who only produces and consumes installs neither the agreement nor the store, nor what a node needs."""
+    for heavy in ("raft", "store", "ledger.broker", "ledger.state", "uvloop", "aiohttp", "pydantic"):
+        assert importers(heavy, "ledger/client", "ledger/batch") == set()
+
+
+def test_what_the_client_imports_in_the_end_is_light_too() -> None:
+    """Followed through our own modules, from `import ledger` on."""
+    seen: set[Path] = set()
+    waiting = [ROOT / "ledger/__init__.py"]
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            seen.add(path)
+            waiting += [found for name in imported(path) for found in module_files(name)]
+    parts = {path.relative_to(ROOT).parts[0] for path in seen}
+    assert parts == {"ledger"}
+    assert not any("broker" in path.parts or "state" in path.parts for path in seen)
+    assert len(seen) > 20
+
+
+def module_files(name: str) -> list[Path]:
+    """The files of ours that importing this name runs."""
+    found = []
+    parts = name.split(".")
+    for length in range(1, len(parts) + 1):
+        path = ROOT.joinpath(*parts[:length])
+        found += [each for each in (path / "__init__.py", path.with_suffix(".py")) if each.exists()]
+    return found if parts[0] in PARTS else []
+
+
+RIM_OF_RAFT = ("raft/transport.py", "raft/streams.py")
+LIBRARIES: dict[str, tuple[str, ...]] = {
+    "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
+    "docker": ("chaos/", "cluster/"),
+    "grpc": (*RIM_OF_RAFT, "raft/v1/", "ledger/broker/", "ledger/client/", "ledger/v1/", "cluster/", "chaos/"),
+    "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
+    "aiohttp": ("cluster/http.py", "chaos/"),
+    "click": ("cluster/cli/",),
+    "rich": ("cluster/cli/", "cluster/demo/"),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_libraries_stay_where_they_belong(library: str) -> None:
+    strays = {file for file in importers(library, *PARTS) if not file.startswith(LIBRARIES[library])}
+    assert strays == set()
+
+
+def test_the_core_is_pure() -> None:
+    for path in sources("raft/core"):
+        for name in imported(path):
+            own = name.startswith("raft.core")
+            assert own or name.split(".")[0] in PURE_STANDARD_MODULES, f"{path.relative_to(ROOT)} imports {name}"
+
+
+def test_the_store_knows_neither_the_network_nor_the_loop() -> None:
+    for name in ("grpc", "asyncio", "socket", "google.protobuf"):
+        assert importers(name, "store") == set()
+
+
+def test_only_the_disk_opens_files_in_the_store() -> None:
+    """So that everything reaches bytes through the one interface with an in-memory twin."""
+    for path in sources("store"):
+        if path.name in ("disk.py", "memory_disk.py"):
+            continue
+        assert not {"os", "io", "mmap", "fcntl", "shutil", "tempfile"} & set(imported(path)), path.name
+        assert not any(opens_a_file(node) for node in ast.walk(ast.parse(path.read_text()))), path.name
+
+
+def opens_a_file(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id="open")):
+            return True
+        case _:
+            return False
+
+
+def test_proto_is_no_package() -> None:
+    """Another library installs a package of that name."""
+    assert not list((ROOT / "proto").rglob("*.py"))
+
+
+def test_generated_modules_are_fresh(tmp_path: Path) -> None:
+    """`make proto` writes them anew."""
+    generate(tmp_path)
+    fresh = {path.relative_to(tmp_path): path.read_bytes() for path in tmp_path.rglob("*.py*")}
+    assert len(fresh) >= 9
+    for name, content in fresh.items():
+        assert (ROOT / name).exists(), f"{name} is missing"
+        assert (ROOT / name).read_bytes() == content, f"{name} is stale"
+    ours = {path.relative_to(ROOT) for part in PARTS for path in (ROOT / part).rglob("*_pb2*.py*")}
+    assert {name for name in ours if name.suffix in (".py", ".pyi")} == set(fresh), "some have no source any more"
+
+
+def generate(output: Path) -> None:
+    spec = importlib.util.spec_from_file_location("generate_proto", ROOT / "scripts/generate_proto.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    module.generate(output)
