@@ -35,6 +35,8 @@ DEFAULT_NODES = 3
 DEFAULT_SEGMENT_BYTES = 64 << 20
 START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
+# Connections of a process that was just killed keep its port for a moment.
+_PORT_TIMEOUT_S = 1.0
 _POLL_SECONDS = 0.05
 
 __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
@@ -104,8 +106,12 @@ class DevCluster:
             else:
                 self._refuse_change(plan, nodes=nodes, base_port=base_port, flush=flush, segment_bytes=segment_bytes)
             stopped = [node for node in self._members() if node.pid is None]
-            for node in stopped:
-                self._spawn(node)
+            try:
+                for node in stopped:
+                    self._spawn(node)
+            except DevError:
+                self._end(stopped)
+                raise
             return self._wait_ready(timeout_s, cleanup=stopped)
 
     def status(self) -> list[NodeState]:
@@ -214,9 +220,14 @@ class DevCluster:
                 )
 
     def _spawn(self, node: DevNode) -> None:
+        deadline = time.monotonic() + _PORT_TIMEOUT_S
         for address in (node.address, node.http):
-            if not port_is_free(int(address.rpartition(":")[2])):
-                raise DevError(f"{address}, which node {node.node} listens on, is in use by another program: stop that")
+            while not port_is_free(int(address.rpartition(":")[2])):
+                if time.monotonic() >= deadline:
+                    raise DevError(
+                        f"{address}, which node {node.node} listens on, is in use by another program: stop that"
+                    )
+                time.sleep(_POLL_SECONDS)
         node.spawn()
 
     def _wait_ready(self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False) -> list[NodeState]:

@@ -16,10 +16,11 @@ import grpc.aio
 from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
 from ledger.client.connection import failure
 from ledger.client.offsets import list_offsets
+from ledger.client.outgoing import leaves_doubt
 from ledger.client.records import GroupStatus, NodeStatus, TopicDescription
 from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
-from ledger.errors import LedgerError, TopicExistsError
+from ledger.errors import LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
@@ -67,24 +68,28 @@ class AsyncAdmin:
         """Make a topic; returns when it can be used. Raises TopicExistsError, InvalidTopicNameError, ..."""
         validate_topic_name(name)
         validate_queue_count(queues)
-        request = broker_pb2.CreateTopicRequest(name=name, queues=queues)
-        attempts = 0
-
-        async def attempt(stub: BrokerStub, seconds: float) -> broker_pb2.CreateTopicResponse:
-            nonlocal attempts
-            attempts += 1
-            response: broker_pb2.CreateTopicResponse = await stub.CreateTopic(request, timeout=seconds)
-            return response
-
+        was_there = await self._is_there(name)
+        attempt = _Creation(broker_pb2.CreateTopicRequest(name=name, queues=queues))
         try:
             response = await self._client.call(TOPICS_GROUP, attempt)
         except TopicExistsError:
+            if was_there or not attempt.doubtful:
+                raise
+            # Made since: by an earlier attempt whose answer was lost, unless its queues say that it was somebody else.
             topic = await self._client.topic(name)
-            # It may be our own, if an earlier attempt's answer was lost.
-            if attempts == 1 or len(topic.groups) != queues:
+            if len(topic.groups) != queues:
                 raise
             return _description(topic)
         return _description(topic_of(response.topic))
+
+    async def _is_there(self, name: str) -> bool:
+        """Whether there is such a topic. Behind an attempt whose answer was lost it is too late to ask: a topic does
+        not say who made it, and the time that it tells is of another clock."""
+        try:
+            await self._client.topic(name)
+        except UnknownTopicError:
+            return False
+        return True
 
     async def list_topics(self) -> list[TopicDescription]:
         """All topics, by name, without their offsets."""
@@ -122,6 +127,25 @@ class AsyncAdmin:
             version=response.version,
             groups=tuple(_group_status(group) for group in response.groups),
         )
+
+
+class _Creation:
+    """An attempt to create a topic, and all that repeat it. `doubtful`: one that failed may have made the topic."""
+
+    def __init__(self, request: broker_pb2.CreateTopicRequest) -> None:
+        self.doubtful = False
+        self._request = request
+
+    async def __call__(self, stub: BrokerStub, seconds: float) -> broker_pb2.CreateTopicResponse:
+        try:
+            response: broker_pb2.CreateTopicResponse = await stub.CreateTopic(self._request, timeout=seconds)
+        except grpc.aio.AioRpcError:
+            self.doubtful = True
+            raise
+        if response.HasField("error"):
+            error = from_wire(response.error)
+            self.doubtful |= leaves_doubt(error) and not isinstance(error, TopicExistsError)
+        return response
 
 
 def _description(topic: Topic) -> TopicDescription:

@@ -63,7 +63,7 @@ class ClusterClient:
         self.started = False
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._client_id = client_id
-        self._closed = False
+        self.closed = False
 
     async def start(self) -> None:
         self.connections = Connections(self._client_id)
@@ -75,8 +75,12 @@ class ClusterClient:
             raise
         self.started = True
 
+    def refuse_calls(self) -> None:
+        """From now on; those under way end when this is closed."""
+        self.started, self.closed = False, True
+
     async def close(self) -> None:
-        self.started, self._closed = False, True
+        self.refuse_calls()
         await self.routes.close()
         await self.connections.close()
 
@@ -84,7 +88,7 @@ class ClusterClient:
         if not self.started:
             raise ClosedError(
                 "This client is closed: make a new one."
-                if self._closed
+                if self.closed
                 else "This client is not started: call start() first, or use it in a `with` block."
             )
 
@@ -101,11 +105,11 @@ class ClusterClient:
         """`send(stub, timeout_seconds)` to the leader of the group, or to `node` whoever leads, again after each
         retriable error until the request timeout; then that error is raised. One that is not retriable is raised at
         once."""
-        self.check_open()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.request_timeout_ms / 1000
         failures = 0
         while True:
+            self.check_open()
             seconds = min(_ATTEMPT_SECONDS, max(deadline - loop.time(), 0.05))
             try:
                 if node is None:
@@ -136,12 +140,22 @@ class ClusterClient:
             response = await send(self.connections.stub(address), seconds)
         except grpc.aio.AioRpcError as error:
             raise failure(address, error) from error
+        except asyncio.CancelledError:
+            if not self._cancelled_calls():
+                raise
+            raise ClosedError("This client was closed while the call was under way.") from None
         if response.HasField("error"):
             raise from_wire(response.error)
         return response
 
+    def _cancelled_calls(self) -> bool:
+        """Whether a cancellation was of the call only, which happens when its connection is closed here."""
+        task = asyncio.current_task()
+        return self.closed and not (task is not None and task.cancelling())
+
     async def topic(self, name: str) -> Topic:
         """The topic of this name. One that no answer named so far is asked of the leader, who knows."""
+        self.check_open()
         known = self.routes.table.topics.get(name)
         if known is not None:
             return known

@@ -6,6 +6,8 @@ It must not know which node is worth asking (`routes.py` does), nor what is aske
 
 from __future__ import annotations
 
+import asyncio
+
 import grpc
 import grpc.aio
 
@@ -66,7 +68,13 @@ def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tup
 
 
 def failure(address: str, error: grpc.aio.AioRpcError) -> LedgerError:
-    """A call that gRPC itself failed, as an error of ours. Whether the node acted on the call is not known."""
+    """A call that gRPC itself failed, as an error of ours. Whether the node acted on the call is not known.
+
+    Raises CancelledError where the running task has been cancelled: of a call that fails at that very moment, gRPC
+    reports the failure and swallows the cancellation."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
     if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
         return RequestTimeoutError(f"Node {address} did not answer in time.")
     return UnavailableError(

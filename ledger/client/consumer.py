@@ -20,7 +20,7 @@ from ledger.client.fetcher import Fetcher, FetchSettings
 from ledger.client.offsets import list_offsets
 from ledger.client.records import Message, QueueOffsets, TopicQueue
 from ledger.client.route_table import Topic
-from ledger.errors import InvalidArgumentError, UnknownQueueError, UnknownTopicError
+from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
 
 Start = Literal["earliest", "latest"] | int
@@ -112,11 +112,19 @@ class AsyncConsumer:
             self._fetchers[group] = Fetcher(self._client, group, cursors, self._settings, self._news.set)
 
     async def stop(self) -> None:
+        """Close. Whoever waits for messages ends: iteration is over, and the other ways to read raise ClosedError."""
         if not self._client.started:
             return
+        self._client.refuse_calls()
+        self._news.set()
         for fetcher in self._fetchers.values():
             await fetcher.close()
         await self._client.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been stopped."""
+        return self._client.closed
 
     async def __aenter__(self) -> AsyncConsumer:
         await self.start()
@@ -133,14 +141,13 @@ class AsyncConsumer:
         return self
 
     async def __anext__(self) -> Message:
-        """The next message, however long that takes."""
-        self._client.check_open()
-        message = self._next_of_current()
-        while message is None:
-            await self._wait_ready(None)
-            self._current = next((cursor for cursor in self._in_turn() if cursor.ready), None)
-            message = self._next_of_current()
-        return message
+        """The next message, however long that takes. When the consumer has been stopped, iteration is over."""
+        try:
+            return await self._next()
+        except ClosedError:
+            if self.closed:
+                raise StopAsyncIteration from None
+            raise
 
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Up to so many messages: what is there, or, when nothing is, what comes first within `timeout_ms` (None:
@@ -237,6 +244,15 @@ class AsyncConsumer:
             offsets |= {TopicQueue(name, queue): found[queue] for queue in found}
         return offsets
 
+    async def _next(self) -> Message:
+        self._client.check_open()
+        message = self._next_of_current()
+        while message is None:
+            await self._wait_ready(None)
+            self._current = next((cursor for cursor in self._in_turn() if cursor.ready), None)
+            message = self._next_of_current()
+        return message
+
     async def _read(self, take: Callable[[], list[T]], timeout_ms: float | None) -> list[T]:
         self._client.check_open()
         deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
@@ -251,6 +267,7 @@ class AsyncConsumer:
         """Whether some cursor has something; raises what stands in the way of one that has not."""
         loop = asyncio.get_running_loop()
         while True:
+            self._client.check_open()
             self._news.clear()
             self._raise_trouble()
             if any(cursor.ready for cursor in self._cursors.values()):

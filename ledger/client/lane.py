@@ -36,9 +36,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ledger.client.backoff import Backoff
-from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Piece, Settled, leaves_doubt
+from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Piece, Settled, because, leaves_doubt
 from ledger.codec import Codec
-from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, ProducerFencedError, SequenceGapError
+from ledger.errors import (
+    ClosedError,
+    DeliveryTimeoutError,
+    LedgerError,
+    NoLeaderError,
+    ProducerFencedError,
+    SequenceGapError,
+)
 
 MAX_BATCH_MESSAGES = 65_535
 # Of the delivery timeout, what a message has left when it joins a batch.
@@ -66,6 +73,8 @@ class Lane:
         self.group = group
         # How many batches were closed so far: a queue is kept until its batch closes.
         self.closed = 0
+        # Why attempts have failed since the last one that was acknowledged; None: none has.
+        self.trouble: LedgerError | None = None
         self._delivery = delivery
         self._backoff = backoff
         self._open: OutgoingBatch | None = None
@@ -178,6 +187,7 @@ class Lane:
         self._in_flight -= 1
         if isinstance(answer, Acknowledged):
             self._failures = 0
+            self.trouble = None
             return [self._remove(batch, answer)]
         batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
         gap_before_head = isinstance(answer, SequenceGapError) and self._line[0] is batch
@@ -188,10 +198,15 @@ class Lane:
             return [self._drop(batch, answer)]
         if gap_before_head and not batch.doubtful:
             batch.behind_hole = True
-        if not self._halted:
+        if not self._halted:  # those behind are only told of a gap
+            self._note_trouble(answer)
             self._failures += 1
             self._halt(now, self._backoff.wait_ms(self._failures))
         return []
+
+    def _note_trouble(self, error: LedgerError) -> None:
+        if self.trouble is None or not isinstance(error, NoLeaderError):  # which mostly follows from what was before
+            self.trouble = error
 
     def _drop(self, batch: OutgoingBatch, error: LedgerError) -> Settled:
         """Out of the line without having been acknowledged."""
@@ -294,11 +309,13 @@ class Lane:
             if maybe_committed
             else "They are not in the queue: send them again"
         )
-        return DeliveryTimeoutError(
+        error = DeliveryTimeoutError(
             f"{batch.count} message(s) for queue {self.queue} of topic {self.topic_id} were not acknowledged within "
-            f"{self._delivery.delivery_timeout_ms:.0f} ms. {fate}.",
+            f"{self._delivery.delivery_timeout_ms:.0f} ms{because(self.trouble)}. {fate}.",
             maybe_committed=maybe_committed,
         )
+        error.__cause__ = self.trouble
+        return error
 
     def abandon(self) -> list[Settled]:
         """The producer closes: settle everything at once, as it stands."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ledger.client.backoff import Backoff
 from ledger.client.lane import Delivery, Lane
 from ledger.client.outgoing import Answer, OutgoingBatch, Piece, Settled
+from ledger.errors import LedgerError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class Outbox:
     def lane(self, topic_id: int, queue: int, group: int) -> Lane:
         """A new lane; the caller keeps it, one for each queue."""
         return Lane(topic_id, queue, group, self._delivery, self._backoff)
+
+    @property
+    def trouble(self) -> LedgerError | None:
+        """What stands in the way of some lane, if anything does."""
+        return next((lane.trouble for lane in self._busy if lane.trouble is not None), None)
 
     def unresolved(self) -> list[OutgoingBatch]:
         """The batches of which somebody still waits to hear: until they have no receipts any more."""

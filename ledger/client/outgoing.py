@@ -66,6 +66,11 @@ def leaves_doubt(error: LedgerError) -> bool:
     return not isinstance(error, _REFUSED_BEFORE_APPEND)
 
 
+def because(error: LedgerError | None) -> str:
+    """The end of a sentence on something that failed in the end, where attempts had failed before."""
+    return "" if error is None else f"; the last error was: {(error.message or type(error).__name__).rstrip('.')}"
+
+
 class Receipt(Protocol):
     """Who wants to know what became of a piece. One of the two is called, once."""
 

@@ -56,10 +56,13 @@ class Placement:
             self._parked[topic].append((piece, queue, close))
 
     async def flush(self) -> None:
-        """Returns when nothing waits for a topic."""
-        await asyncio.gather(*self._resolving.values(), return_exceptions=True)
+        """Returns when what waits for a topic at this moment does so no more."""
+        if self._resolving:
+            await asyncio.wait(list(self._resolving.values()))
 
     async def close(self) -> None:
+        """What waits for a topic fails. Nothing may be placed afterwards."""
+        await asyncio.sleep(0)  # a task that is cancelled before it has begun could tell nobody
         tasks = list(self._resolving.values())
         for task in tasks:
             task.cancel()
@@ -89,7 +92,7 @@ class Placement:
         return task
 
     async def _resolve(self, topic: str) -> None:
-        error: LedgerError = ClosedError("The producer was closed before this topic was known: nothing was sent.")
+        error: LedgerError | None = None
         try:
             route = await self._client.topic(topic)
             self._topics[topic] = TopicLanes(
@@ -100,17 +103,19 @@ class Placement:
         except LedgerError as failed:
             error = failed
             raise
+        except asyncio.CancelledError:  # by close(); whoever waits has not been cancelled
+            error = ClosedError("The producer was closed before this topic was known: nothing was sent.")
+            raise error from None
         finally:
             del self._resolving[topic]
             self._unpark(topic, error)
 
-    def _unpark(self, topic: str, error: LedgerError) -> None:
-        lanes = self._topics.get(topic)
+    def _unpark(self, topic: str, error: LedgerError | None) -> None:
         for piece, queue, close in self._parked.pop(topic):
-            if lanes is None:
+            if error is not None:
                 self._fail(piece, error)
             else:
-                self._place(lanes, piece, queue, close)
+                self._place(self._topics[topic], piece, queue, close)
 
 
 def _seen(task: asyncio.Task[None]) -> None:

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import os
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
 
 import numpy as np
@@ -30,7 +31,7 @@ from ledger.client.buffer import Buffer
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.lane import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.outbox import Outbox
-from ledger.client.outgoing import MESSAGE_OVERHEAD_BYTES, Headers, Piece, extras_bytes
+from ledger.client.outgoing import Headers, Piece, because, extras_bytes
 from ledger.client.placement import Placement
 from ledger.client.receipts import ManyReceipt, SingleReceipt
 from ledger.client.records import RecordMetadata, RecordRange
@@ -47,14 +48,18 @@ _SLICES_A_TURN = 8
 class AsyncProducer:
     """Sends messages, each exactly once and in order within its queue as long as this object lives.
 
-    bootstrap_servers     "host:port,host:port", or a list of addresses; one that answers is enough
-    client_id             named to the nodes
-    linger_ms             how long a batch gathers while an earlier one of its queue is under way; otherwise it never
-    waits batch_bytes           a batch is full at this size (at most 4 MiB) buffer_bytes          how much may wait to
-    be acknowledged; beyond it, send() waits and send_nowait() refuses compression           None, "lz4" or "zstd"
-    delivery_timeout_ms   after this, a send raises DeliveryTimeoutError, which says whether the message may be
-    committed request_timeout_ms    how long one node may take to answer retry_backoff_ms      the wait after a first
-    failure; it doubles up to 1000 ms rng                   the randomness of back-offs, queue rounds and nothing else
+    Settings::
+
+        bootstrap_servers    "host:port,host:port", or a list of addresses; one that answers is enough
+        client_id            named to the nodes
+        linger_ms            how long a batch gathers while an earlier one of its queue is under way (else not at all)
+        batch_bytes          a batch is full at this size; at most 4 MiB
+        buffer_bytes         how much may wait to be acknowledged; beyond it, send() waits and send_nowait() refuses
+        compression          None, "lz4" or "zstd"
+        delivery_timeout_ms  when a send raises DeliveryTimeoutError, which says whether the message may be committed
+        request_timeout_ms   how long one node may take to answer
+        retry_backoff_ms     the wait after a first failure; it doubles up to 1000 ms
+        rng                  the randomness of back-offs and of the queue that comes first, and of nothing else
     """
 
     def __init__(
@@ -92,18 +97,19 @@ class AsyncProducer:
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers."""
         await self._client.start()
-        outbox = Outbox(self._delivery, self._client.backoff)
-        self._sender = Sender(self._client, outbox, self._buffer)
+        self._outbox = Outbox(self._delivery, self._client.backoff)
+        self._sender = Sender(self._client, self._outbox, self._buffer)
         self._placement = Placement(
             self._client,
-            make_lane=outbox.lane,
+            make_lane=self._outbox.lane,
             add=self._sender.add,
             refund=self._buffer.release,
             first_queue=self._rng.randrange(1 << 16),
         )
 
     async def stop(self) -> None:
-        """Flush, for as long as a delivery may take, and close. What is not settled then fails."""
+        """Flush, for as long as a delivery may take, and close. What is not settled then fails, and so does every call
+        that still waits."""
         if not self._client.started:
             return
         try:
@@ -111,6 +117,8 @@ class AsyncProducer:
                 async with asyncio.timeout(self._delivery.delivery_timeout_ms / 1000):
                     await self.flush()
         finally:
+            self._client.refuse_calls()
+            self._buffer.close()
             await self._placement.close()
             await self._sender.close()
             await self._client.close()
@@ -141,9 +149,12 @@ class AsyncProducer:
         does not recall a message that was already handed over.
         """
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
-        await self._reserve(piece.size)
-        self._placement.place(topic, piece, queue)
-        return await future
+        try:
+            await self._enter(piece, partial(self._placement.place, topic, piece, queue))
+            return await future
+        except asyncio.CancelledError:
+            future.cancel()  # nobody will ask for its outcome
+            raise
 
     def send_nowait(
         self,
@@ -158,8 +169,7 @@ class AsyncProducer:
     ) -> asyncio.Future[RecordMetadata]:
         """Like send(), but gives a future at once. Raises BufferFullError where send() would wait."""
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
-        self._buffer.reserve_nowait(piece.size)
-        self._placement.place(topic, piece, queue)
+        self._buffer.enter_nowait(piece.size, partial(self._placement.place, topic, piece, queue))
         return future
 
     async def send_many(
@@ -175,29 +185,31 @@ class AsyncProducer:
 
         `key` and `tag` hold for every message. A list or tuple is checked as a whole before any of it is sent; other
         iterables in blocks, as they are drawn. At the first failure nothing more is drawn, and it is raised when
-        everything under way is settled.
+        everything under way is settled (or, if the fate of some messages is unknown by then, a DeliveryTimeoutError
+        that says so). The error's attribute `acknowledged`, a list[RecordRange], says where those of the messages lie
+        that were acknowledged all the same, in the order of `values`.
         """
-        self._client.check_open()
-        validate_topic_name(topic)
-        shared = _Shared(topic, checked_key(key), checked_tag(tag), queue)
-        check_extras(shared.key, shared.tag, None)
-        await self._placement.resolve(topic)
         receipt = ManyReceipt(topic)
         try:
+            self._client.check_open()
+            validate_topic_name(topic)
+            shared = _Shared(topic, checked_key(key), checked_tag(tag), queue)
+            check_extras(shared.key, shared.tag, None)
+            await self._placement.resolve(topic)
             for block in blocks(values):
                 lengths = checked_lengths(block, self._client.routes.table.max_message_bytes)
                 await self._send_block(block, lengths, shared, receipt)
                 if receipt.error is not None:
                     break
-        except LedgerError:
-            with contextlib.suppress(LedgerError):
-                await receipt.result()
-            raise
+        except LedgerError as error:
+            receipt.give_up(error)
         return await receipt.result()
 
     async def flush(self) -> None:
-        """Returns when every message handed over so far is acknowledged or has failed (its own send says which)."""
+        """Returns when every message handed over so far is acknowledged or has failed (its own send says which); those
+        that wait for room in the buffer are among them."""
         self._client.check_open()
+        await self._buffer.line_gone()
         await self._placement.flush()
         await self._sender.flush()
 
@@ -237,26 +249,31 @@ class AsyncProducer:
         each = extras_bytes(shared.key, shared.tag, None)
         slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=MAX_BATCH_MESSAGES, each=each)
         for number, (start, stop, size) in enumerate(slices, 1):
-            await self._reserve(size + (stop - start) * (MESSAGE_OVERHEAD_BYTES + each))
-            piece = Piece(values[start:stop], size, receipt.slice(stop - start), shared.key, shared.tag)
-            self._placement.place(shared.topic, piece, shared.queue, close=stop < len(values))
+            slice_receipt = receipt.slice(stop - start)
+            piece = Piece(values[start:stop], size, slice_receipt, shared.key, shared.tag)
+            close = stop < len(values)
+            try:
+                await self._enter(piece, partial(self._placement.place, shared.topic, piece, shared.queue, close=close))
+            except LedgerError as error:
+                slice_receipt.failed(error)
+                return
             if number % _SLICES_A_TURN == 0:
                 await asyncio.sleep(0)
             if receipt.error is not None:
                 return
 
-    async def _reserve(self, size: int) -> None:
-        if self._buffer.try_reserve(size):
-            return
+    async def _enter(self, piece: Piece, place: Callable[[], None]) -> None:
+        """Into the buffer, and from there at once into its place."""
         try:
-            async with asyncio.timeout(self._delivery.delivery_timeout_ms / 1000):
-                await self._buffer.reserve(size)
+            await self._buffer.enter(piece.size, place, self._delivery.delivery_timeout_ms / 1000)
         except TimeoutError:
+            trouble = self._outbox.trouble
             raise DeliveryTimeoutError(
                 f"The producer's buffer of {self._buffer.limit_bytes} bytes stayed full for "
-                f"{self._delivery.delivery_timeout_ms:.0f} ms. This message was not sent: send it again.",
+                f"{self._delivery.delivery_timeout_ms:.0f} ms{because(trouble)}. "
+                "This message was not sent: send it again.",
                 maybe_committed=False,
-            ) from None
+            ) from trouble
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import asyncio
 
 from ledger.client.outgoing import Acknowledged
 from ledger.client.records import RecordMetadata, RecordRange
-from ledger.errors import LedgerError
+from ledger.errors import DeliveryTimeoutError, LedgerError
 
 
 class SingleReceipt:
@@ -52,23 +52,34 @@ class ManyReceipt:
         self._unsettled += 1
         return SliceReceipt(self, len(self._ranges) - 1)
 
+    def give_up(self, error: LedgerError) -> None:
+        """There will be no more slices, for this reason. The first one counts, but one that leaves the fate of messages
+        unknown before any that does not: whoever sends again must know."""
+        if self.error is None or (_leaves_unknown(error) and not _leaves_unknown(self.error)):
+            self.error = error
+
     async def result(self) -> list[RecordRange]:
-        """All ranges, once every slice is settled; raises the first error if there was one."""
+        """All ranges, once every slice is settled. Raises the error if there was one, with the ranges that were
+        acknowledged as its attribute `acknowledged`."""
         while self._unsettled:
             self._done.clear()
             await self._done.wait()
-        if self.error is not None:
-            acknowledged = sum(one.count for one in self._ranges if one is not None)
-            self.error.add_note(f"Of the {self._messages} messages handed over, {acknowledged} were acknowledged.")
-            raise self.error
-        return [one for one in self._ranges if one is not None]
+        acknowledged = [one for one in self._ranges if one is not None]
+        if self.error is None:
+            return acknowledged
+        error = _own(self.error)
+        vars(error)["acknowledged"] = acknowledged
+        if self._messages:
+            count = sum(one.count for one in acknowledged)
+            error.add_note(f"Of the first {self._messages} messages, {count} were acknowledged: see `acknowledged`.")
+        raise error
 
     def settle(self, place: int, queue: int, first_offset: int, count: int) -> None:
         self._ranges[place] = RecordRange(self._topic, queue, first_offset, count)
         self._one_less()
 
     def fail(self, error: LedgerError) -> None:
-        self.error = self.error or error
+        self.give_up(error)
         self._one_less()
 
     def _one_less(self) -> None:
@@ -91,3 +102,16 @@ class SliceReceipt:
 
     def failed(self, error: LedgerError) -> None:
         self._many.fail(error)
+
+
+def _own(error: LedgerError) -> LedgerError:
+    """A copy, for facts of its own: the error of a batch is told to everyone who has messages in it."""
+    own = type(error).__new__(type(error))
+    own.args = error.args
+    vars(own).update(vars(error), __notes__=list(getattr(error, "__notes__", ())))
+    own.__cause__, own.__traceback__ = error.__cause__, error.__traceback__
+    return own
+
+
+def _leaves_unknown(error: LedgerError) -> bool:
+    return isinstance(error, DeliveryTimeoutError) and error.maybe_committed

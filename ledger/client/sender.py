@@ -18,7 +18,7 @@ from ledger.client.lane import Lane
 from ledger.client.outbox import Dispatch, Outbox
 from ledger.client.outgoing import Piece, Settled
 from ledger.client.produce_stream import ProduceStream, Returned
-from ledger.errors import RequestTimeoutError
+from ledger.errors import ClosedError, RequestTimeoutError
 
 # How often the streams are looked at, and how long an answer may take before we ask whether there is another leader.
 _WATCH_SECONDS = 0.5
@@ -42,7 +42,11 @@ class Sender:
         self._watcher = self._loop.create_task(self._watch())
 
     def add(self, lane: Lane, piece: Piece, close: bool) -> None:
-        """Put a piece into its lane; its bytes must have been reserved in the buffer."""
+        """Put a piece into its lane; its bytes must have been taken in the buffer."""
+        if self._closing:
+            self._buffer.release(piece.size)
+            piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
+            return
         self._outbox.add(lane, piece, self._now(), int(time.time() * 1000), close=close)
         self._poll_soon()
 
@@ -56,11 +60,11 @@ class Sender:
             await self._settled.wait()
 
     async def close(self) -> None:
-        """Settle what is left as it stands."""
+        """Settle what is left as it stands, and refuse what comes."""
+        self._closing = True  # no more polls, and so no new streams
         self._watcher.cancel()
         for stream in list(self._streams.values()):
             await stream.close()
-        self._closing = True
         if self._timer is not None:
             self._timer.cancel()
         self._conclude(self._outbox.abandon())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -32,12 +33,14 @@ class _LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._lock = threading.Lock()  # nothing is submitted behind the end
+        self._closing = False
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive()
+        return self._thread.is_alive() and not self._closing
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run it there, and wait for it here. An interrupt here cancels it there."""
@@ -49,15 +52,43 @@ class _LoopThread:
             raise
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        if not self.alive:
-            work.close()
-            raise ClosedError("This client is closed: make a new one.")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        with self._lock:
+            if self.alive:
+                return asyncio.run_coroutine_threadsafe(self._closed_where_cancelled(work), self._loop)
+        work.close()
+        raise _closed()
 
     def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        """End the loop; what still runs there raises ClosedError. To do it twice, or from two threads, is harmless."""
+        with self._lock:
+            winding_up, self._closing = self.alive, True
+            if winding_up:
+                asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
         self._thread.join()
+
+    def _work(self) -> None:
+        self._loop.run_forever()
         self._loop.close()
+
+    async def _wind_up(self) -> None:
+        """All that was submitted has begun by now, and nothing is submitted any more."""
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
+        self._loop.call_soon(self._loop.stop)  # behind the callbacks that tell the other threads
+
+    async def _closed_where_cancelled(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not self._closing:
+                raise
+            raise _closed() from None
+
+
+def _closed() -> ClosedError:
+    return ClosedError("This client is closed: make a new one.")
 
 
 async def _made(make: Callable[[], T]) -> T:
@@ -149,9 +180,15 @@ class Consumer:
         return self
 
     def __next__(self) -> Message:
-        """The next message, however long that takes."""
-        if not self._ahead:
-            self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
+        """The next message, however long that takes. When the consumer has been closed, iteration is over."""
+        try:
+            if not self._ahead and not self._client.closed:
+                self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
+        except ClosedError:
+            if not self._client.closed:
+                raise  # of no use for another reason: this is behind a fork
+        if self._client.closed:
+            raise StopIteration
         return self._ahead.popleft()
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
@@ -183,6 +220,7 @@ class Consumer:
         return self._thread.run(self._client.end_offsets())
 
     def close(self) -> None:
+        """Close, also while other threads read: iteration is over for them, and getmany() raises ClosedError."""
         _stopped(self._client, self._thread)
 
     def __enter__(self) -> Consumer:
@@ -236,8 +274,8 @@ def _started(client: AsyncProducer | AsyncConsumer | AsyncAdmin, name: str) -> _
 
 
 def _stopped(client: AsyncProducer | AsyncConsumer | AsyncAdmin, thread: _LoopThread) -> None:
-    if thread.alive:
-        try:
+    try:
+        with contextlib.suppress(ClosedError):  # it has been closed, or another thread is about it
             thread.run(client.stop())
-        finally:
-            thread.close()
+    finally:
+        thread.close()

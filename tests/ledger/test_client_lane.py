@@ -19,6 +19,7 @@ from ledger.errors import (
     InternalError,
     LedgerError,
     MessageTooLargeError,
+    NoLeaderError,
     NotLeaderError,
     ProducerFencedError,
     SequenceGapError,
@@ -533,3 +534,49 @@ def test_to_abandon_tells_the_sent_from_the_unsent() -> None:
     assert isinstance(notes[5].error, ClosedError)
     assert isinstance(still_open.error, ClosedError)
     assert lane.idle
+
+
+# --- what a timeout says ---------------------------------------------------------------------------------------------
+
+
+def test_a_timeout_names_the_last_error_of_the_line() -> None:
+    lane = make_lane()
+    notes = add_closed(lane, 7)
+    in_flight = lane.take(0)
+    reason = BusyError("the disk is slow.")
+    fail(lane, in_flight[0], reason)
+    for batch in in_flight[1:]:
+        fail(lane, batch, SequenceGapError("a gap"))
+    deliver(lane.expire(TIMEOUT_MS))
+    for note in notes:  # also those that never went out
+        assert isinstance(note.error, DeliveryTimeoutError)
+        assert "within 1000 ms; the last error was: the disk is slow. They are not" in note.error.message
+        assert note.error.__cause__ is reason
+
+
+def test_a_timeout_says_why_there_is_no_leader_rather_than_that_there_is_none() -> None:
+    lane = make_lane()
+    note = add(lane, b"a")
+    now = 0.0
+    for error in (NoLeaderError("none yet"), BusyError("the disk is full"), NoLeaderError("none now")):
+        [batch] = lane.take(now)
+        fail(lane, batch, error, now, sent=not isinstance(error, NoLeaderError))
+        now = lane.next_wake() or 0
+    deliver(lane.expire(TIMEOUT_MS))
+    assert note.error is not None
+    assert isinstance(note.error.__cause__, BusyError)
+
+
+def test_a_timeout_behind_an_acknowledgement_names_no_earlier_error() -> None:
+    lane = make_lane()
+    add(lane, b"a", close=True)
+    [batch] = lane.take(0)
+    fail(lane, batch, BusyError("busy"))
+    [batch] = lane.take(WAIT_MS)
+    acknowledge(lane, batch)
+    note = add(lane, b"b", now=WAIT_MS)
+    lane.take(WAIT_MS)
+    deliver(lane.expire(WAIT_MS + TIMEOUT_MS))
+    assert isinstance(note.error, DeliveryTimeoutError)
+    assert "within 1000 ms. They may" in note.error.message
+    assert note.error.__cause__ is None

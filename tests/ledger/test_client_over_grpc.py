@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from ledger.errors import (
     BusyError,
     ClosedError,
     DeliveryTimeoutError,
+    DiskFullError,
     InvalidArgumentError,
     InvalidTopicNameError,
     MessageTooLargeError,
@@ -192,6 +193,48 @@ async def test_a_full_buffer_refuses_or_waits(brokers: list[FakeBroker], cluster
         assert not raised.value.maybe_committed
         with pytest.raises(DeliveryTimeoutError):
             await first
+
+
+async def test_a_full_buffer_keeps_the_order_of_the_sends(cluster: FakeCluster) -> None:
+    async with producer(cluster, buffer_bytes=1000, batch_bytes=400) as one:
+        sends = []
+        for number in range(600):
+            sends.append(asyncio.create_task(one.send("t", bytes(10 if number % 4 else 500))))
+            # The next send is to fall into any turn of the loop, so it must not wait for an event.
+            while sum(not send.done() for send in sends[-6:]) > 2 + number % 3:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        assert [(await send).offset for send in sends] == list(range(600))
+
+
+async def test_a_timeout_says_what_went_wrong(cluster: FakeCluster) -> None:
+    async with producer(cluster, delivery_timeout_ms=300, buffer_bytes=1000) as one:
+        await one.send("t", b"a")
+        cluster.troubles = [DiskFullError("the disk of this node is full: /log.")] * 1000
+        sends = [one.send("t", bytes(900)), one.send("t", bytes(900))]
+        for error in await asyncio.gather(*sends, return_exceptions=True):
+            assert isinstance(error, DeliveryTimeoutError)
+            assert "; the last error was: the disk of this node is full: /log. " in error.message
+            assert isinstance(error.__cause__, DiskFullError)
+        cluster.troubles = []
+
+
+async def test_a_partly_failed_send_many_says_what_was_acknowledged(cluster: FakeCluster) -> None:
+    async with producer(cluster, batch_bytes=20_000) as one:
+        await one.send("t", b"first")
+
+        def values() -> Iterator[bytes]:
+            yield from [bytes(100)] * 20_000
+            raise MessageTooLargeError("drawn no further")
+
+        with pytest.raises(MessageTooLargeError) as raised:
+            await one.send_many("t", values())
+        acknowledged = vars(raised.value)["acknowledged"]
+        assert [part.first_offset for part in acknowledged] == sorted(part.first_offset for part in acknowledged)
+        assert sum(part.count for part in acknowledged) == len(cluster.values("t", 0)) - 1 == 16_384
+        assert raised.value.__notes__ == ["Of the first 16384 messages, 16384 were acknowledged: see `acknowledged`."]
+        with pytest.raises(InvalidTopicNameError) as refused:
+            await one.send_many("..", [b"a"])
+        assert vars(refused.value)["acknowledged"] == []
 
 
 async def test_to_stop_delivers_what_was_handed_over(cluster: FakeCluster) -> None:
