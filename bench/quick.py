@@ -18,8 +18,12 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from cluster.dev import DevCluster
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from cluster.grpc_engine import prefer_older_engine
+
+prefer_older_engine()  # before anything imports grpc
+
+from cluster.dev import DevCluster  # noqa: E402
+from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer  # noqa: E402
 
 MESSAGE_BYTES = 128
 BULK_MESSAGES = 400_000

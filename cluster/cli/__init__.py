@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from cluster.grpc_engine import prefer_older_engine
+
 INTERRUPTED = 130
 
 
@@ -87,6 +89,7 @@ def ledgermq() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
+    prefer_older_engine()
     sys.exit(_run(arguments))
 
 

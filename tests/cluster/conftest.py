@@ -19,6 +19,7 @@ def nodes_come_and_go_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cluster.group.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
         patch.setattr("cluster.node.STOP_GRACE_S", 0.05)
+        patch.setattr("cluster.vital.end_now", lambda: None)  # this process; `nothing_unheard` hears of it
         yield
 
 
@@ -38,11 +39,12 @@ async def make_fleet(tmp_path: Path) -> AsyncIterator[MakeFleet]:
 
 @pytest.fixture(autouse=True)
 def nothing_unheard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """A task that ends in an exception nobody asked for, or a servicer that raises, fails the test."""
+    """A broken invariant in a node, a task that ends in an exception nobody asked for, or a servicer that raises,
+    fails the test."""
     yield
     stray = [
         record.getMessage() + (f": {record.exc_info[1]!r}" if record.exc_info else "")
         for record in caplog.get_records("call")
-        if record.levelno >= logging.ERROR and record.name.startswith(("asyncio", "grpc"))
+        if record.levelno >= logging.ERROR and record.name.startswith(("asyncio", "grpc", "cluster.vital"))
     ]
     assert not stray

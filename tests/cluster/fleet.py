@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gated_disk import GatedDisk
 from ports import free_base_port
 from waiter import eventually
 
@@ -105,6 +106,9 @@ class Fleet:
         await asyncio.gather(*(node.stop() for node in stopped))
 
     async def close(self) -> None:
+        for disk in self._disks.values():
+            if isinstance(disk, GatedDisk):
+                disk.release()
         await self._connections.close()
         await self.stop()
 

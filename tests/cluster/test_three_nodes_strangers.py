@@ -1,0 +1,107 @@
+"""Who may speak to a node as a peer: identity is checked when a stream opens, bytes are checked when they come."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+from fleet import Fleet, error_of, sample_batch
+from grpc import aio
+from scrape import not_ready
+
+from raft.v1 import raft_pb2, raft_pb2_grpc
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
+    fleet = Fleet(tmp_path_factory.mktemp("strangers"))
+    await fleet.start()
+    await fleet.leader()
+    await fleet.create_topic()
+    yield fleet
+    await fleet.close()
+
+
+async def introduction(fleet: Fleet, node: int, **other: Any) -> raft_pb2.IntroduceResponse:
+    request: dict[str, Any] = {"cluster": "test", "group": 0, "sender": 1, "voters": fleet.nodes, **other}
+    async with aio.insecure_channel(fleet.address(node)) as channel:
+        answer: raft_pb2.IntroduceResponse = await raft_pb2_grpc.RaftStub(channel).Introduce(
+            raft_pb2.IntroduceRequest(**request), timeout=5
+        )
+    return answer
+
+
+async def identity(fleet: Fleet, *, sender: int, receiver: int) -> dict[str, str]:
+    """What the metadata of a stream between these two say."""
+    incarnation = (await introduction(fleet, receiver)).incarnation
+    return {
+        "ledgermq-cluster": "test",
+        "ledgermq-group": "0",
+        "ledgermq-sender": str(sender),
+        "ledgermq-receiver": str(receiver),
+        "ledgermq-incarnation": incarnation.hex(),
+    }
+
+
+async def refusal(fleet: Fleet, node: int, metadata: dict[str, str], message: Any = None) -> tuple[str, str]:
+    """Status and sentence with which the node ends a stream that says this of itself."""
+    async with aio.insecure_channel(fleet.address(node)) as channel:
+        stub = raft_pb2_grpc.RaftStub(channel)
+        method = stub.Control if message is None else stub.Replicate
+        call = method(metadata=tuple(metadata.items()), timeout=10)
+        if message is not None:
+            await call.write(message)
+        with pytest.raises(aio.AioRpcError) as ended:
+            await call.read()
+    return ended.value.code().name, ended.value.details() or ""
+
+
+DIFFERENCES = {
+    "another cluster": ({"ledgermq-cluster": "other"}, "FAILED_PRECONDITION", "is of cluster 'test', not 'other'"),
+    "another node": ({"ledgermq-receiver": "3"}, "FAILED_PRECONDITION", "this is node 2, not node 3"),
+    "another disk": ({"ledgermq-incarnation": "00" * 16}, "FAILED_PRECONDITION", "another data directory"),
+    "a stranger": ({"ledgermq-sender": "9"}, "FAILED_PRECONDITION", "node 9 is not among the peers of node 2"),
+    "itself": ({"ledgermq-sender": "2"}, "FAILED_PRECONDITION", "node 2 is not among the peers"),
+    "no number": ({"ledgermq-sender": "one"}, "FAILED_PRECONDITION", "is not among the peers"),
+    "another group": ({"ledgermq-group": "7"}, "UNAVAILABLE", "does not serve that group"),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENCES)
+async def test_a_stream_that_means_somebody_else_is_refused(fleet: Fleet, case: str) -> None:
+    difference, status, sentence = DIFFERENCES[case]
+    ended = await refusal(fleet, 2, {**await identity(fleet, sender=1, receiver=2), **difference})
+    assert ended[0] == status
+    assert sentence in ended[1]
+    assert not await not_ready(fleet.http(2))  # what a stranger believes does not matter
+
+
+async def test_a_stream_without_metadata_is_refused(fleet: Fleet) -> None:
+    assert (await refusal(fleet, 2, {}))[0] == "UNAVAILABLE"
+
+
+async def test_once_begun_nobody_is_empty(fleet: Fleet) -> None:
+    """So that no second first start can count on them."""
+    await fleet.level()
+    assert [(await introduction(fleet, node)).empty for node in fleet.nodes] == [False] * 3
+
+
+async def test_bytes_that_are_no_entries_are_refused_and_change_nothing(fleet: Fleet) -> None:
+    leader = await fleet.leader()
+    victim, other = (node for node in fleet.nodes if node != leader)
+    before = await fleet.level()
+    garbage = raft_pb2.AppendRequest(
+        term=before.term, prev_index=before.last_index, prev_term=before.term, commit=before.commit, entries=b"x" * 200
+    )
+    status, sentence = await refusal(fleet, victim, await identity(fleet, sender=other, receiver=victim), garbage)
+    assert status == grpc.StatusCode.DATA_LOSS.name
+    assert "was not written" in sentence
+    after = await fleet.level()
+    assert (after.last_index, after.chain) == (before.last_index, before.chain)
+    assert error_of(await fleet.produce(leader, sample_batch(1))) is None
+    await fleet.level()
