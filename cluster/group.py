@@ -124,8 +124,7 @@ class LocalGroup:
         if driver.failure is not None:
             return f"the disk refuses writes: {driver.failure}"
         if driver.raft.leader == 0:
-            disowned = self._transport.disowned if self._transport else ""
-            return disowned or f"no leader of group {self.number} is known"
+            return f"no leader of group {self.number} is known"
         if driver.applied < driver.raft.commit:
             return f"applied {driver.applied} of {driver.raft.commit} committed entries"
         return ""

@@ -8,7 +8,8 @@ It must not know who raises what: no broker, no client, no store.
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from ledger.v1 import error_pb2
 
@@ -22,6 +23,8 @@ class LedgerError(Exception):
 
     code: str = ""
     retriable: bool = False
+    acknowledged: Sequence[Any] = ()
+    """Of a `send_many` that failed in part: the `RecordRange`s that were acknowledged all the same, in order."""
 
     def __init__(
         self,

@@ -68,7 +68,7 @@ class ManyReceipt:
         if self.error is None:
             return acknowledged
         error = _own(self.error)
-        vars(error)["acknowledged"] = acknowledged
+        error.acknowledged = acknowledged
         if self._messages:
             count = sum(one.count for one in acknowledged)
             error.add_note(f"Of the first {self._messages} messages, {count} were acknowledged: see `acknowledged`.")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from driver_cluster import DriverCluster, Member, TestProposal
 
-from raft.core import Busy, NotLeader
+from raft.core import Append, Busy, NotLeader
 from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS, CutFailedError
 from store import CorruptRangeError, DiskFailedError, DiskFullError, ForkedError, Header
 
@@ -260,7 +260,8 @@ def test_a_failed_flush_ends_writing_for_good() -> None:
     assert cluster.elect() is not leader
 
 
-def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
+def range_on_its_way() -> tuple[Member, Append, bytearray]:
+    """A follower, and the next range for it, which has not arrived."""
     cluster = DriverCluster(3)
     leader = cluster.elect()
     follower = next(member for member in cluster.members.values() if member is not leader)
@@ -269,7 +270,11 @@ def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
     leader.sent_ranges.clear()
     cluster.run()
     append = next(append for append in leader.sent_ranges if append.receiver == follower.node)
-    entries = bytearray(leader.log.read_range(append.prev_index + 1, append.last_index))
+    return follower, append, bytearray(leader.log.read_range(append.prev_index + 1, append.last_index))
+
+
+def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
+    follower, append, entries = range_on_its_way()
     entries[-8] ^= 1
     last = follower.log.last_index
     with pytest.raises(CorruptRangeError):
@@ -278,15 +283,7 @@ def test_a_damaged_range_is_refused_and_changes_nothing() -> None:
 
 
 def test_a_range_that_forks_twice_at_the_same_place_ends_writing_here() -> None:
-    cluster = DriverCluster(3)
-    leader = cluster.elect()
-    follower = next(member for member in cluster.members.values() if member is not leader)
-    cluster.cut_off = {follower.node}
-    propose(leader, b"m1")
-    leader.sent_ranges.clear()
-    cluster.run()
-    append = next(append for append in leader.sent_ranges if append.receiver == follower.node)
-    entries = bytearray(leader.log.read_range(append.prev_index + 1, append.last_index))
+    follower, append, entries = range_on_its_way()
     entries[76] ^= 1  # the chain of its first entry, which no CRC covers
     with pytest.raises(ForkedError):
         follower.driver.receive_append(append, bytes(entries))
