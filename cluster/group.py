@@ -39,6 +39,8 @@ log = logging.getLogger("cluster.group")
 
 MAX_UNCOMMITTED_BYTES = 64 << 20
 TRY_FULL_DISK_S = 1.0
+BUSY_ENTRIES = 1024
+"""What a node that keeps up may have left to apply at any moment. With more it is catching up."""
 
 
 class GroupError(Exception):
@@ -125,7 +127,7 @@ class LocalGroup:
             return f"the disk refuses writes: {driver.failure}"
         if driver.raft.leader == 0:
             return f"no leader of group {self.number} is known"
-        if driver.applied < driver.raft.commit:
+        if driver.raft.commit - driver.applied > BUSY_ENTRIES:
             return f"applied {driver.applied} of {driver.raft.commit} committed entries"
         return ""
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fleet import MakeFleet, error_of, sample_batch
 from scrape import get, not_ready, scrape
 from waiter import eventually
+
+from ledger import AsyncProducer
 
 GAUGES = {
     "ledgermq_raft_role", "ledgermq_raft_term", "ledgermq_raft_has_leader", "ledgermq_raft_is_leader",
@@ -116,3 +120,18 @@ async def test_a_node_without_an_http_port(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(1, http="")
     await fleet.start()
     assert await fleet.leader() == 1
+
+
+async def test_a_node_that_is_only_busy_stays_ready(make_fleet: MakeFleet) -> None:
+    """What it applies in its next turn is no reason to take work from it."""
+    fleet = make_fleet(3)
+    await fleet.start()
+    await fleet.leader()
+    await fleet.create_topic(queues=4)
+    await fleet.level()
+    async with AsyncProducer(fleet.bootstrap, batch_bytes=1024) as producer:
+        sending = asyncio.create_task(producer.send_many("topic", [bytes(100)] * 20_000))
+        while not sending.done():
+            for node in fleet.nodes:
+                assert not await not_ready(fleet.http(node))
+        await sending

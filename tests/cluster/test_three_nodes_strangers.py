@@ -23,6 +23,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
     await fleet.start()
     await fleet.leader()
     await fleet.create_topic()
+    await fleet.level()
     yield fleet
     await fleet.close()
 
