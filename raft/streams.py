@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -57,8 +57,18 @@ class SendQueue:
         with contextlib.suppress(asyncio.QueueFull):
             self._queue.put_nowait(message)
 
-    async def drain(self, write: Callable[[Any], Awaitable[None]]) -> None:
-        """Writes what is queued, in order, until cancelled or until a write fails."""
+    @contextlib.asynccontextmanager
+    async def drained(self, write: Callable[[Any], Awaitable[None]], name: str) -> AsyncIterator[None]:
+        """Within it a task writes what is queued, in order, until a write fails. That is not told here: whoever reads
+        the same stream hears of its end."""
+        writer = asyncio.create_task(self._drain(write), name=name)
+        try:
+            yield
+        finally:
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _drain(self, write: Callable[[Any], Awaitable[None]]) -> None:
         while True:
             await write(await self._queue.get())
 
@@ -81,7 +91,7 @@ class OutboundStream:
         self._bound = bound
         self._on_answer = on_answer
         self._on_broken = on_broken
-        self._queue_out: SendQueue | None = None
+        self._queue: SendQueue | None = None
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
 
@@ -96,8 +106,8 @@ class OutboundStream:
 
     def send(self, message: Any) -> None:
         """Never waits; dropped while the stream is down."""
-        if self._queue_out is not None:
-            self._queue_out.put(message)
+        if self._queue is not None:
+            self._queue.put(message)
 
     async def _run(self) -> None:
         while True:
@@ -108,7 +118,7 @@ class OutboundStream:
                 delay = RETRY_REFUSED_S if error.code() in REFUSALS else RETRY_S
                 self._tell(f"{error.code().name}: {error.details()}")
             finally:
-                self._queue_out = None
+                self._queue = None
                 self._on_broken()
             heed_cancellation()
             await asyncio.sleep(delay)
@@ -118,17 +128,15 @@ class OutboundStream:
         call = self._open_call()
         if call is None:
             return
-        self._queue_out = SendQueue(self._bound)
-        writer = asyncio.create_task(self._queue_out.drain(call.write), name=f"{self._name} writer")
-        try:
-            while (answer := await call.read()) is not aio.EOF:
-                self._trouble = ""
-                self._on_answer(answer)
-            raise_for_end(await call.code(), await call.details())
-        finally:
-            writer.cancel()
-            call.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
+        queue = self._queue = SendQueue(self._bound)
+        async with queue.drained(call.write, f"{self._name} writer"):
+            try:
+                while (answer := await call.read()) is not aio.EOF:
+                    self._trouble = ""
+                    self._on_answer(answer)
+                raise_for_end(await call.code(), await call.details())
+            finally:
+                call.cancel()
 
     def _tell(self, trouble: str) -> None:
         if trouble != self._trouble:

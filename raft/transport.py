@@ -125,30 +125,23 @@ class GrpcTransport:
 
     async def serve_control(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
         """Votes and heartbeats of one peer, until its stream ends."""
-        outbox = self._control_answers[sender] = SendQueue(CONTROL_BOUND)
-        writer = asyncio.create_task(outbox.drain(context.write), name=f"control answers to node {sender}")
-        try:
+        answers = self._control_answers[sender] = SendQueue(CONTROL_BOUND)
+        async with answers.drained(context.write, f"control answers to node {sender}"):
             while (wire := await context.read()) is not aio.EOF:
                 message = control_from_wire(wire, sender, self.identity.node)
                 if message is not None:
                     self.receiver.message(message)
-        finally:
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
 
     async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
         """Byte ranges of one leader, until its stream ends."""
-        outbox = self._append_answers[sender] = SendQueue(APPEND_BOUND)
-        writer = asyncio.create_task(outbox.drain(context.write), name=f"append answers to node {sender}")
-        try:
-            while (wire := await context.read()) is not aio.EOF:
-                self.receiver.append(append_from_wire(wire, sender, self.identity.node), wire.entries)
-        except (CorruptRangeError, ForkedError) as error:
-            log.warning("a byte range of node %d is refused: %s", sender, error)
-            await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
-        finally:
-            writer.cancel()
-            await asyncio.gather(writer, return_exceptions=True)
+        answers = self._append_answers[sender] = SendQueue(APPEND_BOUND)
+        async with answers.drained(context.write, f"append answers to node {sender}"):
+            try:
+                while (wire := await context.read()) is not aio.EOF:
+                    self.receiver.append(append_from_wire(wire, sender, self.identity.node), wire.entries)
+            except (CorruptRangeError, ForkedError) as error:
+                log.warning("a byte range of node %d is refused: %s", sender, error)
+                await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
 
 
 class PeerLink:
