@@ -73,8 +73,8 @@ def produce(
 ) -> int:
     """Send each line of FILE (or of standard input) to TOPIC as one message, without its line end.
 
-    A line over the cluster's limit is left out and named, and the exit status is 1. However it ends, the number of
-    messages that were acknowledged is reported.
+    A line over the cluster's limit is left out and named, and the exit status is 1. Once the topic is found, the number
+    of messages that were acknowledged is reported however it ends.
     """
     if key is not None and key_separator is not None:
         raise click.UsageError("--key and --key-separator exclude each other: a message has one key")
