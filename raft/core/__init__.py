@@ -2,7 +2,16 @@
 
 from raft.core.configuration import Configuration
 from raft.core.election_timer import Timing
-from raft.core.errors import Busy, NotLeader, Refusal
+from raft.core.errors import (
+    Busy,
+    ChangeInProgress,
+    ChangeRefused,
+    Diverged,
+    NotLeader,
+    Refusal,
+    TransferRefused,
+    Transferring,
+)
 from raft.core.log_terms import LogTerms, TermRun
 from raft.core.messages import (
     Append,
@@ -10,6 +19,7 @@ from raft.core.messages import (
     Heartbeat,
     HeartbeatResponse,
     Message,
+    TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
@@ -22,7 +32,10 @@ __all__ = [
     "Append",
     "AppendResponse",
     "Busy",
+    "ChangeInProgress",
+    "ChangeRefused",
     "Configuration",
+    "Diverged",
     "Durable",
     "Heartbeat",
     "HeartbeatResponse",
@@ -37,7 +50,10 @@ __all__ = [
     "RoleChange",
     "Save",
     "TermRun",
+    "TimeoutNow",
     "Timing",
+    "TransferRefused",
+    "Transferring",
     "VoteRequest",
     "VoteResponse",
     "Write",

@@ -1,7 +1,9 @@
 """Who belongs to the group.
 
 The one idea (section 6): a server uses the newest configuration in its log, committed or not. So configurations are
-kept beside the index of their entry, and go when that entry is cut away. Must not know: addresses, incarnations.
+kept beside the index of their entry, and go when that entry is cut away. Two configurations that follow each other
+differ by one voter at most, so any majority of the one shares a node with any majority of the other (dissertation,
+section 4.1). Must not know: addresses, incarnations.
 """
 
 from __future__ import annotations
@@ -14,10 +16,22 @@ from dataclasses import dataclass
 class Configuration:
     # Ids of the nodes that vote and are counted: sorted, without repeats, each >= 1. Empty: no configuration yet.
     voters: tuple[int, ...]
+    # Ids of the nodes that get the log and are not counted: sorted, without repeats, none of them a voter.
+    learners: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        assert list(self.voters) == sorted(set(self.voters)), f"voters are sorted and distinct, not {self.voters}"
-        assert all(voter >= 1 for voter in self.voters), f"node ids begin at 1: {self.voters}"
+        for nodes in (self.voters, self.learners, self.members):
+            assert list(nodes) == sorted(set(nodes)), f"nodes are sorted and distinct, not {nodes}"
+            assert all(node >= 1 for node in nodes), f"node ids begin at 1: {nodes}"
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """All to whom the log goes, sorted."""
+        return tuple(sorted((*self.voters, *self.learners))) if self.learners else self.voters
+
+    def is_one_step_from(self, other: Configuration) -> bool:
+        """Whether their voters differ by one at most."""
+        return len(set(self.voters) ^ set(other.voters)) <= 1
 
 
 NOBODY = Configuration(())
@@ -41,6 +55,10 @@ class Configurations:
     def newest_index(self) -> int:
         """Index of the newest one's entry; 0 when there is none."""
         return self._entries[-1][0] if self._entries else 0
+
+    def voters_before(self, commit: int) -> tuple[int, ...]:
+        """Who votes in the configuration before the newest one, while that is not committed; nobody otherwise."""
+        return self._entries[-2][1].voters if self.newest_index > commit and len(self._entries) > 1 else ()
 
     def extend(self, entries: Iterable[tuple[int, Configuration]]) -> None:
         for index, configuration in entries:

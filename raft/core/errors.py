@@ -1,4 +1,5 @@
-"""Why the core does not take a request. Both are ordinary answers: nothing is broken and nothing was changed."""
+"""Why the core does not take a request: refusals, ordinary answers that say that nothing was changed; and the one thing
+that it cannot go on with."""
 
 from __future__ import annotations
 
@@ -23,3 +24,36 @@ class Busy(Refusal):
     def __init__(self, uncommitted_bytes: int) -> None:
         super().__init__(f"{uncommitted_bytes} bytes wait to be committed; propose again later")
         self.uncommitted_bytes = uncommitted_bytes
+
+
+class Transferring(Refusal):
+    """Leadership is being handed to `to`; propose again when that has come about, or was given up."""
+
+    def __init__(self, to: int) -> None:
+        super().__init__(f"leadership is being handed to node {to}; propose again shortly")
+        self.to = to
+
+
+class TransferRefused(Refusal):
+    """That node cannot be made the leader now; this one goes on leading."""
+
+    retriable = False
+
+
+class ChangeRefused(Refusal):
+    """That configuration can never follow the present one."""
+
+    retriable = False
+
+
+class ChangeInProgress(Refusal):
+    """Another change, or the first entry of this leader, is not committed yet; ask again when it is."""
+
+
+class Diverged(Exception):  # noqa: N818 (as the others here)
+    """The leader does not have what this server knows to be committed. That can only be after the others accepted a
+    loss without it (see suspicion.py): this server's log is another one from `index` on, and it must not go on."""
+
+    def __init__(self, index: int, term: int) -> None:
+        super().__init__(f"the leader of term {term} lacks the committed entry {index}")
+        self.index = index

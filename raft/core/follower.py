@@ -53,7 +53,9 @@ class Follower:
         self._hear(heartbeat.sender)
         self._learn_commit(heartbeat.commit)
         server = self._server
-        server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round))
+        if heartbeat.lifted == server.suspicion:
+            server.suspicion = 0
+        server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round, server.suspicion))
 
     def on_persisted(self) -> None:
         """More of the log is held: acknowledge what was accepted of it, and commit it."""
@@ -89,7 +91,7 @@ class Follower:
 
     def _acknowledge(self, match: int) -> None:
         server = self._server
-        server.send(AppendResponse(server.node, self.leader, server.term, match=match))
+        server.send(AppendResponse(server.node, self.leader, server.term, match=match, suspicion=server.suspicion))
 
     def _reject(self, append: Append) -> None:
         """Tell the leader where agreement is possible, so that it skips whole terms (end of section 5.3)."""
@@ -104,6 +106,7 @@ class Follower:
                 rejected_index=append.prev_index,
                 hint_index=hint_index,
                 hint_term=server.log.term(hint_index),
+                suspicion=server.suspicion,
             )
         )
 

@@ -2,6 +2,9 @@
 
 The one idea: what a majority holds of an entry of *its own term* is committed, and with it all before (section 5.4.2).
 Everything here dies with the leadership. Must not know: other roles, what followers' answers travelled through.
+
+It lets go (its methods say so by the role they return) when it hears no majority, when it has handed over to another
+server, when its disk is too slow, and when a configuration without it is committed.
 """
 
 from __future__ import annotations
@@ -9,16 +12,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
+from raft.core.configuration import Configuration
 from raft.core.election_timer import Timing
-from raft.core.errors import Busy
+from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Transferring
 from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse
 from raft.core.progress import Progress
 from raft.core.quorum import majority, reached_by_majority
 from raft.core.reads import Reads
 from raft.core.ready import Role
 from raft.core.server import Server
+from raft.core.transfer import Transfer
 
 MAX_APPEND_BYTES = 1 << 20
+
+# In election timeouts: how long a leader's own writes may wait to be held before it gives up leading.
+SLOW_DISK_PATIENCE = 4
 
 # Of the entries from `first` on that one Append of at most `max_bytes` may carry (always at least one):
 # the index of the last, and how many bytes they are.
@@ -27,16 +35,20 @@ Reach = Callable[[int, int], tuple[int, int]]
 
 class Leader:
     __slots__ = (
+        "_fresh_round",
         "_max_uncommitted_bytes",
         "_no_op",
         "_reach",
         "_reads",
         "_round",
         "_server",
+        "_stuck_since",
         "_ticks",
         "_timing",
+        "_transfer",
         "_uncommitted",
         "_written",
+        "accepts_loss",
         "progress",
         "uncommitted_bytes",
     )
@@ -44,8 +56,19 @@ class Leader:
     role = Role.LEADER
     hears_leader = True
 
-    def __init__(self, server: Server, timing: Timing, reach: Reach, max_uncommitted_bytes: int) -> None:
+    def __init__(
+        self,
+        server: Server,
+        timing: Timing,
+        reach: Reach,
+        max_uncommitted_bytes: int,
+        *,
+        preferred_leader: int = 0,
+        accepts_loss: bool = False,
+    ) -> None:
         assert server.is_saved, "a vote for itself that is not saved does not count"
+        # Elected by all voters, suspects among them.
+        self.accepts_loss = accepts_loss
         self._server = server
         self._timing = timing
         self._reach = reach
@@ -55,17 +78,23 @@ class Leader:
         self._written = server.log.last_index
         # The first entry of this term. Until it is committed, `commit` may lag behind what earlier leaders committed.
         self._no_op = server.append_own(1)
-        # One for each other voter.
-        self.progress = {node: Progress(self._no_op) for node in server.voters if node != server.node}
+        # Ticks of this leadership.
+        self._ticks = 0
+        # One for each other member of the newest configuration, and, until that is committed, of the one before it.
+        self.progress: dict[int, Progress] = {}
+        self._meet_members()
         # (last index, bytes) of each proposal of this term that is not committed.
         self._uncommitted: deque[tuple[int, int]] = deque()
         # The sum of the bytes in _uncommitted.
         self.uncommitted_bytes = 0
-        # Ticks of this leadership.
-        self._ticks = 0
         # The newest round of heartbeats. Counts up; every heartbeat belongs to one.
         self._round = 0
+        # Until a majority has answered this round, nothing is committed and no read answered.
+        self._fresh_round = 0
         self._reads = Reads()
+        self._transfer = Transfer(server, self.progress, timing, preferred_leader)
+        # The tick since which own writes wait to be held and none was; 0: none waits.
+        self._stuck_since = 0
 
     @property
     def leader(self) -> int:
@@ -75,16 +104,26 @@ class Leader:
     def no_op(self) -> int:
         return self._no_op
 
+    @property
+    def transferring_to(self) -> int:
+        """To whom leadership is being handed; 0: to nobody."""
+        return self._transfer.to
+
     def tick(self) -> Role | None:
         self._ticks += 1
         if not self._hears_majority():
             return Role.FOLLOWER
+        if self._is_stuck():
+            self._server.is_slow = True
+            return self._leave()
         for progress in self.progress.values():
             progress.tick()
+        self._transfer.tick(self._ticks)
         if self._ticks % self._timing.heartbeat_ticks == 0:
             for progress in self.progress.values():
                 progress.heartbeat()
             self.begin_round()
+            self._transfer.heartbeat()
         return None
 
     def begin_round(self) -> None:
@@ -95,13 +134,22 @@ class Leader:
         server = self._server
         for peer, progress in self.progress.items():
             commit = min(progress.match, server.commit)
-            server.send(Heartbeat(server.node, peer, server.term, commit, self._round))
+            lifted = progress.suspicion.lifted(progress.match) if progress.suspicion else 0
+            server.send(Heartbeat(server.node, peer, server.term, commit, self._round, lifted))
+
+    def held_up(self) -> None:
+        """This node did nothing for longer than an election takes. Answers from before may still come in: before they
+        count, a majority must say that it leads still."""
+        self.begin_round()
+        self._fresh_round = self._round
 
     # -- entries
 
     def propose(self, sizes: Sequence[int]) -> int:
         """Take entries of these sizes into the log; returns the index of the first. An empty tail takes anything."""
         assert sizes, "a proposal has at least one entry"
+        if self._transfer.to:
+            raise Transferring(self._transfer.to)
         size = sum(sizes)
         if self.uncommitted_bytes and self.uncommitted_bytes + size > self._max_uncommitted_bytes:
             raise Busy(self.uncommitted_bytes)
@@ -109,6 +157,28 @@ class Leader:
         self._uncommitted.append((self._server.log.last_index, size))
         self.uncommitted_bytes += size
         return first
+
+    def change(self, configuration: Configuration, size: int) -> int:
+        """Take a configuration entry of this size into the log; it counts from now on. Returns its index.
+
+        One voter at a time, one change at a time, and none before an entry of the own term is committed: otherwise two
+        majorities may miss each other (Ongaro's correction of 2015 to section 4.1 of the dissertation)."""
+        server = self._server
+        if not configuration.voters:
+            raise ChangeRefused("a group needs a voter; this would remove the last one")
+        if not configuration.is_one_step_from(server.configurations.newest):
+            raise ChangeRefused("voters change one at a time; this would change several")
+        if server.commit < self._no_op or server.configurations.newest_index > server.commit:
+            raise ChangeInProgress("an earlier change is not committed yet; ask again shortly")
+        index = self.propose([size])
+        server.configurations.extend([(index, configuration)])
+        self._meet_members()
+        return index
+
+    def transfer(self, to: int) -> None:
+        """Hand leadership to that voter: it gets what it lacks, and stands. Raises TransferRefused. If nothing comes of
+        it within an election timeout, this server goes on."""
+        self._transfer.begin(to, self._ticks)
 
     def wrote(self, last_index: int) -> None:
         """The own entries up to `last_index` were written, and may be sent."""
@@ -145,36 +215,73 @@ class Leader:
 
     # -- answers
 
-    def on_append_response(self, response: AppendResponse) -> None:
-        progress = self._hear(response.sender)
-        if progress is None:
-            return
+    def on_append_response(self, response: AppendResponse) -> Role | None:
+        progress = self._hear(response)
+        if progress is None or (progress.suspicion and not response.suspicion):
+            return None  # of a stranger, or of an earlier life of a suspect
         log = self._server.log
         if response.rejected:
             agreement = log.last_at_or_below(response.hint_index, response.hint_term)
             progress.rejected(response.rejected_index, agreement)
-        else:
-            assert response.match <= log.last_index, f"{response.sender} acknowledged {response.match}, never sent"
-            if progress.accepted(response.match):
-                self.count()
+            return None
+        assert response.match <= log.last_index, f"{response.sender} acknowledged {response.match}, never sent"
+        if not progress.accepted(response.match):
+            return None
+        self._transfer.heard(response.sender)
+        return self.count()
 
-    def on_heartbeat_response(self, response: HeartbeatResponse) -> None:
-        progress = self._hear(response.sender)
-        if progress is not None:
-            progress.round = max(progress.round, response.round)
+    def on_heartbeat_response(self, response: HeartbeatResponse) -> Role | None:
+        progress = self._hear(response)
+        if progress is None:
+            return None
+        progress.round = max(progress.round, response.round)
+        if progress.suspicion and not response.suspicion and progress.suspicion.is_over(response.round):
+            progress.trust()
+            return self.count()
+        return self.count() if self._fresh_round else None
 
     def unreachable(self, peer: int) -> None:
         if peer in self.progress:
             self.progress[peer].restart()
 
-    def count(self) -> None:
+    def count(self) -> Role | None:
         """Commit what a majority holds, if it is of the own term (section 5.4.2, Figure 8)."""
         server = self._server
-        held = reached_by_majority(self._of_each(server.durable, lambda progress: progress.match))
-        if held > server.commit and server.log.term(held) == server.term:
-            server.commit_to(held)
-            while self._uncommitted and self._uncommitted[0][0] <= held:
-                self.uncommitted_bytes -= self._uncommitted.popleft()[1]
+        if not self._is_confirmed():
+            return None
+        held = reached_by_majority(self._of_voters(server.durable, lambda progress: progress.held))
+        if held <= server.commit or server.log.term(held) != server.term:
+            return None
+        server.commit_to(held)
+        while self._uncommitted and self._uncommitted[0][0] <= held:
+            self.uncommitted_bytes -= self._uncommitted.popleft()[1]
+        return self._settle_members()
+
+    # -- members
+
+    def _meet_members(self) -> None:
+        """An own entry was just appended: what may be sent to new members begins with it."""
+        server = self._server
+        for node in server.members:
+            if node != server.node and node not in self.progress:
+                self.progress[node] = Progress(server.log.last_index)
+                self.progress[node].heard_at = self._ticks
+
+    def _settle_members(self) -> Role | None:
+        """Once a configuration is committed, who is not in it gets no more; a leader that is not leaves
+        (dissertation, section 4.2.2)."""
+        server = self._server
+        if server.configurations.newest_index > server.commit:
+            return None
+        for node in [node for node in self.progress if node not in server.members]:
+            del self.progress[node]
+        return None if server.is_voter else self._leave()
+
+    def _leave(self) -> Role:
+        """Give up leading; whoever holds the whole log may stand at once."""
+        self.begin_round()
+        self._transfer.hand_to_anybody()
+        return Role.FOLLOWER
 
     # -- reads
 
@@ -187,25 +294,49 @@ class Leader:
             self.begin_round()
 
     def take_reads(self) -> tuple[tuple[int, int], ...]:
-        if not self._reads.in_round or self._server.commit < self._no_op:
+        if not self._reads.in_round or self._server.commit < self._no_op or not self._is_confirmed():
             return ()
-        return self._reads.take(reached_by_majority(self._of_each(self._round, lambda progress: progress.round)))
+        return self._reads.take(self._confirmed_round())
 
     # -- who is there
 
-    def _hear(self, peer: int) -> Progress | None:
-        progress = self.progress.get(peer)
-        if progress is not None:
-            progress.heard_at = self._ticks
+    def _hear(self, response: AppendResponse | HeartbeatResponse) -> Progress | None:
+        progress = self.progress.get(response.sender)
+        if progress is None:
+            return None
+        progress.heard_at = self._ticks
+        known = progress.suspicion.number if progress.suspicion else 0
+        if response.suspicion and response.suspicion != known:
+            progress.suspect(response.suspicion, self._server.log.last_index, self._round)
         return progress
+
+    def _confirmed_round(self) -> int:
+        return reached_by_majority(self._of_voters(self._round, lambda progress: progress.confirmed))
+
+    def _is_confirmed(self) -> bool:
+        if self._fresh_round and self._confirmed_round() >= self._fresh_round:
+            self._fresh_round = 0
+        return self._fresh_round == 0
+
+    def _is_stuck(self) -> bool:
+        """Whether own writes have waited for the disk for so long that another should lead."""
+        server = self._server
+        if server.durable >= self._written:
+            self._stuck_since = 0
+        elif self._stuck_since == 0:
+            self._stuck_since = self._ticks
+        return self._stuck_since > 0 and self._ticks - self._stuck_since >= (
+            SLOW_DISK_PATIENCE * self._timing.election_ticks
+        )
 
     def _hears_majority(self) -> bool:
         """Check-quorum (section 6.2 of the dissertation): a leader that is cut off makes room, so that clients look for
         another one."""
         patience = self._timing.election_ticks
-        heard = 1 + sum(self._ticks - progress.heard_at < patience for progress in self.progress.values())
-        return heard >= majority(self._server.voters)
+        heard = self._of_voters(True, lambda progress: self._ticks - progress.heard_at < patience)
+        return sum(heard) >= majority(self._server.voters)
 
-    def _of_each(self, own: int, of: Callable[[Progress], int]) -> list[int]:
-        """One value for each voter."""
-        return [own, *map(of, self.progress.values())]
+    def _of_voters(self, own: int, of: Callable[[Progress], int]) -> list[int]:
+        """One value for each voter: this server is one of them, or not any more."""
+        server = self._server
+        return [own if voter == server.node else of(self.progress[voter]) for voter in server.voters]

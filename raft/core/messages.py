@@ -29,6 +29,10 @@ class VoteRequest(Message):
     last_index: int
     last_term: int
     pre: bool = False
+    # The leader asked the sender to stand: no reason to protect it (dissertation, section 3.10).
+    transfer: bool = False
+    # Every voter would vote for the sender, so suspects may (see suspicion.py).
+    unanimous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,8 @@ class VoteResponse(Message):
 
     granted: bool
     pre: bool = False
+    # The sender's suspicion (see suspicion.py); 0: none.
+    suspicion: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,8 @@ class Heartbeat(Message):
 
     commit: int
     round: int
+    # That suspicion of the receiver is lifted; 0: none is.
+    lifted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,12 @@ class HeartbeatResponse(Message):
     """`round` is that of the heartbeat answered: proof that the leader still led after that round had begun."""
 
     round: int
+    suspicion: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeoutNow(Message):
+    """The leader asks the receiver, which holds all of its log, to stand at once (dissertation, section 3.10)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +95,4 @@ class AppendResponse(Message):
     rejected_index: int = 0
     hint_index: int = 0
     hint_term: int = 0
+    suspicion: int = 0

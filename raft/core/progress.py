@@ -17,6 +17,8 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 
+from raft.core.suspicion import Suspicion
+
 MAX_IN_FLIGHT_MESSAGES = 64
 MAX_IN_FLIGHT_BYTES = 8 << 20
 
@@ -27,7 +29,18 @@ class Mode(Enum):
 
 
 class Progress:
-    __slots__ = ("_in_flight", "heard_at", "in_flight_bytes", "match", "mode", "next", "paused", "round", "waited")
+    __slots__ = (
+        "_in_flight",
+        "heard_at",
+        "in_flight_bytes",
+        "match",
+        "mode",
+        "next",
+        "paused",
+        "round",
+        "suspicion",
+        "waited",
+    )
 
     def __init__(self, next_index: int) -> None:
         # The follower holds the leader's log up to here. Falls only when the follower itself denies it (it lost what it
@@ -49,6 +62,18 @@ class Progress:
         self.heard_at = 0
         # The newest round of heartbeats that it answered.
         self.round = 0
+        # Not None while the follower is suspect: nothing that it says counts (see suspicion.py).
+        self.suspicion: Suspicion | None = None
+
+    @property
+    def held(self) -> int:
+        """What counts of `match`."""
+        return 0 if self.suspicion else self.match
+
+    @property
+    def confirmed(self) -> int:
+        """What counts of `round`."""
+        return 0 if self.suspicion else self.round
 
     @property
     def in_flight(self) -> int:
@@ -99,6 +124,17 @@ class Progress:
             self.next = max(1, min(rejected_index, agreement + 1))
             self.match = min(self.match, self.next - 1)
             self.paused = False
+
+    def suspect(self, number: int, last_index: int, round_number: int) -> None:
+        """The follower says that it may have lost what it acknowledged: nothing of that is believed any more."""
+        self.restart()
+        self.match = 0
+        self.suspicion = Suspicion(number, last_index, round_number)
+
+    def trust(self) -> None:
+        """It has been given back all that it may have lost, and knows so."""
+        self.suspicion = None
+        self.restart()
 
     def restart(self) -> None:
         """What is in flight may be lost: ask again. A probe that has found no agreement yet goes on where it was."""

@@ -27,10 +27,11 @@ def reached_by_majority(values: Iterable[int]) -> int:
     return descending[len(descending) // 2]
 
 
-def outcome(voters: Collection[int], votes: Mapping[int, bool]) -> Outcome:
-    """How a vote stands: lost once no majority is possible any more. Answers of others than voters count nothing."""
+def outcome(voters: Collection[int], votes: Mapping[int, bool], needed: int | None = None) -> Outcome:
+    """How a vote stands: lost once `needed` votes (a majority, by default) are not possible any more. Answers of others
+    than voters count nothing."""
     answers = [votes[voter] for voter in voters if voter in votes]
-    needed = majority(voters)
+    needed = needed or majority(voters)
     if sum(answers) >= needed:
         return Outcome.WON
     still_possible = len(voters) - (len(answers) - sum(answers))

@@ -14,8 +14,10 @@ The one idea: the core decides and the driver does; nothing is promised to other
 Rules of use. Every step, tick, propose and read is followed by ready() until it gives None. vote_saved, persisted and
 own_write may be called while a Ready is handled and at any other time, and are followed by ready() too.
 
-- step(message)             any message for this node, old or repeated or not.
-- propose(sizes)            -> (term, first index). Raises NotLeader, Busy. Write the entries in the same turn, then:
+- step(message)             any message for this node, old or repeated or not. Raises Diverged: this node cannot go on.
+- held_up()                 before anything else, when this node did nothing for longer than an election takes.
+- propose(sizes)            -> (term, first index). Raises Refusal. Write the entries in the same turn, then:
+- change(configuration, size) the same for one configuration entry.
 - own_write(last)           -> token, after a leader's write of a no-op or of proposals up to index `last`.
 - persisted(token, t, i)    the writes up to `token` are held as the flush mode promises; the last entry among them is
                             i, of term t. Several writes may be reported at once, with the newest token among them:
@@ -32,7 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from raft.core.candidate import Candidate
+from raft.core.candidate import PRE_VOTE, Campaign, Candidate
 from raft.core.configuration import Configuration
 from raft.core.election_timer import ElectionTimer, Timing
 from raft.core.errors import NotLeader
@@ -45,6 +47,7 @@ from raft.core.messages import (
     Heartbeat,
     HeartbeatResponse,
     Message,
+    TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
@@ -67,22 +70,29 @@ class Raft:
         jitter: Callable[[], int],
         reach: Reach,
         max_uncommitted_bytes: int,
+        suspicion: int = 0,
+        preferred_leader: int = 0,
     ) -> None:
-        """`state`, `log`, `configurations` (those in the log, by index) and `commit` are what recovery found.
+        """`state`, `log`, `configurations` (those in the log, by index) and `commit` are what recovery found. Not 0, a
+        random `suspicion` says that this node may have lost what it acknowledged (see suspicion.py).
         `jitter` gives the extra ticks of each election timeout. `reach(first, max_bytes)` gives the last entry, and the
         bytes up to it, that one Append from `first` on may carry: at least one entry, only what was written.
-        The uncommitted tail that clients may fill is bounded by `max_uncommitted_bytes`."""
-        self._server = Server(node, state, log, configurations, commit)
+        The uncommitted tail that clients may fill is bounded by `max_uncommitted_bytes`. To `preferred_leader` any
+        other hands over when it can; 0: none is preferred."""
+        self._server = Server(node, state, log, configurations, commit, suspicion)
         self._timing = timing
         self._jitter = jitter
         self._reach = reach
         self._max_uncommitted_bytes = max_uncommitted_bytes
+        self._preferred_leader = preferred_leader
         self._role: Follower | Candidate | Leader = Follower(self._server, self._new_timer(), leader=0)
         # The index of a no-op that the next Ready asks for.
         self._no_op: int | None = None
         # What the driver was told last.
         self._told_commit = commit
         self._told_role = self._role_change()
+        self._told_configuration = self.configuration_index
+        self._told_suspect = self.is_suspect
 
     # -- what it is
 
@@ -130,6 +140,15 @@ class Raft:
         return self._server.configurations.newest_index
 
     @property
+    def is_suspect(self) -> bool:
+        return self._server.suspicion != 0
+
+    @property
+    def transferring_to(self) -> int:
+        """To whom this leader is handing over; 0: to nobody."""
+        return self._role.transferring_to if isinstance(self._role, Leader) else 0
+
+    @property
     def progress(self) -> Mapping[int, Progress]:
         """A leader's view of its followers, by node; empty elsewhere. To be read only."""
         return self._role.progress if isinstance(self._role, Leader) else {}
@@ -159,10 +178,13 @@ class Raft:
                     self._send(HeartbeatResponse(*self._to(message), message.round))
             case AppendResponse():
                 if leader := self._answered_leader(message):
-                    leader.on_append_response(message)
+                    self._become(leader.on_append_response(message))
             case HeartbeatResponse():
                 if leader := self._answered_leader(message):
-                    leader.on_heartbeat_response(message)
+                    self._become(leader.on_heartbeat_response(message))
+            case TimeoutNow():
+                if self._follow(message) and self._server.may_stand:
+                    self._become(self._stand(Campaign(transfer=True)))
             case _:
                 raise AssertionError(f"no such message: {message}")
 
@@ -172,6 +194,19 @@ class Raft:
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
         """Take entries of these sizes (bytes) into the log. Returns the term and the index of the first."""
         return self.term, self._as_leader().propose(sizes)
+
+    def change(self, configuration: Configuration, size: int) -> tuple[int, int]:
+        """Take a configuration entry of this size into the log; it counts from now on. Returns its term and index."""
+        return self.term, self._as_leader().change(configuration, size)
+
+    def transfer(self, to: int) -> None:
+        """Hand leadership to that voter. Raises NotLeader, TransferRefused. Nothing may come of it: see `role`."""
+        self._as_leader().transfer(to)
+
+    def held_up(self) -> None:
+        """This node did nothing for longer than an election takes."""
+        if isinstance(self._role, Leader):
+            self._role.held_up()
 
     def read(self, token: int) -> None:
         """Ask for an index that a linearizable read must have applied. It comes in Ready.reads with this token, unless
@@ -199,7 +234,7 @@ class Raft:
         if not self._server.persisted(token, term, index):
             return
         if isinstance(self._role, Leader):
-            self._role.count()
+            self._become(self._role.count())
         elif isinstance(self._role, Follower):
             self._role.on_persisted()
 
@@ -226,11 +261,21 @@ class Raft:
         messages, save, write = self._server.take_messages(), self._server.take_save(), self._server.take_write()
         no_op, commit, role = self._take_no_op(), self._take_commit(), self._take_role()
         reads = self._role.take_reads() if isinstance(self._role, Leader) else ()
-        if not (
-            messages or save or write or no_op or commit or reads or role
-        ):  # most often: this is asked all the time
+        configuration, trusted = self._take_configuration(), self._take_trusted()
+        # Most often there is nothing: this is asked all the time.
+        if not (messages or save or write or no_op or commit or reads or role or trusted) and configuration is None:
             return None
-        return Ready(messages=messages, save=save, write=write, no_op=no_op, commit=commit, reads=reads, role=role)
+        return Ready(
+            messages=messages,
+            save=save,
+            write=write,
+            no_op=no_op,
+            commit=commit,
+            reads=reads,
+            role=role,
+            configuration=configuration,
+            trusted=trusted,
+        )
 
     def appends(self) -> list[Append]:
         """What followers can be sent now, within flow control. Once a turn, after the writes of all Readys."""
@@ -254,11 +299,22 @@ class Raft:
         return self._told_role
 
     def _role_change(self) -> RoleChange:
-        return RoleChange(self.role, self.term, self.leader)
+        accepts_loss = isinstance(self._role, Leader) and self._role.accepts_loss
+        return RoleChange(self.role, self.term, self.leader, accepts_loss)
+
+    def _take_configuration(self) -> int | None:
+        if self.configuration_index == self._told_configuration:
+            return None
+        self._told_configuration = self.configuration_index
+        return self._told_configuration
+
+    def _take_trusted(self) -> bool:
+        was, self._told_suspect = self._told_suspect, self.is_suspect
+        return was and not self.is_suspect
 
     # -- terms (section 5.1)
 
-    def _follow(self, message: Append | Heartbeat) -> bool:
+    def _follow(self, message: Append | Heartbeat | TimeoutNow) -> bool:
         """Whether it comes from the leader of the newest term known; then this server follows it. A stale leader is
         answered all the same, so that it learns of the newer term."""
         if message.term < self.term:
@@ -278,7 +334,7 @@ class Raft:
 
     def _on_vote_request(self, request: VoteRequest) -> None:
         if request.term > self.term:
-            if self._role.hears_leader:
+            if self._role.hears_leader and not request.transfer:
                 return
             if not request.pre:
                 self._enter(request.term)
@@ -288,7 +344,8 @@ class Raft:
             if isinstance(self._role, Follower):
                 self._role.voted()
         node, candidate, term = self._to(request)
-        self._send(VoteResponse(node, candidate, request.term if granted else term, granted, request.pre))
+        answered = request.term if granted else term
+        self._send(VoteResponse(node, candidate, answered, granted, request.pre, self._server.suspicion))
 
     def _on_vote_response(self, response: VoteResponse) -> None:
         would_vote = response.pre and response.granted
@@ -314,10 +371,10 @@ class Raft:
             case Role.FOLLOWER:
                 self._become_follower(leader=0)
             case Role.PRE_CANDIDATE:
-                return self._become_candidate(pre=True)
+                return self._stand(PRE_VOTE)
             case Role.CANDIDATE:
-                self._server.enter(self.term + 1, voted_for=self.node)
-                return self._become_candidate(pre=False)
+                assert isinstance(self._role, Candidate)
+                return self._stand(Campaign(unanimous=self._role.needs_all))
             case Role.LEADER:
                 self._become_leader()
         return None
@@ -325,13 +382,24 @@ class Raft:
     def _become_follower(self, leader: int) -> None:
         self._role = Follower(self._server, self._new_timer(), leader)
 
-    def _become_candidate(self, *, pre: bool) -> Role | None:
-        candidate = Candidate(self._server, self._new_timer(), pre=pre)
+    def _stand(self, campaign: Campaign) -> Role | None:
+        if not campaign.pre:
+            self._server.enter(self.term + 1, voted_for=self.node)
+        candidate = Candidate(self._server, self._new_timer(), campaign)
         self._role = candidate
         return candidate.stand()
 
     def _become_leader(self) -> None:
-        leader = Leader(self._server, self._timing, self._reach, self._max_uncommitted_bytes)
+        assert isinstance(self._role, Candidate)
+        leader = Leader(
+            self._server,
+            self._timing,
+            self._reach,
+            self._max_uncommitted_bytes,
+            preferred_leader=self._preferred_leader,
+            accepts_loss=self._role.campaign.unanimous,
+        )
+        self._server.suspicion = 0  # what a leader has is what the group has
         self._role, self._no_op = leader, leader.no_op
         leader.begin_round()
 

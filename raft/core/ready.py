@@ -60,6 +60,8 @@ class RoleChange:
     term: int
     # 0: unknown.
     leader: int
+    # This leader was elected by all voters, some of them suspect: what they lost nobody may have any more.
+    accepts_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +80,7 @@ class Ready:
     reads: tuple[tuple[int, int], ...]
     # Role, term or known leader changed. Reads that were not answered before are lost when a leader ceases to be one.
     role: RoleChange | None
+    # The newest configuration in the log is now the one at this index; 0: there is none any more.
+    configuration: int | None = None
+    # This node is suspect no more: forget it durably, some time.
+    trusted: bool = False

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from raft.core.configuration import Configuration, Configurations
+from raft.core.errors import Diverged
 from raft.core.log_terms import LogTerms, runs_from
 from raft.core.messages import Append, Message
 from raft.core.ready import Save, Write
@@ -41,10 +42,12 @@ class Server:
         "commit",
         "configurations",
         "durable",
+        "is_slow",
         "log",
         "matched",
         "node",
         "promise",
+        "suspicion",
         "writable",
     )
 
@@ -55,6 +58,7 @@ class Server:
         log: LogTerms,
         configurations: Iterable[tuple[int, Configuration]],
         commit: int,
+        suspicion: int = 0,
     ) -> None:
         assert node >= 1, "node ids begin at 1"
         assert 0 <= commit <= log.last_index, f"commit {commit} lies beyond the log's end {log.last_index}"
@@ -71,6 +75,10 @@ class Server:
         self.durable = log.last_index
         # Whether the disk takes entries. While it does not, this server neither stands nor takes entries.
         self.writable = True
+        # Whether the disk was so slow that this server gave up leading; until what it wrote is held it does not stand.
+        self.is_slow = False
+        # Not 0: this server may have lost what it acknowledged (see suspicion.py).
+        self.suspicion = suspicion
         # Term and vote as the server acts on them; promise.term >= log.last_term. Entries may have outrun the vote file
         # in a crash: then no vote of that term has left this node, or it would be in the file.
         self.promise = state if state.term >= log.last_term else Durable(log.last_term)
@@ -100,8 +108,19 @@ class Server:
         return self.configurations.newest.voters
 
     @property
+    def members(self) -> tuple[int, ...]:
+        return self.configurations.newest.members
+
+    @property
+    def is_voter(self) -> bool:
+        return self.node in self.voters
+
+    @property
     def may_stand(self) -> bool:
-        return self.writable and self.node in self.voters
+        """A voter, or one that is only being removed: without its log nobody else might be elected (dissertation,
+        section 4.2.2). Its own vote does not count then."""
+        is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
+        return is_wanted and self.writable and not self.is_slow
 
     # -- term and vote
 
@@ -164,7 +183,8 @@ class Server:
         self.matched = max(self.matched, append.last_index)
 
     def _write_from(self, first: int, append: Append) -> None:
-        assert first > self.commit, f"the leader of term {self.term} lacks the committed entry {first}"
+        if first <= self.commit:
+            raise Diverged(first, self.term)
         assert first > self.matched, f"the leader of term {self.term} contradicts itself at {first}"
         token, truncate_to = self.next_token(), None
         if first <= self.log.last_index:
@@ -198,6 +218,7 @@ class Server:
         if index <= self.durable:
             return False
         self.durable = index
+        self.is_slow = self.is_slow and index < self.log.last_index
         return True
 
     def commit_to(self, index: int) -> None:

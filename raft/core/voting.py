@@ -11,11 +11,12 @@ from raft.core.server import Server
 
 
 def grants(server: Server, request: VoteRequest, leader: int) -> bool:
-    """Whether `server`, which knows `leader` in its term (0: none), grants that request."""
+    """Whether `server`, which knows `leader` in its term (0: none), grants that request. What a suspect says to a
+    pre-vote its answer marks as such; a vote it gives only where every voter does."""
     if not server.log.is_no_newer_than(request.last_index, request.last_term):
         return False
     if request.pre:
         return request.term > server.term
-    if request.term != server.term:
+    if request.term != server.term or (server.suspicion and not request.unanimous):
         return False
     return server.voted_for == request.sender or (server.voted_for == 0 and leader == 0)

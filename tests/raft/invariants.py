@@ -27,6 +27,7 @@ class History:
         # (leader, term) -> its log as last seen.
         self.leader_logs: dict[tuple[int, int], list[Entry]] = {}
         self.reads_answered = 0
+        self.losses_accepted = 0
 
     @property
     def newest_commit(self) -> int:
@@ -52,6 +53,15 @@ class History:
             assert known == entry, f"node {node.number} commits {entry} where {known} was committed"
         self.entries += log[len(self.entries) : commit]
 
+    def accept_loss(self, leader: Node) -> None:
+        """Everyone elected it, suspects too: what it does not have is lost, and that is told."""
+        self.losses_accepted += 1
+        log = leader.disk.written
+        same = [known == entry for known, entry in zip(self.entries, log, strict=False)]
+        del self.entries[same.index(False) if False in same else len(log) :]
+        for node in leader.network.nodes.values():
+            node.reads = {token: min(index, len(self.entries)) for token, index in node.reads.items()}
+
     def read(self, node: Node, token: int, index: int) -> None:
         """A read sees all that had been committed anywhere when it was requested."""
         assert index >= node.reads[token], f"read {token} at {index} misses what was committed: {node.reads[token]}"
@@ -59,7 +69,7 @@ class History:
         self.reads_answered += 1
 
     def _check_durable(self, node: Node) -> None:
-        durable = node.raft.durable
+        durable = 0 if node.network.async_flush else node.raft.durable
         assert node.disk.flushed[:durable] == node.disk.written[:durable], f"{node.number} believes {durable} durable"
 
     def _check_vote(self, node: Node) -> None:

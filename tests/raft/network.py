@@ -5,7 +5,8 @@ the network (a scenario, a seeded test) decides what happens next. After each ev
 
 A node's disk has two pictures of the log: `written` (the page cache) and `flushed` (what a power cut leaves at least).
 With `held` set, saves and flushes wait until they are called for; otherwise they are done at once. A flush has a begin
-and an end, and the log may be cut in between.
+and an end, and the log may be cut in between. Under asynchronous flush (`async_flush`) what is written counts at once,
+flushed or not, except for configurations; who loses power then comes back suspect.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from raft.core import (
     Append,
     AppendResponse,
     Configuration,
+    Diverged,
     Durable,
     Heartbeat,
     HeartbeatResponse,
@@ -28,6 +30,7 @@ from raft.core import (
     Ready,
     Save,
     TermRun,
+    TimeoutNow,
     Timing,
     VoteRequest,
     VoteResponse,
@@ -85,7 +88,9 @@ def runs_of(entries: Sequence[Entry], first: int = 1) -> tuple[TermRun, ...]:
 class Node:
     """One driver around one core."""
 
-    def __init__(self, number: int, network: Network, disk: Disk, configuration: Configuration) -> None:
+    def __init__(
+        self, number: int, network: Network, disk: Disk, configuration: Configuration, suspicion: int = 0
+    ) -> None:
         self.number = number
         self.network = network
         self.disk = disk
@@ -95,6 +100,8 @@ class Node:
         # The newest write's token; 0 when everything is flushed.
         self.unflushed = 0
         self.flushing: Flush | None = None
+        # A configuration was written and is not flushed yet: in either mode it counts only when it is.
+        self.must_flush = False
         self.reads: dict[int, int] = {}
         log = disk.written
         in_log = [(i, entry.value) for i, entry in enumerate(log, 1) if isinstance(entry.value, Configuration)]
@@ -108,6 +115,8 @@ class Node:
             jitter=lambda: network.jitter(number),
             reach=self.reach,
             max_uncommitted_bytes=network.max_uncommitted_bytes,
+            suspicion=suspicion,
+            preferred_leader=network.preferred_leader,
         )
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
@@ -126,7 +135,13 @@ class Node:
         term, first = self.raft.propose([ENTRY_BYTES] * len(values))
         assert first == len(self.disk.written) + 1
         self.disk.written += [Entry(term, value, self.raft.commit) for value in values]
-        self._persist(self.raft.own_write(len(self.disk.written)))
+        self._persist(self.raft.own_write(len(self.disk.written)), len(values))
+
+    def change(self, configuration: Configuration) -> None:
+        term, index = self.raft.change(configuration, ENTRY_BYTES)
+        assert index == len(self.disk.written) + 1
+        self.disk.written.append(Entry(term, configuration, self.raft.commit))
+        self._persist(self.raft.own_write(index), 1)
 
     def read(self, token: int) -> None:
         self.raft.read(token)
@@ -159,7 +174,9 @@ class Node:
         self.disk.flushed = flush.picture
         if not flush.was_cut:
             self.disk.stale = None
-        self.raft.persisted(flush.token, flush.term, flush.last)
+        if self.must_flush or not self.network.async_flush:
+            self.must_flush = self.unflushed != 0
+            self.raft.persisted(flush.token, flush.term, flush.last)
 
     def _handle(self, ready: Ready, entries: tuple[Entry, ...], prev_index: int) -> None:
         say = self.network.say
@@ -167,7 +184,14 @@ class Node:
             self.network.send(Packet(message))
         if ready.role:
             leader = f", follows {ready.role.leader}" if ready.role.leader not in (0, self.number) else ""
-            say(f"{self.number} is {ready.role.role.value} in term {ready.role.term}{leader}")
+            loss = ", accepts what was lost" if ready.role.accepts_loss else ""
+            say(f"{self.number} is {ready.role.role.value} in term {ready.role.term}{leader}{loss}")
+            if ready.role.accepts_loss:
+                self.network.history.accept_loss(self)
+        if ready.configuration is not None:
+            say(f"{self.number} goes by {describe_members(self.raft.configuration)} of entry {ready.configuration}")
+        if ready.trusted:
+            say(f"{self.number} is trusted again")
         if ready.save:
             say(f"{self.number} saves term {ready.save.term} vote {ready.save.voted_for or 'none'}")
             self.saves.append(ready.save)
@@ -179,7 +203,7 @@ class Node:
             assert ready.no_op == len(self.disk.written) + 1
             say(f"{self.number} writes its no-op {ready.no_op}")
             self.disk.written.append(Entry(self.raft.term, f"no-op of term {self.raft.term}", self.raft.commit))
-            self._persist(self.raft.own_write(ready.no_op))
+            self._persist(self.raft.own_write(ready.no_op), 1)
         if ready.commit is not None:
             say(f"{self.number} commits {ready.commit}")
             self.network.history.committed(self, ready.commit)
@@ -198,7 +222,7 @@ class Node:
         self.disk.written += entries[write.first - prev_index - 1 : write.last - prev_index]
         assert len(self.disk.written) == write.last
         self.network.say(f"{self.number} {cut}writes {write.first}..{write.last}")
-        self._persist(write.token)
+        self._persist(write.token, write.last - write.first + 1)
 
     def _cut(self, last_index: int) -> None:
         disk = self.disk
@@ -209,8 +233,11 @@ class Node:
             self.flushing.was_cut = True
             del self.flushing.picture[last_index:]
 
-    def _persist(self, token: int) -> None:
+    def _persist(self, token: int, written: int) -> None:
         self.unflushed = token
+        self.must_flush |= any(isinstance(entry.value, Configuration) for entry in self.disk.written[-written:])
+        if self.network.async_flush and not self.must_flush:
+            self.raft.persisted(token, self.disk.written[-1].term, len(self.disk.written))
         if not self.held:
             self.begin_flush()
             self.end_flush()
@@ -227,9 +254,15 @@ class Network:
         timing: Timing | None = None,
         max_uncommitted_bytes: int = 1 << 20,
         append_bytes: int = 1 << 20,
+        async_flush: bool = False,
+        preferred_leader: int = 0,
     ) -> None:
         """Nodes 1..n, all of them voters. `logs`: the terms of the entries that a node begins with; `terms`: its newest
         term, where that is not the last of these."""
+        self.async_flush = async_flush
+        self.preferred_leader = preferred_leader
+        # How many nodes came back suspect so far: each suspicion is another number.
+        self.suspicions = 0
         self.timing = timing or Timing(heartbeat_ticks=2, election_ticks=10)
         self.jitter = jitter
         self.max_uncommitted_bytes = max_uncommitted_bytes
@@ -277,6 +310,24 @@ class Network:
         self.nodes[number].propose(*values)
         self.nodes[number].settle()
 
+    def change(self, number: int, voters: Sequence[int], learners: Sequence[int] = ()) -> None:
+        """The leader takes that configuration into its log."""
+        self.nodes[number].change(Configuration(tuple(voters), tuple(learners)))
+        self.nodes[number].settle()
+
+    def join(self, number: int) -> None:
+        """A new and empty node, which knows nobody."""
+        node = self.nodes[number] = Node(number, self, Disk(), Configuration(()))
+        node.settle()
+
+    def transfer(self, number: int, to: int) -> None:
+        self.nodes[number].raft.transfer(to)
+        self.nodes[number].settle()
+
+    def held_up(self, number: int) -> None:
+        self.nodes[number].raft.held_up()
+        self.nodes[number].settle()
+
     def read(self, number: int, token: int) -> None:
         self.nodes[number].read(token)
         self.nodes[number].settle()
@@ -296,7 +347,13 @@ class Network:
             return
         self.say(describe(message))
         node = self.nodes[message.receiver]
-        node.raft.step(message)
+        try:
+            node.raft.step(message)
+        except Diverged:
+            assert self.history.losses_accepted, "committed entries were lost, and nobody said so"
+            self.say(f"{node.number} has another log than its leader, and is wiped")
+            self.join(node.number)
+            return
         node.settle(packet.entries, message.prev_index if isinstance(message, Append) else 0)
 
     def deliver_all(self, limit: int = 10_000) -> None:
@@ -309,7 +366,7 @@ class Network:
 
     def isolate(self, *numbers: int) -> None:
         """Lose every message between these nodes and the others."""
-        others = set(self.configuration.voters) - set(numbers)
+        others = {*self.nodes, *self.disks} - set(numbers)
         self.cut |= {pair for a in numbers for b in others for pair in ((a, b), (b, a))}
 
     def heal(self) -> None:
@@ -323,11 +380,14 @@ class Network:
         node.disk.flushed, node.disk.stale = list(node.disk.written), None
         self.disks[number] = node.disk
 
-    def restart(self, number: int) -> None:
-        self.start(number, self.disks.pop(number))
+    def restart(self, number: int, *, suspect: bool = False) -> None:
+        self.start(number, self.disks.pop(number), suspect=suspect)
 
-    def start(self, number: int, disk: Disk) -> None:
-        node = Node(number, self, disk, self.configuration)
+    def start(self, number: int, disk: Disk, *, suspect: bool = False) -> None:
+        self.suspicions += suspect
+        is_first = number in self.configuration.voters
+        configuration = self.configuration if is_first else Configuration(())
+        node = Node(number, self, disk, configuration, self.suspicions if suspect else 0)
         self.nodes[number] = node
         node.settle()
 
@@ -352,18 +412,28 @@ def describe(message: Message) -> str:
     head = f"{message.sender}->{message.receiver}"
     match message:
         case VoteRequest(term=term, last_index=index, last_term=last_term, pre=pre):
-            return f"{head} {'pre-' if pre else ''}vote? term {term}, log {index}/{last_term}"
+            why = f"{', by transfer' * message.transfer}{', from everybody' * message.unanimous}"
+            return f"{head} {'pre-' if pre else ''}vote? term {term}, log {index}/{last_term}{why}"
         case VoteResponse(term=term, granted=granted, pre=pre):
-            return f"{head} {'pre-' if pre else ''}vote {'yes' if granted else 'no'}, term {term}"
-        case Heartbeat(term=term, commit=commit, round=number):
-            return f"{head} heartbeat {number}, term {term}, commit {commit}"
+            suspect = ", suspect" if message.suspicion else ""
+            return f"{head} {'pre-' if pre else ''}vote {'yes' if granted else 'no'}, term {term}{suspect}"
+        case Heartbeat(term=term, commit=commit, round=number, lifted=lifted):
+            trusts = ", trusts you" if lifted else ""
+            return f"{head} heartbeat {number}, term {term}, commit {commit}{trusts}"
         case HeartbeatResponse(term=term, round=number):
-            return f"{head} heard {number}, term {term}"
+            return f"{head} heard {number}, term {term}{', suspect' if message.suspicion else ''}"
+        case TimeoutNow(term=term):
+            return f"{head} stand now, term {term}"
         case Append(prev_index=prev, prev_term=prev_term, last_index=last, term=term, commit=commit):
             carried = f"{prev + 1}..{last}" if last > prev else "nothing"
             return f"{head} append {carried} after {prev}/{prev_term}, term {term}, commit {commit}"
         case AppendResponse(rejected=True, rejected_index=index, hint_index=hint, hint_term=hint_term, term=term):
             return f"{head} not at {index}, try {hint}/{hint_term}, term {term}"
         case AppendResponse(match=match, term=term):
-            return f"{head} holds {match}, term {term}"
+            return f"{head} holds {match}, term {term}{', suspect' if message.suspicion else ''}"
     raise AssertionError(message)
+
+
+def describe_members(configuration: Configuration) -> str:
+    learners = f", learners {' '.join(map(str, configuration.learners))}" if configuration.learners else ""
+    return f"voters {' '.join(map(str, configuration.voters))}{learners}"

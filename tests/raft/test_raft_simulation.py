@@ -1,6 +1,6 @@
 """Seeded chaos over the in-memory network: messages are dropped, repeated and reordered; flushes and saves are slow;
-nodes are killed, lose power, and come back. The invariants of invariants.py are asserted after every event; when it is
-over and the network heals, everyone must agree and go on.
+nodes are killed, lose power, are held up, and come back; members come and go, leadership is handed over. The invariants
+of invariants.py are asserted after every event; when it is over and the network heals, everyone must agree and go on.
 
 LEDGERMQ_RAFT_SEEDS=500 runs more seeds than the few of a usual test run.
 """
@@ -15,7 +15,7 @@ from random import Random
 import pytest
 from network import Disk, Entry, Network
 
-from raft.core import Busy, NotLeader, Timing
+from raft.core import Configuration, Refusal, Timing
 
 SEEDS = int(os.environ.get("LEDGERMQ_RAFT_SEEDS", "24"))
 EVENTS = 6000
@@ -28,6 +28,8 @@ class Chaos:
         self.random = Random(seed)
         self.network = Network(
             self.random.choice((1, 2, 3, 3, 3, 3, 5, 5)),
+            async_flush=self.random.random() < 0.5,
+            preferred_leader=self.random.choice((0, 0, 1)),
             jitter=lambda node: self.random.randrange(5),
             timing=Timing(heartbeat_ticks=1, election_ticks=5),
             append_bytes=self.random.choice((100, 300, 10_000)),
@@ -35,6 +37,8 @@ class Chaos:
         )
         self.happened: Counter[str] = Counter()
         self.proposals = 0
+        # Nodes that lost power under asynchronous flush at some time.
+        self.suspects: set[int] = set()
         for node in self.network.nodes.values():
             node.held = True
         self.events: dict[Callable[[], None], int] = {
@@ -50,9 +54,12 @@ class Chaos:
             self.break_stream: 5,
             self.crash: 2,
             self.restart: 8,
-            self.blackout: 2,
+            self.blackout: 1,
             self.isolate: 3,
             self.heal: 4,
+            self.change: 12,
+            self.transfer: 8,
+            self.held_up: 2,
         }
 
     def run(self) -> None:
@@ -68,7 +75,7 @@ class Chaos:
         network.heal()
         network.wire.clear()
         for number in list(network.disks):
-            network.restart(number)
+            self.start(number)
         for number, node in network.nodes.items():
             node.held = False
             network.flush(number)
@@ -79,10 +86,12 @@ class Chaos:
         (leader,) = self.network.leaders
         network.propose(leader, "the last one")
         self.settle(10)
-        logs = [node.disk.written for node in network.nodes.values()]
+        members = [network.nodes[number] for number in network.raft(leader).configuration.members]
+        logs = [node.disk.written for node in members]
         assert all(log == logs[0] for log in logs)
         assert logs[0][-1].value == "the last one"
-        assert {node.raft.commit for node in network.nodes.values()} == {len(logs[0])}
+        assert {node.raft.commit for node in members} == {len(logs[0])}
+        assert not any(node.raft.is_suspect for node in members)
 
     def settle(self, ticks: int) -> None:
         for _ in range(ticks):
@@ -113,7 +122,7 @@ class Chaos:
         values = [f"value {self.proposals + i}" for i in range(self.random.randint(1, 5))]
         try:
             self.network.propose(self.someone(), *values)
-        except (NotLeader, Busy) as refusal:
+        except Refusal as refusal:
             self.happened[type(refusal).__name__] += 1
         else:
             self.proposals += len(values)
@@ -121,8 +130,40 @@ class Chaos:
     def read(self) -> None:
         try:
             self.network.read(self.someone(), self.random.getrandbits(60))
-        except NotLeader:
+        except Refusal:
             return
+
+    def change(self) -> None:
+        """Add a learner, make it a voter, make a voter a learner, or remove a member; node numbers come back."""
+        leader = self.someone()
+        now = self.network.raft(leader).configuration
+        node = self.random.randint(1, 6)
+        wanted = {
+            "learner": Configuration(without(now.voters, node), merged(now.learners, node)),
+            "voter": Configuration(merged(now.voters, node), without(now.learners, node)),
+            "stranger": Configuration(without(now.voters, node), without(now.learners, node)),
+        }[self.random.choice(("learner", "voter", "voter", "stranger"))]
+        if node not in self.network.nodes and node not in self.network.disks:
+            self.network.join(node)
+            self.network.nodes[node].held = True
+        try:
+            self.network.change(leader, wanted.voters, wanted.learners)
+        except Refusal as refusal:
+            self.happened[type(refusal).__name__] += 1
+        else:
+            self.happened["changes"] += 1
+
+    def transfer(self) -> None:
+        leader = self.someone()
+        try:
+            self.network.transfer(leader, self.any_node())
+        except Refusal as refusal:
+            self.happened[type(refusal).__name__] += 1
+        else:
+            self.happened["transfers"] += 1
+
+    def held_up(self) -> None:
+        self.network.held_up(self.someone())
 
     def save(self) -> None:
         number = self.any_node()
@@ -150,23 +191,34 @@ class Chaos:
             number = self.any_node()
             if number in self.network.nodes:
                 self.happened["crash"] += 1
-                self.network.crash(number, self.kill if self.random.random() < 0.3 else self.power_cut)
+                if self.random.random() < 0.3:
+                    self.network.crash(number)
+                else:
+                    self.cut_power(number)
                 if not self.network.nodes:
                     self.restart()
 
+    def cut_power(self, number: int) -> None:
+        """Under asynchronous flush a node that lost power comes back suspect, until it is trusted again."""
+        if self.network.async_flush:
+            self.suspects.add(number)
+        self.network.crash(number, self.after_power_cut)
+
     def restart(self) -> None:
         for number in list(self.network.disks)[:1]:
-            self.network.restart(number)
-            self.network.nodes[number].held = True
+            self.start(number)
+
+    def start(self, number: int) -> None:
+        self.network.restart(number, suspect=number in self.suspects)
+        self.network.nodes[number].held = True
 
     def blackout(self) -> None:
-        """Everyone loses power at once: what was acknowledged must be on disks."""
+        """Everyone loses power at once: what was acknowledged must be on disks, or the loss is told."""
         self.happened["blackout"] += 1
         for number in list(self.network.nodes):
-            self.network.crash(number, self.power_cut)
+            self.cut_power(number)
         for number in list(self.network.disks):
-            self.network.restart(number)
-            self.network.nodes[number].held = True
+            self.start(number)
 
     def isolate(self) -> None:
         """Mostly a leader, which goes on taking proposals that are cut away later. One side at a time."""
@@ -179,23 +231,28 @@ class Chaos:
     # -- choices
 
     def any_node(self) -> int:
-        return self.random.choice(self.network.configuration.voters)
+        return self.random.choice(sorted({*self.network.nodes, *self.network.disks}))
 
     def someone(self) -> int:
         """Mostly a leader, where there is one."""
         alive = self.network.leaders or list(self.network.nodes)
         return self.random.choice(alive if self.random.random() < 0.9 else list(self.network.nodes))
 
-    def kill(self, disk: Disk) -> list[Entry]:
-        return disk.written
-
-    def power_cut(self, disk: Disk) -> list[Entry]:
+    def after_power_cut(self, disk: Disk) -> list[Entry]:
         """All that was flushed and some of the rest; or what was cut comes back, when the cut was not flushed."""
         if disk.stale is not None and self.random.random() < 0.5:
             self.happened["cut entries came back"] += 1
             return disk.stale
         least, most = len(disk.flushed), len(disk.written)
         return disk.written[: self.random.choice((least, self.random.randint(least, most)))]
+
+
+def without(nodes: tuple[int, ...], node: int) -> tuple[int, ...]:
+    return tuple(each for each in nodes if each != node)
+
+
+def merged(nodes: tuple[int, ...], node: int) -> tuple[int, ...]:
+    return tuple(sorted({*nodes, node}))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -208,7 +265,7 @@ def test_chaos_breaks_no_invariant_and_passes(seed: int) -> None:
 def test_chaos_is_not_vacuous() -> None:
     """A run that proved nothing never passes: together the seeds elect, commit, read, crash and cut."""
     total: Counter[str] = Counter()
-    for seed in range(6):
+    for seed in range(12):
         chaos = Chaos(seed)
         chaos.run()
         history = chaos.network.history
@@ -216,6 +273,8 @@ def test_chaos_is_not_vacuous() -> None:
         total["terms with a leader"] += len(history.leaders)
         total["committed"] += len(history.entries)
         total["reads"] += history.reads_answered
+        total["losses accepted"] += history.losses_accepted
+        total["trusted again"] += sum(" is trusted again" in line for line in chaos.network.trace)
         total["cuts"] += sum(" cuts to " in line for line in chaos.network.trace)
         total["refusals"] += sum(" not at " in line for line in chaos.network.trace)
     print(dict(total))
@@ -227,6 +286,10 @@ def test_chaos_is_not_vacuous() -> None:
         "cuts": 3,
         "refusals": 20,
         "Busy": 1,
+        "changes": 10,
+        "transfers": 10,
+        "trusted again": 5,
+        "losses accepted": 1,
     }
     assert {what: total[what] for what in least if total[what] < least[what]} == {}
 
