@@ -3,38 +3,56 @@
 disk.py            the one small interface through which everything reaches the disk; memory_disk.py is its twin
 entry.py           one record of the CommitLog, and its bytes
 commit_log.py      entries in order: append, examine and write, truncate, read
-recovery.py        what is read back at start: torn tails against damage
+received_range.py  what a follower checks before it writes
+recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
 consume_queue.py   where each message of a queue lies
+base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
+                   incoming_base.py takes one from another node, bases.py is all of that for one group
 vote_file.py       term, vote, incarnation
 node_directory.py  whose directory it is, and where its parts lie
+boot.py            a killed process against a machine that went down; suspect.py is the doubt that the latter leaves
 errors.py          what can go wrong
 """
 
+from store.base import Base
+from store.base_file import BaseFile
+from store.bases import Bases
+from store.boot import read_boot_id
 from store.clean_mark import CleanMark
 from store.commit_log import CommitLog
 from store.consume_queue import ConsumeQueue, ConsumeQueues
+from store.crash_end import CrashEnd
 from store.disk import Disk, File, PosixDisk
 from store.entry import Draft, Header, Kind
 from store.errors import (
+    CorruptBaseError,
     CorruptRangeError,
     DamagedError,
     DirectoryInUseError,
     DiskFailedError,
     DiskFullError,
     ForkedError,
+    OffsetDroppedError,
     StoreError,
     WrongDirectoryError,
 )
+from store.incoming_base import IncomingBase, Offer
 from store.memory_disk import MemoryDisk
 from store.node_directory import NodeDirectory
+from store.suspect import Suspect
 from store.vote_file import Vote, VoteFile
 
 __all__ = [
+    "Base",
+    "BaseFile",
+    "Bases",
     "CleanMark",
     "CommitLog",
     "ConsumeQueue",
     "ConsumeQueues",
+    "CorruptBaseError",
     "CorruptRangeError",
+    "CrashEnd",
     "DamagedError",
     "DirectoryInUseError",
     "Disk",
@@ -44,12 +62,17 @@ __all__ = [
     "File",
     "ForkedError",
     "Header",
+    "IncomingBase",
     "Kind",
     "MemoryDisk",
     "NodeDirectory",
+    "Offer",
+    "OffsetDroppedError",
     "PosixDisk",
     "StoreError",
+    "Suspect",
     "Vote",
     "VoteFile",
     "WrongDirectoryError",
+    "read_boot_id",
 ]

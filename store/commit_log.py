@@ -8,8 +8,11 @@ In memory there is only the tail, the table of positions, and the largest commit
 append leaves them, and the visible log on the disk, as they were. After a failed sync the log is poisoned: the kernel
 may have dropped the pages and a second fsync would lie, so nothing is written or believed any more.
 
+The log may begin behind a *base*: an entry that is not here any more, nor are those before it, of which a snapshot says
+what they had led to. Its index, term, end and chain stand in the place of the log's beginning.
+
 It must not know of elections, nor what is committed. Its thread calls everything; `sync` and `prepare_next` may also be
-called from helper threads.
+called from helper threads, and so may `remove_dropped`.
 """
 
 from __future__ import annotations
@@ -18,29 +21,34 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-
 from store import entry
+from store.base import Base
 from store.clean_mark import CleanMark
+from store.crash_end import BeforeCut
 from store.disk import Disk
-from store.entry import HEADER_SIZE, Draft, EntryFlawError, Header
-from store.errors import CorruptRangeError, DiskFailedError, ForkedError, StoreError
+from store.entry import HEADER_SIZE, Draft, Header
+from store.errors import DiskFailedError, ForkedError, StoreError
 from store.grid import Grid
+from store.positions import Positions
+from store.received_range import examined
 from store.recovery import OnEntry, OnProgress, Recovery
 from store.segments import Segments
 from store.tail import EMPTY, Tail
 
 
 class CommitLog:
-    def __init__(self, directory: Path, grid: Grid, segments: Segments, recovered: Recovery) -> None:
+    def __init__(self, directory: Path, grid: Grid, segments: Segments, base: Tail, recovered: Recovery) -> None:
         """Use `open`."""
         self._directory = directory
         self._grid = grid
         self._segments = segments
+        # The last entry before the first one; EMPTY where the log begins at the beginning.
+        self._base = base
         self._positions = recovered.positions
         self._tail = recovered.tail
         self._known_commit = recovered.known_commit
-        # Why nothing may be written any more; None while all is well.
+        self._cut_by_crash = recovered.cut_by_crash
+        # Why nothing may be written any more, but for a failed sync, which the segments know; None while all is well.
         self._failure: StoreError | None = None
 
     @classmethod
@@ -50,37 +58,51 @@ class CommitLog:
         directory: Path,
         *,
         segment_bytes: int,
+        base: Base | None = None,
+        reset: bool = False,
         clean: CleanMark | None = None,
+        after_crash: bool = False,
+        before_cut: BeforeCut | None = None,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
     ) -> Self:
         """Read the whole log and verify it, giving each entry's header and body to `on_entry`, and (bytes read, bytes
         in all) to `on_progress` now and then. A view given to `on_entry` may be kept.
 
+        `base` is where the log begins, as `BaseFile` has it. `reset`: a reset to it was begun and not finished, so what
+        lies here is void, whatever was said of it, and removed.
         `clean` is the mark of an orderly stop, if there was one; without it nothing counts as durable before `sync`.
+        `after_crash`: the machine went down without an orderly stop. The log ends with its first flaw then, where one
+        may come of that (see `recovery`), and `before_cut` hears of it before anything is changed.
         Raises `DamagedError`; a torn end is no damage."""
+        assert clean is None or not after_crash
         grid = Grid(segment_bytes)
-        segments = Segments.adopt(disk, directory, grid)
-        recovery = Recovery(segments, grid, on_entry, on_progress)
+        start = base.tail if base is not None else EMPTY
+        segments = Segments.adopt(disk, directory, grid, start.end, reset=reset)
         try:
-            recovery.run(clean)
-            if clean is None:
+            recovery = Recovery(segments, grid, start, on_entry, on_progress)
+            if after_crash:
+                recovery.after_crash(before_cut)
+            elif clean is None or reset:
+                recovery.after_kill()
                 segments.distrust()
+            else:
+                recovery.after_stop(clean)
         except BaseException:
             segments.close()
             raise
-        return cls(directory, grid, segments, recovery)
+        return cls(directory, grid, segments, start, recovery)
 
     # Where the log stands.
 
     @property
     def first_index(self) -> int:
         """Index of the first entry, present or to come."""
-        return 1
+        return self._base.index + 1
 
     @property
     def last_index(self) -> int:
-        """0 when the log is empty."""
+        """The base's when the log is empty; 0 without a base."""
         return self._tail.index
 
     @property
@@ -104,6 +126,11 @@ class CommitLog:
     def known_commit(self) -> int:
         """The largest commit that any entry seen mentioned: surely committed, and perhaps not the last that is."""
         return self._known_commit
+
+    @property
+    def cut_by_crash(self) -> bool:
+        """Whether anything but blank was cut when it was opened after a power loss."""
+        return self._cut_by_crash
 
     def clean_mark(self) -> CleanMark:
         """The mark for an orderly stop: to be written once `sync` has returned, when nothing more will be appended."""
@@ -141,27 +168,7 @@ class CommitLog:
         its headers; writes nothing.
 
         Raises `CorruptRangeError` when it is bad in itself, `ForkedError` when its chain does not continue ours."""
-        cells = np.frombuffer(data, np.uint8)
-        tail = self._tail_at(prev_index)
-        headers: list[Header] = []
-        at = 0
-        while at < len(data):
-            try:
-                header = entry.verified(data, cells, at)
-                start = headers[0].position if headers else header.position
-                tail.check_place(header, start + at, self._grid)
-                if headers and self._grid.base(start) != self._grid.base(header.position):
-                    raise EntryFlawError("the range spans two segments")
-                if not tail.leads_to(header):
-                    if not headers:
-                        raise ForkedError(header.index, entry.chained(tail.chain, header.crc), header.chain)
-                    raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
-            except EntryFlawError as flaw:
-                raise CorruptRangeError(tail.end, str(flaw)) from flaw
-            headers.append(header)
-            tail = Tail.of(header)
-            at = header.end - headers[0].position
-        return headers
+        return examined(data, self._tail_at(prev_index), self._grid)
 
     def write(self, data: bytes, headers: list[Header], first: int) -> None:
         """As a follower: write the entries from index `first`, the next one, to the end of a range that `examine` has
@@ -180,21 +187,51 @@ class CommitLog:
         """Keep the entries up to `last_index`, and erase what is cut. A kill at any moment leaves a prefix of the log
         that is no shorter than that."""
         self._check_health()
-        assert 0 <= last_index <= self.last_index
+        assert self._base.index <= last_index <= self.last_index
         if last_index == self.last_index:
             return
+        before, self._tail = self._tail, self._tail_at(last_index)  # first: `prepare_next` goes by it
         try:
-            self._erase_after(last_index)
+            self._erase_after(last_index, before.end)
+        except StoreError as error:
+            self._tail, self._failure = before, error
+            raise
+        self._positions.truncate(last_index)
+
+    # Where the log begins.
+
+    def base_at(self, index: int, *, configuration: bytes, state: bytes) -> Base:
+        """A base for a log that begins behind entry `index`, which is here (or is the base)."""
+        tail = self._tail_at(index)
+        return Base(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
+
+    def drop_before(self, base: Base) -> None:
+        """Begin behind `base`, which `BaseFile.replace` has made durable. Whole segments before it are let go, and
+        removed by `remove_dropped`, or at the next start."""
+        assert self._base.index <= base.index <= self.last_index
+        assert self._tail_at(base.index) == base.tail, f"the base is of another log than entry {base.index} here"
+        self._positions.drop_before(base.tail)
+        self._segments.drop_before(base.end)
+        self._base = base.tail
+        self._known_commit = max(self._known_commit, base.index)
+
+    def reset(self, base: Base) -> None:
+        """Forget everything, and begin behind `base`, of another node's log, as `BaseFile.begin_reset` has decided
+        durably; `BaseFile.finish_reset` comes after this."""
+        self._check_health()
+        try:
+            self._segments.begin_at(base.end)
         except StoreError as error:
             self._failure = error
             raise
-        self._tail = self._tail_at(last_index)
-        self._positions.truncate(last_index)
+        self._base = self._tail = base.tail
+        self._positions = Positions(base.tail)
+        self._known_commit = base.index
 
     # Reading. Indexes are of entries that are present.
 
     def term(self, index: int) -> int:
-        """0 for index 0."""
+        """Of an entry, or of the base; 0 for index 0 where there is none."""
         return self._positions.term(index)
 
     def term_runs(self, first: int, last: int) -> list[tuple[int, int]]:
@@ -203,6 +240,10 @@ class CommitLog:
 
     def position(self, index: int) -> int:
         return self._positions.position(index)
+
+    def begins_segment(self, index: int) -> bool:
+        """Whether entry `index` is the first one of a segment."""
+        return self.position(index) % self._grid.segment_bytes == 0
 
     def header(self, index: int) -> Header:
         return entry.parse(memoryview(self._segments.read(self.position(index), HEADER_SIZE)), 0)
@@ -252,11 +293,7 @@ class CommitLog:
         """Flush. Returns (index, term) of the last entry written before it began: it and all before it are durable."""
         self._check_health()
         tail = self._tail
-        try:
-            self._segments.sync()
-        except StoreError as error:
-            self._failure = error
-            raise
+        self._segments.sync()
         return tail.index, tail.term
 
     @property
@@ -265,7 +302,11 @@ class CommitLog:
 
     def prepare_next(self) -> None:
         """Make the segment that follows the one in use, so that no append waits for it."""
-        self._segments.ensure(self._next_base())
+        self._segments.prepare(self._next_base)
+
+    def remove_dropped(self) -> None:
+        """Remove the files that `drop_before` has let go."""
+        self._segments.remove_dropped()
 
     def close(self) -> None:
         """Let go of the files; flushes nothing. No `sync` may be under way."""
@@ -275,13 +316,14 @@ class CommitLog:
         return self._grid.tail_base(self._tail.end) + self._grid.segment_bytes
 
     def _check_health(self) -> None:
-        if self._failure is not None:
-            raise DiskFailedError(self._directory, f"an earlier write was lost ({self._failure})") from self._failure
+        failure = self._failure or self._segments.failure
+        if failure is not None:
+            raise DiskFailedError(self._directory, f"an earlier write was lost ({failure})") from failure
 
     def _tail_at(self, index: int) -> Tail:
         if index == self.last_index:
             return self._tail
-        return Tail.of(self.header(index)) if index else EMPTY
+        return self._base if index == self._base.index else Tail.of(self.header(index))
 
     def _write_groups(self, groups: list[tuple[int, bytes]], headers: list[Header]) -> None:
         try:
@@ -296,23 +338,25 @@ class CommitLog:
             self._known_commit = max(self._known_commit, *(header.commit for header in headers))
 
     def _undo(self, groups: list[tuple[int, bytes]]) -> None:
-        """Take back what a failed write has left. If that fails too, memory and disk disagree: the log is poisoned."""
+        """Take back what a failed write has left, segments made for it included (see `Segments.flushed_below`). If that
+        fails too, memory and disk disagree: the log is poisoned."""
         try:
             for position, data in reversed(groups):
                 if self._segments.has(self._grid.base(position)):
                     self._segments.erase_word(position)
                     self._segments.erase(position, position + len(data))
+            self._segments.remove_after(self._next_base())
         except StoreError as error:
             self._failure = error
 
-    def _erase_after(self, last_index: int) -> None:
+    def _erase_after(self, last_index: int, old_end: int) -> None:
         """Later segments go first, the last one before the others; in the segment that stays, the entries' first words
         backwards from the last, and then their bodies."""
         end = self._positions.end(last_index)
         keep = self._grid.tail_base(end)
-        if self._grid.tail_base(self.end) > keep:
+        if self._grid.tail_base(old_end) > keep:
             self._segments.remove_after(keep)
-        limit = min(self.end, keep + self._grid.segment_bytes)
+        limit = min(old_end, keep + self._grid.segment_bytes)
         for index in range(self._positions.last_ending_by(limit), last_index, -1):
             self._segments.erase_word(self._positions.position(index))
         self._segments.erase(end, limit)

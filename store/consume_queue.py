@@ -11,7 +11,8 @@
     <directory>/00000000000000300000    and so on; files grow as units come
 
 One idea: an index that can be lost. It holds committed messages only, is written by numpy a batch at a time, is never
-flushed for safety's sake, and is rebuilt from the CommitLog at start (`ConsumeQueues.wipe`, then `put` again).
+flushed for safety's sake, and is rebuilt from the CommitLog at start (`ConsumeQueues.wipe`, then `put` again). Where
+the CommitLog begins later, so does the queue: at its first offset, blank before it in the same file.
 
 It must not know the CommitLog, nor what a batch is.
 """
@@ -26,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.disk import Disk, File
+from store.errors import OffsetDroppedError
 
 UNIT = np.dtype([("position", "<i8"), ("size", "<u4"), ("tag_hash", "<i8")])
 UNIT_BYTES = 20
@@ -47,12 +49,31 @@ class ConsumeQueue:
         self._units_per_file = units_per_file
         self._files: OrderedDict[int, File] = OrderedDict()
         disk.make_directory(directory)
+        self._first_offset = 0
         self._end_offset = self._found_end()
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first message, present or to come. Not on the disk: at each start it is said again."""
+        return self._first_offset
 
     @property
     def end_offset(self) -> int:
         """Offset of the next message: all below it can be read."""
         return self._end_offset
+
+    def begin_at(self, offset: int) -> None:
+        """The messages before `offset` are not kept: an empty queue goes on there, in one that reaches beyond it files
+        of theirs are removed. Where the queue begins later already, nothing changes."""
+        if offset <= self._first_offset:
+            return
+        assert offset <= self._end_offset or self._first_offset == self._end_offset
+        kept = self._place(offset)[0]
+        for base in [int(name) for name in self._disk.list(self._directory)]:
+            if base < kept:
+                self._remove(base)
+        self._first_offset = offset
+        self._end_offset = max(self._end_offset, offset)
 
     def put(
         self, base_offset: int, position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int
@@ -71,8 +92,11 @@ class ConsumeQueue:
         self._end_offset += count
 
     def read(self, offset: int, max_units: int) -> Units:
-        """The units from `offset` on, up to `max_units` of them; none at or beyond the end."""
+        """The units from `offset` on, up to `max_units` of them; none at or beyond the end. Raises `OffsetDroppedError`
+        below the first offset."""
         assert offset >= 0
+        if offset < self._first_offset:
+            raise OffsetDroppedError(offset, self._first_offset)
         last = min(offset + max_units, self._end_offset)
         pieces = []
         while offset < last:
@@ -102,6 +126,11 @@ class ConsumeQueue:
             self._files[base] = self._disk.open(path) if self._disk.exists(path) else self._disk.create(path, 0)
         self._files.move_to_end(base)
         return self._files[base]
+
+    def _remove(self, base: int) -> None:
+        if base in self._files:
+            self._files.pop(base).close()
+        self._disk.unlink(self._path(base))
 
     def _found_end(self) -> int:
         names = self._disk.list(self._directory)

@@ -5,7 +5,9 @@ passes the same tests and can be killed at any byte. What is promised here is wh
 
 - after a process kill, everything written before it is there, and a write in progress is there up to some byte;
 - a write of 8 bytes at a multiple of 8 is there whole or not at all (it lies in one page);
-- after a power loss, only what `sync` and `sync_directory` covered is there for certain.
+- after a power loss, only what `sync` and `sync_directory` covered is there for certain. Of the rest each sector (512
+  bytes or more) is there as it was at some moment since, and so is each name;
+- after a failed `sync`, that holds for what it should have covered, whatever later ones say and reading shows.
 
 It must not know what the bytes mean.
 """

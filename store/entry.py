@@ -58,6 +58,7 @@ class Kind(IntEnum):
     COMMAND = 2
     CONFIGURATION = 3
     NO_OP = 4
+    LOG_START = 5
 
 
 _KINDS = {int(kind): kind for kind in Kind}
@@ -65,6 +66,11 @@ _KINDS = {int(kind): kind for kind in Kind}
 
 class EntryFlawError(Exception):
     """What is wrong with the bytes of an entry. Caught in this package by whoever knows where those bytes lie."""
+
+
+class UnknownEntryError(EntryFlawError):
+    """An entry begins here, and it is of a form that this program does not know. No torn write looks like that: the
+    word that says so is whole or absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +157,11 @@ def parse(data: Readable, at: int) -> Header:
     if magic != MAGIC:
         raise EntryFlawError(f"no entry begins here: magic number {magic:#010x} instead of {MAGIC:#010x}")
     if version != VERSION:
-        raise EntryFlawError(f"entry version {version} is not known to this program, which knows {VERSION}")
+        raise UnknownEntryError(f"entry version {version} is not known to this program, which knows {VERSION}")
     if kind not in _KINDS:
-        raise EntryFlawError(f"entry kind {kind} is not known to this program")
+        raise UnknownEntryError(f"entry kind {kind} is not known to this program")
     if flags:
-        raise EntryFlawError(f"entry flags {flags:#06x} are not known to this program")
+        raise UnknownEntryError(f"entry flags {flags:#06x} are not known to this program")
     return Header(_KINDS[kind], flags, *fields)
 
 

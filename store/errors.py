@@ -78,6 +78,25 @@ class CorruptRangeError(StoreError):
         self.reason = reason
 
 
+class CorruptBaseError(StoreError):
+    """A received base snapshot, or a piece of one, is bad. What was not taken may be asked for again."""
+
+    retriable = True
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"A received base snapshot is bad: {reason}. It was not taken.")
+        self.reason = reason
+
+
+class OffsetDroppedError(StoreError):
+    """An offset was asked for that lies before the first one that the queue still has."""
+
+    def __init__(self, offset: int, first_offset: int) -> None:
+        super().__init__(f"Offset {offset} is not kept any more: the queue begins at {first_offset}. Go on from there.")
+        self.offset = offset
+        self.first_offset = first_offset
+
+
 class ForkedError(StoreError):
     """A received range is sound, yet its chain does not continue ours: index and term agree, the bytes do not."""
 

@@ -3,23 +3,39 @@
     <path>/lock                  held while the node runs
     <path>/identity.json         {"format": 1, "cluster": "dev", "node": 1}
     <path>/group-0/log/          the CommitLog's segments
+    <path>/group-0/base          where the CommitLog begins, unless at its first entry (see base_file.py)
+    <path>/group-0/incoming      a base on its way from another node (see incoming_base.py)
     <path>/group-0/queues/       its ConsumeQueues
     <path>/group-0/vote          term, vote, incarnation
     <path>/group-0/clean         only between an orderly stop and the next start
+    <path>/group-0/boot          in which run of the machine the group was last written
+    <path>/group-0/suspect       only while the node may lack what it acknowledged
 
 One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
+
+The small files are replaced whole (written under another name, synced, renamed, the directory synced), so that a kill
+or a power loss leaves the old one or the new one, and one that cannot be read is damage. A start, in this order:
+
+    crashed -> open the vote file, the base file and the log (mark_suspect before its cut) -> sync the log
+            -> finish_reset -> record_boot -> remove_clean_mark -> only now is anything new written
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from store.bases import Bases
+from store.boot import decode_boot_record, encode_boot_record
 from store.clean_mark import CleanMark
 from store.disk import Disk, Lock, read_file, replace_file
 from store.errors import DamagedError, StoreError, WrongDirectoryError
+from store.suspect import Suspect
 
 FORMAT = 1
+_Mark = TypeVar("_Mark")
 _GROUP = "group-"
 
 
@@ -65,6 +81,10 @@ class NodeDirectory:
     def vote_path(self, group: int) -> Path:
         return self.group_directory(group) / "vote"
 
+    def bases(self, group: int) -> Bases:
+        """Where the log begins. Raises `DamagedError`."""
+        return Bases(self._disk, self.group_directory(group))
+
     def write_clean_mark(self, group: int, mark: CleanMark) -> None:
         """The last thing that an orderly stop does with a group, once its log is flushed."""
         replace_file(self._disk, self._clean_path(group), mark.encode())
@@ -72,20 +92,50 @@ class NodeDirectory:
     def clean_mark(self, group: int) -> CleanMark | None:
         """The mark of the last stop if it was orderly. It stays until `remove_clean_mark`: a log that does not agree
         with it must be refused at every start, not only at the first."""
-        path = self._clean_path(group)
-        if not self._disk.exists(path):
-            return None
-        try:
-            return CleanMark.decode(read_file(self._disk, path))
-        except ValueError as error:
-            raise DamagedError(path, 0, f"this is no clean mark ({error})") from error
+        return self._read_mark(self._clean_path(group), CleanMark.decode, "clean mark")
 
     def remove_clean_mark(self, group: int) -> None:
         """Durably, once the log is open and before anything is written: it cannot vouch for what comes after."""
-        path = self._clean_path(group)
-        if self._disk.exists(path):
-            self._disk.unlink(path)
-            self._disk.sync_directory(path.parent)
+        self._remove_mark(self._clean_path(group))
+
+    def crashed(self, group: int, boot_id: str) -> bool:
+        """Whether the machine went down (or may have) since this group was last written, without an orderly stop: what
+        was not flushed may be missing. To be asked before anything of the group is opened; the answer stays the same
+        until `record_boot`."""
+        if self._disk.exists(self._clean_path(group)):
+            return False
+        recorded = self._read_mark(self._boot_path(group), decode_boot_record, "boot record")
+        if recorded is None:
+            log_directory = self.log_directory(group)
+            return self._disk.exists(log_directory) and bool(self._disk.list(log_directory))
+        return boot_id == "" or boot_id != recorded
+
+    def record_boot(self, group: int, boot_id: str) -> None:
+        """Durably, once what was found is flushed and before anything is written: from now on a kill is a kill."""
+        path = self._boot_path(group)
+        if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
+            replace_file(self._disk, path, encode_boot_record(boot_id))
+
+    def distrust_page_cache(self, group: int) -> None:
+        """After a failed sync, durably: the kernel may call clean what never reached the disk, so the next start is one
+        after a crash, whichever run of the machine it is in."""
+        self.record_boot(group, "")
+
+    def mark_suspect(self, group: int, suspect: Suspect) -> Suspect:
+        """Durably; returns the mark as it stands now, joined with one that was there before."""
+        before = self.suspect(group)
+        mark = suspect if before is None else before.joined(suspect)
+        if mark != before:
+            replace_file(self._disk, self._suspect_path(group), mark.encode())
+        return mark
+
+    def suspect(self, group: int) -> Suspect | None:
+        """Why this node may lack what it acknowledged in this group; None while there is no doubt."""
+        return self._read_mark(self._suspect_path(group), Suspect.decode, "suspect mark")
+
+    def clear_suspect(self, group: int) -> None:
+        """Durably. What the node has caught up with must have been flushed before."""
+        self._remove_mark(self._suspect_path(group))
 
     def close(self) -> None:
         """Release the lock."""
@@ -93,6 +143,25 @@ class NodeDirectory:
 
     def _clean_path(self, group: int) -> Path:
         return self.group_directory(group) / "clean"
+
+    def _boot_path(self, group: int) -> Path:
+        return self.group_directory(group) / "boot"
+
+    def _suspect_path(self, group: int) -> Path:
+        return self.group_directory(group) / "suspect"
+
+    def _read_mark(self, path: Path, decode: Callable[[bytes], _Mark], what: str) -> _Mark | None:
+        if not self._disk.exists(path):
+            return None
+        try:
+            return decode(read_file(self._disk, path))
+        except ValueError as error:
+            raise DamagedError(path, 0, f"this is no {what} ({error})") from error
+
+    def _remove_mark(self, path: Path) -> None:
+        if self._disk.exists(path):
+            self._disk.unlink(path)
+            self._disk.sync_directory(path.parent)
 
 
 def _check_identity(disk: Disk, path: Path, cluster: str, node: int) -> None:

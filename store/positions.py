@@ -6,6 +6,8 @@ Rebuilt from the log at each start; it must not know of files.
     index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)
     position  0      160    400    1024         index 0 stands for "before the first entry": term 0, end 0
     size      144    233    90     5000
+
+A log that begins later has its last entry before that, the base, in the place of index 0.
 """
 
 from __future__ import annotations
@@ -15,11 +17,13 @@ from bisect import bisect_right
 from collections.abc import Iterable
 
 from store.entry import Header, padded
+from store.tail import EMPTY, Tail
 
 
 class Positions:
-    def __init__(self) -> None:
-        # Entry i is element i - 1 of both.
+    def __init__(self, base: Tail = EMPTY) -> None:
+        self._base = base
+        # Entry i is element i - base.index - 1 of both.
         self._positions = array("Q")
         self._sizes = array("I")
         # Runs of terms: the index where each begins, rising, and its term, rising too.
@@ -28,7 +32,7 @@ class Positions:
 
     @property
     def last_index(self) -> int:
-        return len(self._positions)
+        return self._base.index + len(self._positions)
 
     def add(self, headers: Iterable[Header]) -> None:
         for header in headers:
@@ -41,28 +45,41 @@ class Positions:
 
     def truncate(self, last_index: int) -> None:
         """Keep the entries up to `last_index`."""
-        del self._positions[last_index:]
-        del self._sizes[last_index:]
+        kept = last_index - self._base.index
+        assert kept >= 0
+        del self._positions[kept:]
+        del self._sizes[kept:]
         runs = bisect_right(self._run_starts, last_index)
         del self._run_starts[runs:]
         del self._run_terms[runs:]
 
+    def drop_before(self, base: Tail) -> None:
+        """Keep the entries behind `base`, which is one of them or the base that is."""
+        dropped = base.index - self._base.index
+        assert 0 <= dropped <= len(self._positions)
+        del self._positions[:dropped]
+        del self._sizes[:dropped]
+        runs = max(0, bisect_right(self._run_starts, base.index + 1) - 1)
+        del self._run_starts[:runs]
+        del self._run_terms[:runs]
+        self._base = base
+
     def position(self, index: int) -> int:
-        assert 1 <= index <= self.last_index, f"no entry {index} in 1..{self.last_index}"
-        return self._positions[index - 1]
+        return self._positions[self._place(index)]
 
     def size(self, index: int) -> int:
-        assert 1 <= index <= self.last_index, f"no entry {index} in 1..{self.last_index}"
-        return self._sizes[index - 1]
+        return self._sizes[self._place(index)]
 
     def end(self, index: int) -> int:
-        """Position behind entry `index` and its padding; 0 for index 0."""
-        return self.position(index) + padded(self.size(index)) if index else 0
+        """Position behind entry `index`, which may be the base, and its padding."""
+        return self._base.end if index == self._base.index else self.position(index) + padded(self.size(index))
 
     def term(self, index: int) -> int:
-        """Term of entry `index`; 0 for index 0."""
-        assert 0 <= index <= self.last_index, f"no entry {index} in 1..{self.last_index}"
-        return self._run_terms[bisect_right(self._run_starts, index) - 1] if index else 0
+        """Term of entry `index`, which may be the base."""
+        if index == self._base.index:
+            return self._base.term
+        self._place(index)
+        return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
     def runs(self, first: int, last: int) -> list[tuple[int, int]]:
         """(first index, term) of each run of equal terms in first..last."""
@@ -74,6 +91,10 @@ class Positions:
         return found
 
     def last_ending_by(self, limit: int) -> int:
-        """Largest index whose entry ends at or before position `limit`; 0 if none does."""
-        index = bisect_right(self._positions, limit)
-        return index - 1 if index and self.end(index) > limit else index
+        """Largest index whose entry ends at or before position `limit`; the base's if none does."""
+        index = self._base.index + bisect_right(self._positions, limit)
+        return index - 1 if index > self._base.index and self.end(index) > limit else index
+
+    def _place(self, index: int) -> int:
+        assert self._base.index < index <= self.last_index, f"no entry {index} in {self._base.index + 1}.."
+        return index - self._base.index - 1

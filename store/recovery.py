@@ -9,6 +9,23 @@ anything wrong with it is damage, also at the very end, and is reported, never c
                               ^ too small for what follows      ^ the log ends here
 
 A zero word ends the segment's entries. The log goes on in the next one if that begins with an entry that did not fit.
+
+After a power loss (`after_crash`) any sector that was not flushed may be missing, or be there as it was at any moment
+since the last flush. So the first entry that is blank, torn, or does not follow ends the log; what lies behind it was
+never flushed, or is not to be told from that, and is cut. Refused as ever are flaws that no power loss makes:
+
+- before `Segments.flushed_below`, where everything had been flushed;
+- an entry of a version, kind or flags that this program does not know: another one wrote it, and may read it;
+- a missing name between two segments, or a wrong length but for a blank last one.
+
+What an entry says of commit is no evidence: a majority without this node may have held those entries. So the cut may
+take what this node has acknowledged in `async` mode, and `before_cut` tells its caller before anything is changed. The
+end of the log becomes blank durably before the rest is erased, and all of it before the log is used: a further power
+loss in the middle finds the same log. What is kept is written again in its place, since this is also how a log is
+opened after a failed sync: the page cache may show then, as clean, what never reached the disk.
+
+A log with a base is read from there on. What lies before it in the same segment (older entries, or blank) is not looked
+at; where the log was cut off before its base, nothing follows the base, and the log is empty there.
 """
 
 from __future__ import annotations
@@ -19,54 +36,89 @@ import numpy as np
 
 from store import entry
 from store.clean_mark import CleanMark
-from store.entry import HEADER_SIZE, WORD, EntryFlawError, Header
+from store.crash_end import BeforeCut, CrashEnd
+from store.entry import HEADER_SIZE, WORD, EntryFlawError, Header, UnknownEntryError
 from store.errors import DamagedError
 from store.grid import Grid
 from store.positions import Positions
 from store.segments import Segments
-from store.tail import EMPTY, Tail
+from store.tail import Tail
 
 OnEntry = Callable[[Header, memoryview], None]
 OnProgress = Callable[[int, int], None]
 _PROGRESS_ENTRIES = 4096
 
 
+class _TornError(Exception):
+    """An entry is not whole, or not the one that follows, where a power loss may have done that."""
+
+
 class Recovery:
     """One pass over the log. Afterwards `tail`, `positions` and `known_commit` describe it."""
 
     def __init__(
-        self, segments: Segments, grid: Grid, on_entry: OnEntry | None = None, on_progress: OnProgress | None = None
+        self,
+        segments: Segments,
+        grid: Grid,
+        base: Tail,
+        on_entry: OnEntry | None = None,
+        on_progress: OnProgress | None = None,
     ) -> None:
         self._segments = segments
         self._grid = grid
         self._on_entry = on_entry
         self._on_progress = on_progress
-        self._limit = len(segments.bases) * grid.segment_bytes
-        self.tail: Tail = EMPTY
-        self.positions = Positions()
-        self.known_commit = 0
+        self._limit = segments.bases.stop
+        self.tail = base
+        self.positions = Positions(base)
+        self.known_commit = base.index  # a base is made of what is committed
+        self.cut_by_crash = False
+        # Where a flaw may come of a power loss: from here on.
+        self._torn_from = self._limit
 
-    def run(self, clean: CleanMark | None) -> None:
-        """Read everything; then compare with the mark of a clean stop, or erase what a kill left behind the end."""
+    def after_stop(self, clean: CleanMark) -> None:
+        """Read everything, and compare it with the mark of the orderly stop."""
+        self._read()
+        self._compare(clean)
+
+    def after_kill(self) -> None:
+        """Read everything, and erase what a killed write left behind the end."""
+        self._read()
+        self._erase_behind_tail()
+
+    def after_crash(self, before_cut: BeforeCut | None) -> None:
+        """Read up to the first entry that is not whole, tell where that is, and cut what lies behind it, durably."""
+        self._torn_from = self._segments.flushed_below
+        reason = ""
+        try:
+            self._read()
+        except _TornError as torn:
+            reason = str(torn)
+        if not reason and not self._is_blank_behind_tail():
+            reason = "there are bytes behind the last entry"
+        self.cut_by_crash = bool(reason)
+        if before_cut is not None:
+            before_cut(CrashEnd(self.tail.index, self.tail.end, reason))
+        self._cut_behind_tail()
+
+    def _read(self) -> None:
+        start = self.tail.end
         for base in self._segments.bases:
-            self._read_segment(base)
-        if clean is None:
-            self._erase_behind_tail()
-        else:
-            self._compare(clean)
+            self._read_segment(base, max(0, start - base))
         self._report_progress(self._limit)
 
-    def _read_segment(self, base: int) -> None:
-        """Take up the entries of one segment. Behind the end of the log it only makes sure that there are none: a
-        later segment's entry would not follow the tail, and be reported."""
+    def _read_segment(self, base: int, at: int) -> None:
+        """Take up the entries of one segment, from offset `at` on. Behind the end of the log it only makes sure that
+        there are none: a later segment's entry would not follow the tail, and be reported."""
         view = self._segments.view(base)
         cells = np.frombuffer(view, np.uint8)
-        at = 0
         while at + WORD <= len(view) and not entry.is_blank(view, at):
             try:
                 header = entry.verified(view, cells, at)
                 self._take(header, base + at)
             except EntryFlawError as flaw:
+                if base + at >= self._torn_from and not isinstance(flaw, UnknownEntryError):
+                    raise _TornError(f"at position {base + at}: {flaw}") from flaw
                 raise DamagedError(self._segments.path(base), base + at, str(flaw)) from flaw
             if self._on_entry is not None:
                 self._on_entry(header, view[at + HEADER_SIZE : at + header.size])
@@ -100,6 +152,23 @@ class Recovery:
         if self._segments.has(base):
             self._segments.erase(self.tail.end, base + self._grid.segment_bytes)
 
+    def _is_blank_behind_tail(self) -> bool:
+        end, step = self.tail.end, self._grid.segment_bytes
+        rest = [(max(end, base), base + step) for base in self._segments.bases if base + step > end]
+        return all(self._segments.is_blank(first, last) for first, last in rest)
+
+    def _cut_behind_tail(self) -> None:
+        base = self._grid.tail_base(self.tail.end)
+        self._segments.remove_after(base)
+        if self._segments.has(base) and self.tail.end < base + self._grid.segment_bytes:
+            self._segments.erase_word(self.tail.end)
+        self._segments.sync()
+        self._erase_behind_tail()
+        self._segments.write_again(self._torn_from, self.tail.end)
+        self._segments.distrust()
+        self._segments.sync()
+
     def _report_progress(self, position: int) -> None:
         if self._on_progress is not None:
-            self._on_progress(position, self._limit)
+            start = self._segments.bases.start
+            self._on_progress(position - start, self._limit - start)

@@ -4,19 +4,31 @@ One idea: segment files are all of one length and named by the 20-digit position
 alone says which file and where. They are made whole (allocated, zeros), the next one ahead of need by a helper thread,
 and read through one mapping each. A bounded number is open at a time.
 
-It must not know what an entry is. The log's thread calls everything but `prepare_next` and `sync`, which may run in
-helper threads at any time.
+A segment comes into being only when all that was written before is flushed, names too, and is used only when it has
+its length durably; they are removed one by one, the last first, each durably. So the mere names tell something after a
+power loss: where segment s is there, those before s - 1 were whole on the disk, and no name is missing between two.
+
+    0          1          2          3 (made when 2 was begun)
+    | flushed  | flushed  | perhaps  | perhaps ...
+                          ^ flushed_below
+
+A log that begins later has its first segment where its first byte lies, blank before it; older ones are let go at once
+(`drop_before`) and removed when there is time (`remove_dropped`), the oldest first.
+
+It must not know what an entry is. The log's thread calls everything but `prepare`, `remove_dropped` and `sync`, which
+may run in helper threads at any time.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from store.disk import Disk, File
 from store.entry import WORD
-from store.errors import DamagedError
+from store.errors import DamagedError, StoreError
 from store.grid import Grid
 
 MAX_OPEN = 64
@@ -26,12 +38,17 @@ _NAME_DIGITS = 20
 
 
 class Segments:
-    def __init__(self, disk: Disk, directory: Path, grid: Grid) -> None:
+    def __init__(self, disk: Disk, directory: Path, grid: Grid, start: int) -> None:
+        """`start`: position of the log's first byte."""
         self._disk = disk
         self._directory = directory
         self._grid = grid
-        # Segments that exist: 0, segment_bytes, ... up to the last one; -segment_bytes when there is none.
-        self._last_base = -grid.segment_bytes
+        # Segments that exist: from the first one to the last one; when there is none, the last one is before the first.
+        self._first_base = grid.base(start)
+        self._last_base = self._first_base - grid.segment_bytes
+        # Files that are there still: from this one on. oldest_base <= first_base
+        self._oldest_base = self._first_base
+        self._removing = threading.Lock()
         self._making = threading.Lock()
         # Least recently used first. Dirty ones stay open: a file opened again may not hear of a failed write-back.
         self._open: OrderedDict[int, File] = OrderedDict()
@@ -41,17 +58,22 @@ class Segments:
         self._syncing: list[File] = []
         self._retired: list[File] = []
         self._one_sync = threading.Lock()
+        self.failure: StoreError | None = None
+        """Why a sync failed: what a second one would say of the first one's pages cannot be believed."""
 
     @staticmethod
-    def adopt(disk: Disk, directory: Path, grid: Grid) -> Segments:
-        """The segments that lie in `directory`, which is made if it is missing. Raises `DamagedError` if there is a gap
-        between them, or one is not as long as it should be."""
+    def adopt(disk: Disk, directory: Path, grid: Grid, start: int, *, reset: bool) -> Segments:
+        """The segments that lie in `directory`, which is made if it is missing, but for those that end before `start`
+        (with `reset` all), which are removed. Raises `DamagedError` if there is a gap between them, or one is not as
+        long as it should be."""
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
-        segments = Segments(disk, directory, grid)
+        segments = Segments(disk, directory, grid, start)
         names = disk.list(directory)
         bases = [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
-        for base in bases:
+        dropped = [base for base in bases if reset or base < segments._first_base]
+        segments._unlink(dropped)
+        for base in bases[len(dropped) :]:
             if base != segments._last_base + grid.segment_bytes:
                 reason = f"the segment of {grid.segment_bytes} bytes before it is missing, or segments had another size"
                 raise DamagedError(segments.path(base), base, reason)
@@ -67,10 +89,15 @@ class Segments:
     def bases(self) -> range:
         """First positions of the segments that exist."""
         step = self._grid.segment_bytes
-        return range(0, self._last_base + step, step)
+        return range(self._first_base, self._last_base + step, step)
+
+    @property
+    def flushed_below(self) -> int:
+        """A position before which everything was flushed once, and has not been written since."""
+        return max(self._first_base, self._last_base - self._grid.segment_bytes)
 
     def has(self, base: int) -> bool:
-        return base <= self._last_base
+        return self._first_base <= base <= self._last_base
 
     # Reading.
 
@@ -105,6 +132,21 @@ class Segments:
         file.write(position - base, _ZEROS[:WORD])
         self._mark_dirty(base, file)
 
+    def write_again(self, first: int, end: int) -> None:
+        """The same bytes in the same place, so that the next sync covers them for certain."""
+        for base in self.bases:
+            file = self._file(base)
+            stop = min(end - base, self._grid.segment_bytes)
+            for at in range(max(0, first - base), stop, CHUNK):
+                file.write(at, file.read(at, min(CHUNK, stop - at)))
+                self._mark_dirty(base, file)
+
+    def is_blank(self, first: int, end: int) -> bool:
+        """Whether there are but zeros between two positions of one segment."""
+        data = self.slice(first, end - first)
+        # As bytes: a view would be compared byte by byte.
+        return all(bytes(data[at : at + CHUNK]) == _ZEROS[: len(data) - at] for at in range(0, len(data), CHUNK))
+
     def erase(self, first: int, end: int) -> None:
         """Zero what is not zero yet between two positions of one segment."""
         if first == end:
@@ -122,12 +164,12 @@ class Segments:
         if self.has(base):
             return  # without the lock: an append must not wait while the segment after its own is being made
         with self._making:
-            while not self.has(base):
-                following = self._last_base + self._grid.segment_bytes
-                self._disk.create(self.path(following), self._grid.segment_bytes).close()
-                self._last_base = following
-                with self._lock:
-                    self._names_changed = True
+            self._make_up_to(base)
+
+    def prepare(self, next_base: Callable[[], int]) -> None:
+        """Make the segment that will be needed next. Which one is asked when nothing can be removed any more."""
+        with self._making:
+            self._make_up_to(next_base())
 
     def remove_after(self, base: int) -> None:
         """Remove all segments behind the one at `base`, the last first, durably."""
@@ -138,7 +180,31 @@ class Segments:
                 self._disk.unlink(self.path(self._last_base))
                 self._forget(self._last_base)
                 self._last_base -= self._grid.segment_bytes
-            self._disk.sync_directory(self._directory)
+                self._disk.sync_directory(self._directory)
+
+    def drop_before(self, position: int) -> None:
+        """Let go of the segments that end at or before `position`, which is in the log. Views of them stay valid; their
+        files stay until `remove_dropped`."""
+        with self._making:
+            while self._first_base < self._grid.base(position):
+                self._forget(self._first_base)
+                self._first_base += self._grid.segment_bytes
+
+    def remove_dropped(self) -> None:
+        """Remove the files of segments that were let go, the oldest first, durably."""
+        with self._removing:
+            step = self._grid.segment_bytes
+            dropped = range(self._oldest_base, self._first_base, step)
+            self._unlink(dropped)
+            self._oldest_base = dropped.stop
+
+    def begin_at(self, start: int) -> None:
+        """Remove all segments, durably; the first one to come is the one that holds the byte at `start`."""
+        self.remove_dropped()
+        self.remove_after(self._first_base - self._grid.segment_bytes)
+        with self._making:
+            self._first_base = self._oldest_base = self._grid.base(start)
+            self._last_base = self._first_base - self._grid.segment_bytes
 
     # Durability.
 
@@ -164,12 +230,38 @@ class Segments:
                     file.sync()
                 if names_changed:
                     self._disk.sync_directory(self._directory)
+            except StoreError as error:
+                self.failure = error
+                raise
             finally:
                 self._close_retired()
 
     def close(self) -> None:
         for base in list(self._open):
             self._forget(base)
+
+    def _make_up_to(self, base: int) -> None:
+        while self._last_base < base:
+            following = self._last_base + self._grid.segment_bytes
+            self.sync()  # see `flushed_below`
+            file = self._disk.create(self.path(following), self._grid.segment_bytes)
+            try:
+                file.sync()  # its length: it may stay blank, and no other sync would cover it
+            except StoreError as error:
+                self.failure = error
+                raise
+            finally:
+                file.close()
+            self._last_base = following
+            with self._lock:
+                self._names_changed = True
+
+    def _unlink(self, bases: Sequence[int]) -> None:
+        """Of segments that are not used any more."""
+        for base in bases:
+            self._disk.unlink(self.path(base))
+        if bases:
+            self._disk.sync_directory(self._directory)
 
     def _mark_dirty(self, base: int, file: File) -> None:
         # After the write, never before it: a sync that took the mark in between would leave the write uncovered.
@@ -213,7 +305,7 @@ class Segments:
             file.close()
 
     def _is_whole(self, base: int, *, is_last: bool) -> bool:
-        """Whether the file has its length. One that a kill left half made is removed."""
+        """Whether the file has its length. One that a kill or a power loss left half made is removed."""
         path = self.path(base)
         file = self._disk.open(path)
         try:

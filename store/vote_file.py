@@ -15,7 +15,14 @@ sequence counts. A slot's first word is erased before it is written and set afte
 blank, and a slot that is not blank yet wrong is damage. Falling back to an older vote then would let the node vote
 twice in a term, so it is an error.
 
-A forgotten vote is as bad, so the file is born whole: written under another name, synced, renamed.
+The same holds after a power loss. A slot lies in one sector, and the disk gets a sector whole, as the page stood at one
+moment between those writes: each time the slot is blank unless it is whole. A blank slot was never acknowledged, since
+its save had not returned. That a wrong slot is the one to be written next would prove nothing: of two slots one always
+is, and a newest vote that has rotted looks the same. Refusing costs a node, falling back could cost a vote.
+
+A forgotten vote is as bad, so the file is born whole: written under another name, synced, renamed. And what a start
+finds may lie in the page cache only, left there by a save that a kill or a failed sync has ended: it is written again,
+in its own place, and synced, before anybody relies on it.
 """
 
 from __future__ import annotations
@@ -72,10 +79,12 @@ class VoteFile:
             valid = [slot for slot in slots if slot is not None]
             if not valid:
                 raise DamagedError(path, 0, "it holds no vote at all")
+            sequence, vote = max(valid, key=lambda slot: slot[0])
+            file.write(_SLOT_OFFSETS[sequence % 2], _encode(sequence, vote))
+            file.sync()
         except StoreError:
             file.close()
             raise
-        sequence, vote = max(valid, key=lambda slot: slot[0])
         return VoteFile(path, file, sequence, vote)
 
     @property

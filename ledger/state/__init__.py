@@ -3,6 +3,7 @@
 sequence.py     one producer in one queue: accept, duplicate, gap, fenced, forgotten
 producers.py    all of them, and when they are forgotten
 topic_table.py  the topics
+encoding.py     all of it as bytes
 machine.py      State: all that committed entries say
 projected.py    Projected: the leader's view of what is not committed yet
 """

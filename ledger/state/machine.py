@@ -8,13 +8,13 @@ It must not know who leads, or what has been appended and not yet committed: tha
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 import xxhash
 from google.protobuf.message import DecodeError
 
 from ledger.errors import InternalError, InvalidArgumentError, InvalidTopicNameError, TopicExistsError
+from ledger.state.encoding import decode_state, encode_state
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.topic_table import Topic, TopicTable
@@ -22,11 +22,6 @@ from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import command_pb2
 
 CommandResult = Topic | InvalidTopicNameError | InvalidArgumentError | TopicExistsError
-
-_TOPIC = struct.Struct("<IIqI")
-_OFFSET = struct.Struct("<IIq")
-_PRODUCER = struct.Struct("<QIIIQqI")
-_RECORD = struct.Struct("<QIqqQQ")
 
 
 class State:
@@ -41,6 +36,11 @@ class State:
     def next_offset(self, topic_id: int, queue: int) -> int:
         """The offset that the queue's next message gets: its end. 0 for a queue without messages."""
         return self._next_offsets.get((topic_id, queue), 0)
+
+    def ends(self) -> Iterator[tuple[int, int, int]]:
+        """(topic id, queue, next offset) of each queue that has had messages."""
+        for (topic_id, queue), offset in self._next_offsets.items():
+            yield topic_id, queue, offset
 
     def check(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
@@ -90,10 +90,18 @@ class State:
 
     def digest(self) -> int:
         """A 64-bit hash of the whole state: equal on replicas that have applied the same entries."""
-        digest = xxhash.xxh3_64()
-        for part in self._canonical():
-            digest.update(part)
-        return digest.intdigest()
+        return xxhash.xxh3_64_intdigest(self.encode())
+
+    def encode(self) -> bytes:
+        """The whole state as bytes, which are equal where the states are."""
+        return encode_state(self.topics, self._next_offsets, self.producers)
+
+    @staticmethod
+    def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
+        """The state that `encode` gave. The limits are no part of it. InternalError when the bytes are no state."""
+        state = State(limits)
+        state.topics, state._next_offsets, state.producers = decode_state(data, limits or ProducerLimits())
+        return state
 
     def _create_topic(self, name: str, queues: int, append_time_ms: int) -> CommandResult:
         try:
@@ -102,24 +110,3 @@ class State:
             return self.topics.create(name, queues, append_time_ms)
         except (InvalidTopicNameError, InvalidArgumentError, TopicExistsError) as refusal:
             return refusal
-
-    def _canonical(self) -> Iterator[bytes]:
-        """The state as bytes: sorted, but for the producers, whose order is itself part of the state."""
-        yield struct.pack("<III", self.topics.next_id, len(self._next_offsets), len(self.producers))
-        for topic in self.topics:
-            name = topic.name.encode()
-            yield _TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name)) + name
-        for (topic_id, queue), offset in sorted(self._next_offsets.items()):
-            yield _OFFSET.pack(topic_id, queue, offset)
-        for key, sequence in self.producers:
-            times = (sequence.epoch, sequence.next_sequence, sequence.last_append_time_ms, len(sequence.records))
-            yield _PRODUCER.pack(*key, *times)
-            for record in sequence.records:
-                yield _RECORD.pack(
-                    record.first_sequence,
-                    record.count,
-                    record.base_offset,
-                    record.append_time_ms,
-                    record.index,
-                    record.term,
-                )

@@ -8,7 +8,7 @@ must not know of topics.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,10 +34,10 @@ class ProducerLimits:
 class Producers:
     """Every known producer and queue, least recently used first."""
 
-    def __init__(self, limits: ProducerLimits) -> None:
+    def __init__(self, limits: ProducerLimits, sequences: Iterable[tuple[ProducerQueue, Sequence]] = ()) -> None:
         self._limits = limits
         # in the order of last_append_time_ms; len <= limits.most
-        self._sequences: OrderedDict[ProducerQueue, Sequence] = OrderedDict()
+        self._sequences = OrderedDict(sequences)
 
     def __len__(self) -> int:
         return len(self._sequences)

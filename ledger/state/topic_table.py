@@ -6,7 +6,7 @@ later topic of the same name. It must not know what lies in the queues.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ledger.errors import TopicExistsError, UnknownQueueError, UnknownTopicError
@@ -25,10 +25,10 @@ class Topic:
 class TopicTable:
     """Every topic, in the order of creation."""
 
-    def __init__(self) -> None:
-        self._next_id = 1
-        self._by_id: dict[int, Topic] = {}
-        self._by_name: dict[str, Topic] = {}  # the same topics
+    def __init__(self, topics: Iterable[Topic] = (), next_id: int = 1) -> None:
+        self._next_id = next_id
+        self._by_id = {topic.topic_id: topic for topic in topics}  # each id < next_id
+        self._by_name = {topic.name: topic for topic in self._by_id.values()}  # the same topics
 
     def __len__(self) -> int:
         return len(self._by_id)

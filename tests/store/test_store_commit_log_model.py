@@ -1,13 +1,14 @@
-"""The CommitLog against a plain list, through random lives of appends, copies, cuts, flushes, stops and kills."""
+"""The CommitLog against a plain list, through random lives: appends, copies, cuts, flushes, moved starts, resets, stops
+and kills."""
 
 from __future__ import annotations
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sample_log import SEGMENT, content, draft, open_log
+from sample_log import DIRECTORY, SEGMENT, content, draft, open_log
 
-from store import CommitLog, Draft, MemoryDisk
+from store import Base, CleanMark, CommitLog, Draft, MemoryDisk
 
 SIZES = st.lists(st.integers(0, SEGMENT - 80), min_size=1, max_size=6)
 
@@ -23,28 +24,38 @@ class LogAgainstList(RuleBasedStateMachine):
         # (term, body) of each entry.
         self.model: list[tuple[int, bytes]] = []
         self.made = 0
+        # Index and term of the entry before the first one.
+        self.base: Base | None = None
+        self.base_term = 0
+
+    @property
+    def first(self) -> int:
+        return 1 if self.base is None else self.base.index + 1
+
+    def _open(self, disk: MemoryDisk, clean: CleanMark | None = None) -> CommitLog:
+        return CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, base=self.base, clean=clean)
 
     def _drafts(self, sizes: list[int]) -> list[Draft]:
         self.made += len(sizes)
         return [draft(self.made * 7 + i, size) for i, size in enumerate(sizes)]
 
     def _term(self, increase: int) -> int:
-        return (self.model[-1][0] if self.model else 1) + increase
+        return (self.model[-1][0] if self.model else max(1, self.base_term)) + increase
 
     @rule(sizes=SIZES, increase=st.integers(0, 2))
     def append(self, sizes: list[int], increase: int) -> None:
         drafts, term = self._drafts(sizes), self._term(increase)
-        self.log.append(drafts, term=term, commit=len(self.model) // 2, now_ms=self.made)
+        self.log.append(drafts, term=term, commit=self.log.last_index // 2, now_ms=self.made)
         self.model += [(term, made.body) for made in drafts]
 
     @rule(sizes=SIZES, increase=st.integers(0, 2), back=st.integers(0, 3), max_bytes=st.integers(1, 2 * SEGMENT))
     def copy_from_leader(self, sizes: list[int], increase: int, back: int, max_bytes: int) -> None:
         """A leader with this log gets ahead; ranges that begin up to `back` entries early bring its entries here."""
-        leader = open_log(self.disk.after_kill())
+        leader = self._open(self.disk.after_kill())
         drafts, term = self._drafts(sizes), self._term(increase)
-        leader.append(drafts, term=term, commit=len(self.model), now_ms=self.made)
+        leader.append(drafts, term=term, commit=self.log.last_index, now_ms=self.made)
         while self.log.last_index < leader.last_index:
-            prev = max(0, self.log.last_index - back)
+            prev = max(self.first - 1, self.log.last_index - back)
             data = leader.read_range(prev + 1, leader.reach(prev + 1, max_bytes))
             headers = self.log.examine(data, prev)
             if headers[-1].index <= self.log.last_index:
@@ -57,8 +68,29 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1))
     def truncate(self, share: float) -> None:
         keep = round(len(self.model) * share)
-        self.log.truncate(keep)
+        self.log.truncate(self.first - 1 + keep)
         del self.model[keep:]
+
+    @rule(share=st.floats(0, 1), removes=st.booleans())
+    def move_the_start(self, share: float, removes: bool) -> None:
+        dropped = round(len(self.model) * share)
+        self.base = self.log.base_at(self.first - 1 + dropped, configuration=b"", state=b"")
+        self.log.drop_before(self.base)
+        if removes:
+            self.log.remove_dropped()
+        del self.model[:dropped]
+        self.base_term = self.base.term
+
+    @rule(sizes=SIZES, ahead=st.integers(0, 5))
+    def reset_behind_another_leader(self, sizes: list[int], ahead: int) -> None:
+        leader = open_log(MemoryDisk())
+        term = self._term(1)
+        leader.append(self._drafts([*sizes] * (ahead + 1)), term=term, commit=0, now_ms=self.made)
+        if leader.last_index >= self.first:
+            self.base = leader.base_at(leader.last_index, configuration=b"", state=b"")
+            self.log.reset(self.base)
+            self.model.clear()
+            self.base_term = term
 
     @rule()
     def prepare_next(self) -> None:
@@ -67,31 +99,36 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule()
     def sync(self) -> None:
-        assert self.log.sync() == (len(self.model), self.model[-1][0] if self.model else 0)
+        term = self.model[-1][0] if self.model else self.base_term
+        assert self.log.sync() == (self.first - 1 + len(self.model), term)
 
     @rule()
     def stop_in_order(self) -> None:
         mark = self.log.clean_mark()
         self.log.close()
-        self.log = open_log(self.disk, clean=mark)
+        self.log = self._open(self.disk, clean=mark)
 
     @rule()
     def kill(self) -> None:
         self.disk = self.disk.after_kill()
-        self.log = open_log(self.disk)
+        self.log = self._open(self.disk)
 
     @invariant()
     def log_is_the_list(self) -> None:
         assert [(term, body) for _, term, _, body in content(self.log)] == self.model
-        assert self.log.last_index == len(self.model)
+        assert (self.log.first_index, self.log.last_index) == (self.first, self.first - 1 + len(self.model))
+        assert self.log.term(self.first - 1) == self.base_term
 
     @invariant()
     def reach_is_maximal(self) -> None:
-        for first in range(1, len(self.model) + 1):
+        for first in range(self.first, self.log.last_index + 1):
             last = self.log.reach(first, 500)
             size = len(self.log.read_range(first, last))
             assert last == first or size <= 500
-            if last < len(self.model) and self.log.position(last + 1) // SEGMENT == self.log.position(first) // SEGMENT:
+            if (
+                last < self.log.last_index
+                and self.log.position(last + 1) // SEGMENT == self.log.position(first) // SEGMENT
+            ):
                 assert len(self.log.read_range(first, last + 1)) > 500
 
 

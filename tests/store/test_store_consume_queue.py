@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import ConsumeQueue, ConsumeQueues, Disk, MemoryDisk, PosixDisk
+from store import ConsumeQueue, ConsumeQueues, Disk, MemoryDisk, OffsetDroppedError, PosixDisk
 
 ROOT = Path("/queues")
 PER_FILE = 10
@@ -30,12 +30,12 @@ PUTS: st.SearchStrategy[Puts] = st.lists(
 )
 
 
-def put_all(queue: ConsumeQueue, puts: Puts) -> list[tuple[int, int, int]]:
-    """Put them, and return what each unit should be."""
+def put_all(queue: ConsumeQueue, puts: Puts, before: int = 0) -> list[tuple[int, int, int]]:
+    """Put them, behind `before` that are not kept, and return what each unit should be."""
     units: list[tuple[int, int, int]] = []
     for position, size, hashes, count in puts:
         tag_hashes = None if hashes is None else np.array(hashes, np.int64)
-        queue.put(len(units), position, size, tag_hashes, count)
+        queue.put(before + len(units), position, size, tag_hashes, count)
         units += [(position, size, 0 if hashes is None else hashes[i]) for i in range(count)]
     return units
 
@@ -76,6 +76,40 @@ def test_offsets_are_dense() -> None:
     for wrong in (2, 4):
         with pytest.raises(AssertionError):
             queue.put(wrong, 0, 100, None, 1)
+
+
+@given(st.integers(0, 35), PUTS, st.data())
+def test_a_queue_that_begins_later_reads_as_the_slice_of_a_list(before: int, puts: Puts, data: st.DataObject) -> None:
+    queue = ConsumeQueue(MemoryDisk(), ROOT, PER_FILE)
+    queue.begin_at(before)
+    assert (queue.first_offset, queue.end_offset) == (before, before)
+    units = [None] * before + put_all(queue, puts, before)
+    assert queue.end_offset == len(units)
+    later = data.draw(st.integers(0, len(units)))
+    queue.begin_at(later)
+    first = max(before, later)
+    assert (queue.first_offset, queue.end_offset) == (first, len(units))
+    offset, count = data.draw(st.integers(first, len(units) + 5)), data.draw(st.integers(0, 60))
+    assert queue.read(offset, count).tolist() == units[offset : offset + count]
+    if first:
+        with pytest.raises(OffsetDroppedError, match=f"begins at {first}"):
+            queue.read(data.draw(st.integers(0, first - 1)), 1)
+
+
+@pytest.mark.parametrize("kind", ["posix", "memory"])
+def test_files_of_dropped_messages_are_removed_and_none_made_for_them(kind: str, tmp_path: Path) -> None:
+    disk: Disk = PosixDisk() if kind == "posix" else MemoryDisk()
+    queue = ConsumeQueue(disk, tmp_path, PER_FILE)
+    queue.begin_at(23)
+    queue.put(23, 1, 2, None, 30)
+    assert [int(name) for name in disk.list(tmp_path)] == [20, 30, 40, 50]
+    queue.read(23, 30)
+    queue.begin_at(40)
+    assert [int(name) for name in disk.list(tmp_path)] == [40, 50]
+    queue.put(53, 3, 4, None, 1)
+    assert queue.read(40, 99).tolist() == [(1, 2, 0)] * 13 + [(3, 4, 0)]
+    with pytest.raises(AssertionError):
+        queue.begin_at(99)
 
 
 class CountingDisk(MemoryDisk):

@@ -149,23 +149,59 @@ class TestSync:
 
     def test_covers_every_segment_written_and_the_directory_once(self, disk: WatchedDisk) -> None:
         log = open_log(disk)
-        append(log, 900, 900, 10)
+        append(log, 10)
+        log.prepare_next()
+        append(log, 10, 835)
         disk.synced.clear()
         dirty = [log.dirty]
         assert log.sync() == (3, 1)
         dirty.append(log.dirty)
         assert dirty == [True, False]
-        assert disk.synced == [*(DIRECTORY / f"{base:020}" for base in (0, SEGMENT, 2 * SEGMENT)), DIRECTORY]
+        assert disk.synced == [*(DIRECTORY / f"{base:020}" for base in (0, SEGMENT)), DIRECTORY]
         disk.synced.clear()
         assert log.sync() == (3, 1)
         assert disk.synced == []
         append(log, 10)
         assert log.sync() == (4, 1)
-        assert disk.synced == [DIRECTORY / f"{2 * SEGMENT:020}"]
+        assert disk.synced == [DIRECTORY / f"{SEGMENT:020}"]
+
+    def test_a_segment_is_made_only_when_all_before_it_is_flushed(self, disk: WatchedDisk) -> None:
+        log = open_log(disk)
+        append(log, 10)
+        log.prepare_next()
+        append(log, 10, 900)
+        disk.synced.clear()
+        disk.before_next["create"] = lambda: synced_before.extend(disk.synced)
+        synced_before: list[Path] = []
+        log.prepare_next()
+        assert synced_before == [*(DIRECTORY / f"{base:020}" for base in (0, SEGMENT)), DIRECTORY]
+
+    @pytest.mark.parametrize("act", [append_three_segments, CommitLog.prepare_next])
+    def test_that_fails_when_a_segment_is_to_be_made_poisons_the_log(
+        self, disk: WatchedDisk, act: Callable[[CommitLog], object]
+    ) -> None:
+        log = open_log(disk)
+        append(log, 10)
+        disk.fail("sync", BROKEN, times=1)
+        with pytest.raises(DiskFailedError):
+            act(log)
+        with pytest.raises(DiskFailedError, match="an earlier write was lost"):
+            append(log, 10)
+        assert list(disk.list(DIRECTORY)) == [f"{0:020}"]
+
+    def test_segments_made_for_a_write_that_failed_are_removed(self, disk: WatchedDisk) -> None:
+        """Where the third one is there, the first one counts as flushed: so it must not be while that is in use."""
+        log = open_log(disk)
+        append(log, 10)
+        disk.fail("write", FULL, after=5, times=1)
+        with pytest.raises(DiskFullError):
+            append(log, 20, 900, 900)
+        assert list(disk.list(DIRECTORY)) == [f"{0:020}", f"{SEGMENT:020}"]
 
     def test_covers_more_segments_than_may_be_open(self, disk: WatchedDisk) -> None:
         log = open_log(disk)
         append(log, *[900] * (MAX_OPEN + 10))
+        log = open_log(disk)
         disk.synced.clear()
         log.sync()
         assert {DIRECTORY / name for name in disk.list(DIRECTORY)} | {DIRECTORY} == set(disk.synced)

@@ -67,7 +67,9 @@ def test_torn_at_every_byte_it_holds_the_old_vote_and_takes_the_next(votes: int)
 
 def test_torn_while_it_is_made_there_is_none_or_a_whole_one() -> None:
     for _, survivor in each_kill(fresh(), lambda disk: opened(disk, INCARNATION)):
-        assert opened(survivor, OTHER).vote.incarnation == OTHER, "no vote of the first incarnation can have been given"
+        vote = opened(survivor, OTHER).vote
+        assert (vote.term, vote.voted_for) == (0, 0)
+        assert vote.incarnation in (INCARNATION, OTHER)
 
 
 @pytest.mark.parametrize("votes", [1, 2])
@@ -101,6 +103,33 @@ def test_every_save_is_synced_before_it_returns() -> None:
     assert file.vote.term == 1
     with pytest.raises(DiskFailedError, match="an earlier vote was lost"):
         file.save(Vote(3, 1, INCARNATION))
+
+
+class NotedDisk(MemoryDisk):
+    """Which operations were done, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[str] = []
+
+    def before(self, operation: str, path: Path) -> None:
+        super().before(operation, path)
+        self.done.append(operation)
+
+
+def test_a_vote_that_is_found_is_written_again_and_synced_before_it_counts() -> None:
+    """A killed save may have left it in the page cache only."""
+    disk = NotedDisk()
+    disk.make_directory(PATH.parent)
+    opened(disk, INCARNATION).save(Vote(1, 1, INCARNATION))
+    before = disk.content(PATH)
+    disk.done.clear()
+    opened(disk)
+    assert disk.done[-2:] == ["write", "sync"]
+    assert disk.content(PATH) == before
+    disk.fail("sync", DiskFailedError(PATH, "Input/output error"))
+    with pytest.raises(DiskFailedError):
+        opened(disk)
 
 
 def test_the_file_and_its_name_are_synced_when_it_is_made() -> None:

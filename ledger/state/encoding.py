@@ -1,0 +1,124 @@
+"""The replicated state as bytes: what a snapshot carries, and what the digest is taken of.
+
+    little-endian, without gaps
+
+    +--------+--------+---------+--------+---------+-----------+      magic, version, next topic id; how many topics,
+    | magic  | version| next id | topics | offsets | producers |      offsets and producers follow
+    +--------+--------+---------+--------+---------+-----------+
+    each topic       id, queues, created_ms, bytes of the name; the name in UTF-8           in the order of creation
+    each offset      topic id, queue, next offset                                           sorted
+    each producer    producer id, topic id, queue, epoch, next sequence, last append time,
+                     how many records; the records                                          least recently used first
+    each record      first sequence, count, base offset, append time, index, term           oldest first
+    crc              CRC32C of all before it
+
+The one idea: equal states have equal bytes. Everything stands in one order, and nothing is there that two replicas
+which have applied the same entries could see differently. It must not know what the parts do.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import google_crc32c
+
+from ledger.errors import InternalError
+from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
+from ledger.state.sequence import BatchRecord, Sequence
+from ledger.state.topic_table import Topic, TopicTable
+
+MAGIC = int.from_bytes(b"LMQS", "little")
+VERSION = 1
+_HEADER = struct.Struct("<IIIIII")
+_TOPIC = struct.Struct("<IIqI")
+_OFFSET = struct.Struct("<IIq")
+_PRODUCER = struct.Struct("<QIIIQqI")
+_RECORD = struct.Struct("<QIqqQQ")
+_CRC = struct.Struct("<I")
+
+NextOffsets = dict[tuple[int, int], int]
+
+
+def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Producers) -> bytes:
+    """The bytes of a state made of these."""
+    counts = (topics.next_id, len(topics), len(next_offsets), len(producers))
+    parts = [_HEADER.pack(MAGIC, VERSION, *counts)]
+    for topic in topics:
+        name = topic.name.encode()
+        parts.append(_TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name)) + name)
+    parts.extend(_OFFSET.pack(*key, offset) for key, offset in sorted(next_offsets.items()))
+    for key, sequence in producers:
+        parts.append(_producer(key, sequence))
+        parts.extend(map(_record, sequence.records))
+    data = b"".join(parts)
+    return data + _CRC.pack(google_crc32c.value(data))
+
+
+def decode_state(data: bytes, limits: ProducerLimits) -> tuple[TopicTable, NextOffsets, Producers]:
+    """The parts of the state that these bytes are of. InternalError when they are of none that this program knows."""
+    counts = _checked_counts(data)
+    try:
+        return _Reader(data, limits).state(*counts)
+    except (struct.error, StopIteration, UnicodeDecodeError) as error:
+        raise InternalError(f"A snapshot of the state does not hold what it says that it holds ({error}).") from error
+
+
+def _producer(key: ProducerQueue, sequence: Sequence) -> bytes:
+    stand = (sequence.epoch, sequence.next_sequence, sequence.last_append_time_ms, len(sequence.records))
+    return _PRODUCER.pack(*key, *stand)
+
+
+def _record(record: BatchRecord) -> bytes:
+    place = (record.append_time_ms, record.index, record.term)
+    return _RECORD.pack(record.first_sequence, record.count, record.base_offset, *place)
+
+
+def _checked_counts(data: bytes) -> tuple[int, int, int, int]:
+    """Next topic id and the numbers of topics, offsets and producers, of bytes whose CRC is right."""
+    if len(data) < _HEADER.size + _CRC.size:
+        raise InternalError(f"{len(data)} bytes are fewer than a snapshot of the state has.")
+    magic, version, *counts = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise InternalError("These bytes are no snapshot of the state.")
+    if version != VERSION:
+        raise InternalError(f"A snapshot of the state is of version {version}, unknown here: upgrade this node.")
+    if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
+        raise InternalError("The CRC of a snapshot of the state is wrong: fetch it again.")
+    next_id, topics, offsets, producers = counts
+    return next_id, topics, offsets, producers
+
+
+class _Reader:
+    """Takes the parts out of the bytes, in their order."""
+
+    def __init__(self, data: bytes, limits: ProducerLimits) -> None:
+        self._data = data
+        self._limits = limits
+        self._at = _HEADER.size
+
+    def state(
+        self, next_id: int, topics: int, offsets: int, producers: int
+    ) -> tuple[TopicTable, NextOffsets, Producers]:
+        table = TopicTable([self._topic() for _ in range(topics)], next_id)
+        next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
+        known = Producers(self._limits, [self._producer() for _ in range(producers)])
+        if self._at != len(self._data) - _CRC.size:
+            raise InternalError(f"A snapshot of the state of {len(self._data)} bytes ends at {self._at}.")
+        return table, next_offsets, known
+
+    def _topic(self) -> Topic:
+        topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))
+        name = self._data[self._at : self._at + name_bytes].decode()
+        self._at += name_bytes
+        return Topic(topic_id, name, queues, created_ms)
+
+    def _producer(self) -> tuple[ProducerQueue, Sequence]:
+        producer_id, topic_id, queue, epoch, next_sequence, last_append_time_ms, count = next(self._each(_PRODUCER, 1))
+        records = [BatchRecord(*record) for record in self._each(_RECORD, count)]
+        sequence = Sequence(epoch, next_sequence, last_append_time_ms, records)
+        return ProducerQueue(producer_id, topic_id, queue), sequence
+
+    def _each(self, layout: struct.Struct, count: int) -> Iterator[tuple[int, ...]]:
+        first, self._at = self._at, self._at + count * layout.size
+        return layout.iter_unpack(self._data[first : self._at])

@@ -1,0 +1,68 @@
+"""The base file: where the log of a group begins, durably, and whether a reset to there is under way.
+
+    <group>/base           the base of the log; none while the log begins at entry 1
+    <group>/base.next      only while a reset is under way: the base of the log to come
+
+The log start moves on:      replace(base)      ->  log.drop_before(base)
+The log begins elsewhere:    begin_reset(base)  ->  log.reset(base)        ->  finish_reset()
+
+One idea: a name is the decision. While there is no `base.next`, the old log counts, with the old base; from the moment
+that it is there (a rename, synced), the old log is void, and every start removes what is left of it until
+`finish_reset` has put the new base in the place of the old one. So a log is never read with the base of another one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.base import Base
+from store.disk import Disk, read_file, replace_file
+from store.errors import DamagedError
+
+
+class BaseFile:
+    def __init__(self, disk: Disk, path: Path) -> None:
+        """Reads what is there. Raises `DamagedError` when that is no base."""
+        self._disk = disk
+        self._path = path
+        self._next_path = path.with_name(path.name + ".next")
+        self._is_resetting = disk.exists(self._next_path)
+        self._base = self._read(self._next_path if self._is_resetting else path)
+
+    @property
+    def base(self) -> Base | None:
+        """Where the log begins; None: at entry 1."""
+        return self._base
+
+    @property
+    def is_resetting(self) -> bool:
+        """Whether the log's segments, as far as there are any, are void: what `CommitLog.open` takes as `reset`."""
+        return self._is_resetting
+
+    def replace(self, base: Base) -> None:
+        """Durably: the log, which holds entry `base.index`, begins behind it."""
+        assert not self._is_resetting
+        assert self._base is None or base.index >= self._base.index, "the log start never moves back"
+        replace_file(self._disk, self._path, base.encode())
+        self._base = base
+
+    def begin_reset(self, base: Base) -> None:
+        """Durably: the log is void, and one without entries begins behind `base`."""
+        replace_file(self._disk, self._next_path, base.encode())
+        self._base, self._is_resetting = base, True
+
+    def finish_reset(self) -> None:
+        """Durably, once the old log is removed, and before anything is written to the new one. Without a reset under
+        way it does nothing."""
+        if self._is_resetting:
+            self._disk.rename(self._next_path, self._path)
+            self._disk.sync_directory(self._path.parent)
+            self._is_resetting = False
+
+    def _read(self, path: Path) -> Base | None:
+        if not self._disk.exists(path):
+            return None
+        try:
+            return Base.decode(read_file(self._disk, path))
+        except ValueError as error:
+            raise DamagedError(path, 0, f"this is no base ({error})") from error

@@ -1,0 +1,111 @@
+"""The bases of one group: where its log begins, where it may begin some day, and one that comes from another node.
+
+    <group>/base, base.next            where the log begins (base_file.py)
+    <group>/bases/<20-digit index>     where it may begin: made as the state machine passed the start of a segment
+    <group>/incoming                   on its way from another node (incoming_base.py)
+
+One idea: the state at a place in the log is known only when the machine passes there, so a base is made for every
+segment then; the log start moves later, to one of them. One that is missing or damaged is no loss: the log of this node
+then begins earlier than it might.
+
+It must not know who decides that the log start moves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.base import Base
+from store.base_file import BaseFile
+from store.disk import Disk, read_file, replace_file
+from store.errors import CorruptBaseError
+from store.incoming_base import IncomingBase, Offer
+
+_NAME_DIGITS = 20
+
+
+class Bases:
+    def __init__(self, disk: Disk, directory: Path) -> None:
+        """Of the group in `directory`. Raises `DamagedError` when the present base cannot be read."""
+        self._disk = disk
+        self._candidates = directory / "bases"
+        self._incoming_path = directory / "incoming"
+        self._file = BaseFile(disk, directory / "base")
+        disk.make_directory(self._candidates)
+
+    @property
+    def base(self) -> Base | None:
+        """Where the log begins; None: at entry 1."""
+        return self._file.base
+
+    @property
+    def is_resetting(self) -> bool:
+        """What `CommitLog.open` takes as `reset`; call `finish_reset` once it is open."""
+        return self._file.is_resetting
+
+    # Where the log may begin.
+
+    def keep(self, base: Base) -> None:
+        """The log may begin behind `base` some day."""
+        replace_file(self._disk, self._path(base.index), base.encode())
+
+    def candidates(self) -> list[int]:
+        """The indexes of the bases that are kept, ascending."""
+        names = self._disk.list(self._candidates)
+        return [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
+
+    def candidate(self, index: int) -> Base | None:
+        """The base that was kept at that index; None where it is missing or damaged."""
+        path = self._path(index)
+        if not self._disk.exists(path):
+            return None
+        try:
+            return Base.decode(read_file(self._disk, path))
+        except ValueError:
+            return None
+
+    # The log start moves, here or to a place that is not here.
+
+    def begin_behind(self, base: Base) -> None:
+        """Durably; `CommitLog.drop_before` comes after it."""
+        self._file.replace(base)
+        self._forget_up_to(base.index)
+
+    def begin_reset(self, base: Base) -> None:
+        """Durably: the log is void, and begins behind `base`; `CommitLog.reset` and `finish_reset` come after it."""
+        self._file.begin_reset(base)
+
+    def finish_reset(self) -> None:
+        """Durably, if one is under way; with the candidates, which are of the old log."""
+        if self._file.is_resetting:
+            for index in self.candidates():
+                self._disk.unlink(self._path(index))
+            self._disk.sync_directory(self._candidates)
+        self._file.finish_reset()
+
+    # From another node.
+
+    def receive(self, offer: Offer, offset: int, piece: bytes, crc: int) -> int | Base:
+        """Take a piece of the base that is offered. Returns how much of it is here (what is not right does not count),
+        or the base, once it is complete and right."""
+        incoming = IncomingBase.open(self._disk, self._incoming_path, offer)
+        try:
+            if not incoming.is_complete and offset == incoming.received:
+                incoming.append(offset, piece, crc)
+            return incoming.complete() if incoming.is_complete else incoming.received
+        except CorruptBaseError:
+            return 0 if incoming.is_complete else incoming.received
+        finally:
+            incoming.close()
+
+    def forget_incoming(self) -> None:
+        if self._disk.exists(self._incoming_path):
+            self._disk.unlink(self._incoming_path)
+
+    def _forget_up_to(self, index: int) -> None:
+        for each in self.candidates():
+            if each <= index:
+                self._disk.unlink(self._path(each))
+
+    def _path(self, index: int) -> Path:
+        return self._candidates / f"{index:0{_NAME_DIGITS}}"

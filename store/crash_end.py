@@ -1,0 +1,22 @@
+"""The end of a log after a power loss: what recovery found there, told before it changes anything.
+
+One idea: what is about to be cut may have been acknowledged, so whoever must remember that (as the suspect mark) hears
+of it while the bytes are still there; a kill in between finds them again and tells it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CrashEnd:
+    last_index: int
+    """Of the last entry that is whole; 0: none is."""
+    end: int
+    reason: str
+    """What ends the log there; empty where nothing but blank lies behind it. Entries may be missing in both cases."""
+
+
+BeforeCut = Callable[[CrashEnd], None]

@@ -1,0 +1,133 @@
+"""The state as bytes: what comes back is the same state and goes on alike; bytes that are no state are refused."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import google_crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.errors import InternalError
+from ledger.state import ProducerLimits, State
+from ledger.v1 import command_pb2
+
+LIMITS = ProducerLimits(expiry_ms=50, most=4)
+
+
+def create_topic(state: State, name: str, now_ms: int) -> None:
+    command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=2))
+    state.apply_command(command.SerializeToString(), now_ms)
+
+
+def apply(state: State, *, index: int, now_ms: int, topic_id: int, queue: int, producer_id: int, **batch: Any) -> None:
+    """A batch of a producer that continues where it stands."""
+    fields = {"epoch": 0, "count": 1} | batch
+    first = 0
+    while state.check(
+        topic_id=topic_id, queue=queue, producer_id=producer_id, first_sequence=first, **fields
+    ).__class__.__name__ in ("Duplicate", "Forgotten"):
+        first += 1
+    state.apply_batch(
+        topic_id=topic_id,
+        queue=queue,
+        base_offset=state.next_offset(topic_id, queue),
+        append_time_ms=now_ms,
+        index=index,
+        term=index // 5 + 1,
+        producer_id=producer_id,
+        first_sequence=first,
+        **fields,
+    )
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.integers(0, 20),  # ms since the step before
+        st.sampled_from([(1, 0), (1, 1), (2, 1)]),
+        st.sampled_from([1, 2, 3, 4, 5, 2**64 - 1]),
+        st.integers(0, 2),  # epoch
+    ),
+    max_size=40,
+)
+
+
+def lived(state: State, steps: list[tuple[int, tuple[int, int], int, int]], index: int = 0, now_ms: int = 1000) -> None:
+    epochs: dict[Any, int] = {}
+    for wait, (topic_id, queue), producer_id, epoch in steps:
+        index, now_ms = index + 1, now_ms + wait
+        key = (producer_id, topic_id, queue)
+        epochs[key] = max(epoch, epochs.get(key, 0))
+        apply(
+            state,
+            index=index,
+            now_ms=now_ms,
+            topic_id=topic_id,
+            queue=queue,
+            producer_id=producer_id,
+            epoch=epochs[key],
+        )
+
+
+@given(STEPS, STEPS)
+def test_what_is_decoded_is_equal_and_goes_on_alike(
+    steps: list[tuple[int, tuple[int, int], int, int]], later: list[tuple[int, tuple[int, int], int, int]]
+) -> None:
+    state = State(LIMITS)
+    for name in ("orders", "payments"):
+        create_topic(state, name, 900)
+    lived(state, steps)
+    data = state.encode()
+    twin = State.decode(data, LIMITS)
+    assert (twin.encode(), twin.digest()) == (data, state.digest())
+    assert list(twin.topics) == list(state.topics)
+    assert list(twin.producers) == list(state.producers)
+    later = [(wait, queue, producer_id, 2) for wait, queue, producer_id, _ in later]
+    for each in (state, twin):
+        lived(each, later, index=100, now_ms=2000)
+        create_topic(each, "third", 5000)
+    assert twin.digest() == state.digest()
+    topic = twin.topics.named("third")
+    assert topic is not None
+    assert topic.topic_id == 3
+
+
+def test_an_empty_state() -> None:
+    assert State.decode(State().encode()).digest() == State().digest()
+
+
+def sample() -> bytes:
+    state = State()
+    create_topic(state, "orders", 900)
+    lived(state, [(1, (1, 0), 7, 0), (1, (1, 1), 8, 0)])
+    return state.encode()
+
+
+def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
+    data = sample()
+    for bit in range(len(data) * 8):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(InternalError, match=r"snapshot of the state"):
+            State.decode(bytes(flipped))
+    for length in range(len(data)):
+        with pytest.raises(InternalError):
+            State.decode(data[:length])
+
+
+def test_a_newer_version_asks_for_an_upgrade() -> None:
+    data = bytearray(sample())
+    data[4] = 2
+    with pytest.raises(InternalError, match="version 2, unknown here: upgrade"):
+        State.decode(bytes(data))
+
+
+@pytest.mark.parametrize("count", [0, 3, 10**6])
+@pytest.mark.parametrize("place", [12, 16, 20])
+def test_counts_that_do_not_fit_are_refused_even_with_a_right_crc(place: int, count: int) -> None:
+    body = bytearray(sample()[:-4])
+    struct.pack_into("<I", body, place, count)
+    with pytest.raises(InternalError):
+        State.decode(bytes(body) + struct.pack("<I", google_crc32c.value(bytes(body))))

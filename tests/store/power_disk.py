@@ -1,0 +1,153 @@
+"""A memory disk whose power can be cut: what was not synced is there or not, sector by sector and name by name.
+
+One idea: besides what the page cache holds, it keeps for every sector, length and name each state since the last sync
+of it. A power loss picks one of them for each, independently: so writes are lost, kept, torn and reordered. It is the
+twin that the tests of the store use; the simulator has a disk of its own.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from store.disk import Writable
+from store.errors import StoreError
+from store.memory_disk import MemoryDisk, MemoryFile
+
+SECTOR = 64
+"""Small, so that small logs have many."""
+
+
+class Inode:
+    """What may be on the disk of one file's bytes."""
+
+    def __init__(self, content: bytearray) -> None:
+        self.content = content
+        # Sectors and lengths since the last sync, oldest first; a sector that is not here is as in `content`.
+        self.sectors: dict[int, list[bytes]] = {}
+        self.lengths = [0]
+        # What the disk has of sectors that a failed sync gave up, while the page cache calls its own state clean.
+        self.forgotten: dict[int, bytes] = {}
+
+    def sector(self, number: int) -> bytes:
+        return bytes(self.content[number * SECTOR : (number + 1) * SECTOR]).ljust(SECTOR, b"\0")
+
+    def about_to_change(self, offset: int, count: int) -> None:
+        for number in range(offset // SECTOR, -(-(offset + count) // SECTOR)):
+            self.sectors.setdefault(number, [self.forgotten.pop(number, self.sector(number))])
+
+    def changed(self, offset: int, count: int) -> None:
+        for number in range(offset // SECTOR, -(-(offset + count) // SECTOR)):
+            self.sectors[number].append(self.sector(number))
+        self.lengths.append(len(self.content))
+
+    def sync(self) -> None:
+        self.sectors.clear()
+        self.lengths = [len(self.content)]
+
+    def fail_to_sync(self) -> None:
+        self.forgotten.update({number: states[0] for number, states in self.sectors.items()})
+        self.sectors.clear()
+
+    def after_power_loss(self, chance: random.Random) -> bytearray:
+        lost = bytearray(self.content)
+        for number, state in self.forgotten.items():
+            lost[number * SECTOR : (number + 1) * SECTOR] = state
+        for number, states in self.sectors.items():
+            lost[number * SECTOR : (number + 1) * SECTOR] = chance.choice(states)
+        length = chance.choice(self.lengths)
+        return (lost + bytes(max(0, length - len(lost))))[:length]
+
+
+class PowerFile(MemoryFile):
+    def __init__(self, disk: PowerDisk, path: Path, inode: Inode) -> None:
+        super().__init__(disk, path, inode.content)
+        self._inode = inode
+
+    def write(self, offset: int, data: Writable) -> None:
+        count = len(bytes(data))
+        self._inode.about_to_change(offset, count)
+        try:
+            super().write(offset, data)
+        finally:
+            self._inode.changed(offset, count)
+
+    def sync(self) -> None:
+        try:
+            super().sync()
+        except StoreError:
+            self._inode.fail_to_sync()
+            raise
+        self._inode.sync()
+
+
+class PowerDisk(MemoryDisk):
+    def __init__(self) -> None:
+        super().__init__()
+        self._inodes: dict[int, Inode] = {}
+        # The names on the disk, and what was done to them since their directories were synced.
+        self._synced_names: dict[Path, Inode] = {}
+        self._changes: list[dict[Path, Inode | None]] = []
+
+    @staticmethod
+    def of(files: dict[Path, bytearray], directories: set[Path]) -> PowerDisk:
+        """With this on the disk, all of it synced."""
+        disk = PowerDisk()
+        disk._directories = set(directories)
+        for path, content in files.items():
+            disk._files[path] = bytearray(content)
+            disk._synced_names[path] = disk._inode(path)
+            disk._inode(path).sync()
+        return disk
+
+    def copied(self) -> PowerDisk:
+        """The same bytes, all of them synced: where a trial begins."""
+        return PowerDisk.of(self._files, self._directories)
+
+    def alive_again(self) -> PowerDisk:
+        """What the next process finds: the page cache stays, and what was not synced may be lost still."""
+        self._dead, self._budget = False, None
+        self._locks.clear()
+        return self
+
+    def after_power_loss(self, chance: random.Random) -> PowerDisk:
+        names = dict(self._synced_names)
+        for change in self._changes:
+            if chance.random() < 0.5:
+                names.update({path: inode for path, inode in change.items() if inode is not None})
+                for path in [path for path, inode in change.items() if inode is None]:
+                    names.pop(path, None)
+        return PowerDisk.of({path: inode.after_power_loss(chance) for path, inode in names.items()}, self._directories)
+
+    def create(self, path: Path, size: int) -> PowerFile:
+        try:
+            super().create(path, size)
+        finally:
+            if path in self._files and self._synced_names.get(path) is not self._inode(path):
+                inode = self._inode(path)
+                inode.lengths.append(len(inode.content))
+                self._changes.append({path: inode})
+        return PowerFile(self, path, self._inode(path))
+
+    def open(self, path: Path) -> PowerFile:
+        super().open(path)
+        return PowerFile(self, path, self._inode(path))
+
+    def rename(self, old: Path, new: Path) -> None:
+        super().rename(old, new)
+        self._changes.append({old: None, new: self._inode(new)})
+
+    def unlink(self, path: Path) -> None:
+        super().unlink(path)
+        self._changes.append({path: None})
+
+    def sync_directory(self, path: Path) -> None:
+        super().sync_directory(path)
+        self._changes = [change for change in self._changes if next(iter(change)).parent != path]
+        for name in [name for name in self._synced_names if name.parent == path]:
+            del self._synced_names[name]
+        self._synced_names.update({name: self._inode(name) for name in self._files if name.parent == path})
+
+    def _inode(self, path: Path) -> Inode:
+        content = self._files[path]
+        return self._inodes.setdefault(id(content), Inode(content))

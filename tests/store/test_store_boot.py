@@ -1,0 +1,186 @@
+"""A killed process against a machine that went down, and the doubt that the latter leaves for good."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from power_disk import PowerDisk
+from sample_log import SEGMENT, append, each_kill
+
+from store import CommitLog, CrashEnd, DamagedError, DiskFailedError, MemoryDisk, NodeDirectory, Suspect, read_boot_id
+from store.boot import KERNEL_BOOT_ID
+from store.memory_disk import Killed
+
+PATH = Path("/data/n")
+DOUBT = Suspect("power loss", since_ms=1000, last_index=7)
+
+
+def opened(disk: MemoryDisk) -> NodeDirectory:
+    return NodeDirectory.open(disk, PATH, cluster="dev", node=1)
+
+
+def start(directory: NodeDirectory, disk: MemoryDisk, boot_id: str, now_ms: int = 1000) -> CommitLog:
+    """As a node does it in `async` mode."""
+    crashed = directory.crashed(0, boot_id)
+
+    def mark(end: CrashEnd) -> None:
+        directory.mark_suspect(0, Suspect(end.reason or "power loss", now_ms, end.last_index))
+
+    log = CommitLog.open(
+        disk,
+        directory.log_directory(0),
+        segment_bytes=SEGMENT,
+        clean=directory.clean_mark(0),
+        after_crash=crashed,
+        before_cut=mark,
+    )
+    log.sync()
+    directory.record_boot(0, boot_id)
+    directory.remove_clean_mark(0)
+    return log
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    """Of a node that was killed after it had written something in the run "a"."""
+    disk = MemoryDisk()
+    append(start(opened(disk), disk, "a"), 10, 20)
+    return disk.after_kill()
+
+
+def test_a_new_directory_has_not_crashed_and_one_killed_before_it_wrote_has_not_either() -> None:
+    disk = MemoryDisk()
+    assert not opened(disk).crashed(0, "a")
+    opened(disk := disk.after_kill()).log_directory(0)
+    disk.make_directory(PATH / "group-0" / "log")
+    assert not opened(disk.after_kill()).crashed(0, "b")
+
+
+@pytest.mark.parametrize(("boot_id", "crashed"), [("a", False), ("b", True), ("", True)])
+def test_the_same_run_of_the_machine_is_a_kill_another_or_an_unknown_one_a_crash(
+    disk: MemoryDisk, boot_id: str, crashed: bool
+) -> None:
+    assert opened(disk).crashed(0, boot_id) is crashed
+    assert not opened(disk.after_kill()).crashed(1, boot_id), "of another group there is nothing"
+
+
+def test_after_an_orderly_stop_no_run_is_a_crash(disk: MemoryDisk) -> None:
+    directory = opened(disk)
+    log = start(directory, disk, "a")
+    log.sync()
+    directory.write_clean_mark(0, log.clean_mark())
+    for boot_id in ("a", "b", ""):
+        assert not opened(disk.after_kill()).crashed(0, boot_id)
+
+
+def test_data_of_which_nobody_says_when_it_was_written_is_mistrusted(disk: MemoryDisk) -> None:
+    disk.unlink(PATH / "group-0" / "boot")
+    assert opened(disk).crashed(0, "a")
+
+
+def test_two_runs_of_which_the_system_says_nothing_are_not_the_same(disk: MemoryDisk) -> None:
+    start(opened(disk), disk, "")
+    assert opened(disk.after_kill()).crashed(0, "")
+
+
+def test_a_start_that_is_over_makes_the_next_kill_a_kill(disk: MemoryDisk) -> None:
+    start(opened(disk), disk, "b")
+    assert not opened(disk.after_kill()).crashed(0, "b")
+
+
+def test_a_start_killed_at_any_byte_leaves_the_crash_or_the_mark(disk: MemoryDisk) -> None:
+    for _, survivor in each_kill(disk, lambda disk: start(opened(disk), disk, "b")):
+        directory = opened(survivor)
+        assert directory.crashed(0, "b") or directory.suspect(0) is not None
+        start(directory, survivor, "b", now_ms=2000)
+        assert directory.suspect(0) in [Suspect("power loss", since, 2) for since in (1000, 2000)]
+
+
+def test_after_a_failed_sync_what_the_page_cache_shows_is_written_again_before_it_counts() -> None:
+    """The kernel calls pages clean that it failed to write: the next fsync says nothing of them."""
+    disk = PowerDisk()
+    directory = opened(disk)
+    log = start(directory, disk, "a")
+    append(log, 400, 300)
+    log.sync()
+    append(log, 200, 700)
+    disk.fail("sync", DiskFailedError(PATH, "Input/output error"), times=1)
+    with pytest.raises(DiskFailedError):
+        log.sync()
+    directory.distrust_page_cache(0)
+    directory = opened(disk.alive_again())
+    assert directory.crashed(0, "a")
+    assert start(directory, disk, "a").last_index == 4
+    assert directory.suspect(0) is not None
+    for seed in range(20):
+        lost = disk.after_power_loss(random.Random(seed))
+        assert start(opened(lost), lost, "b").last_index == 4
+
+
+class TestSuspectMark:
+    def test_stays_until_it_is_cleared(self, disk: MemoryDisk) -> None:
+        assert opened(disk).suspect(0) is None
+        directory = opened(disk := disk.after_kill())
+        assert directory.mark_suspect(0, DOUBT) == DOUBT
+        directory = opened(disk := disk.after_kill())
+        assert (directory.suspect(0), directory.suspect(1)) == (DOUBT, None)
+        directory.clear_suspect(0)
+        directory.clear_suspect(0)
+        assert opened(disk.after_kill()).suspect(0) is None
+
+    def test_dates_from_the_first_loss_and_the_shorter_log(self, disk: MemoryDisk) -> None:
+        directory = opened(disk)
+        directory.mark_suspect(0, DOUBT)
+        assert directory.mark_suspect(0, Suspect("again", 2000, 9)) == DOUBT
+        assert directory.mark_suspect(0, Suspect("again", 3000, 4)) == Suspect("power loss", 1000, 4)
+        assert directory.suspect(0) == Suspect("power loss", 1000, 4)
+
+    def test_killed_at_any_byte_is_whole_or_absent(self, disk: MemoryDisk) -> None:
+        for _, survivor in each_kill(disk, lambda disk: opened(disk).mark_suspect(0, DOUBT)):
+            assert opened(survivor).suspect(0) is None
+
+    @pytest.mark.parametrize("name", ["suspect", "boot"])
+    @pytest.mark.parametrize(
+        "content", [b"", b"{}", b"null", b'{"reason": 1, "since_ms": 1, "last_index": 1}', b"\xff"]
+    )
+    def test_or_a_record_that_cannot_be_read_is_damage(self, disk: MemoryDisk, name: str, content: bytes) -> None:
+        directory = opened(disk)
+        if disk.exists(path := directory.group_directory(0) / name):
+            disk.unlink(path)
+        disk.create(path, 0).write(0, content)
+        with pytest.raises(DamagedError, match=r"no (suspect mark|boot record)"):
+            directory.suspect(0) if name == "suspect" else directory.crashed(0, "a")
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_whoever_lost_what_it_acknowledged_knows_it(seed: int) -> None:
+    """Through kills and power losses at any moment, those of the starts included."""
+    chance = random.Random(seed)
+    disk = PowerDisk()
+    acknowledged = run = 0
+    for _ in range(8):
+        disk.kill_after(chance.randint(0, 3000))
+        try:
+            directory = opened(disk)
+            log = start(directory, disk, str(run))
+            assert log.last_index >= acknowledged or directory.suspect(0) is not None
+            acknowledged = log.last_index
+            directory.clear_suspect(0)
+            while True:
+                append(log, chance.randint(0, 400))
+                acknowledged = log.last_index  # in `async` mode
+        except Killed:
+            if chance.random() < 0.5:
+                run += 1
+                disk = disk.after_power_loss(chance)
+            else:
+                disk = disk.alive_again()
+
+
+def test_the_kernel_says_which_run_it_is(tmp_path: Path) -> None:
+    assert len(read_boot_id()) == (36 if KERNEL_BOOT_ID.exists() else 0)
+    (tmp_path / "id").write_text("one\n")
+    assert read_boot_id(tmp_path / "id") == "one"
+    assert read_boot_id(tmp_path / "missing") == ""

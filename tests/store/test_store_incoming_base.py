@@ -1,0 +1,125 @@
+"""A base that comes in pieces: it resumes after kills and power losses, and counts only when all of it is right."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from power_disk import PowerDisk
+from sample_log import each_kill
+
+from store import Base, CorruptBaseError, IncomingBase, MemoryDisk, Offer
+from store.memory_disk import Killed
+
+PATH = Path("/data/incoming")
+BASE = Base(7, 3, 4096, 99, 1234, b"configuration", bytes(range(256)) * 3)
+DATA = BASE.encode()
+OFFER = Offer.of(BASE, DATA)
+PIECE = 100
+
+
+@pytest.fixture
+def disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_directory(PATH.parent)
+    return disk
+
+
+def give(incoming: IncomingBase, data: bytes = DATA, size: int = PIECE) -> None:
+    """The next piece."""
+    piece = data[incoming.received : incoming.received + size]
+    incoming.append(incoming.received, piece, google_crc32c.value(piece))
+
+
+def give_all(disk: MemoryDisk, size: int = PIECE) -> IncomingBase:
+    incoming = IncomingBase.open(disk, PATH, OFFER)
+    while not incoming.is_complete:
+        give(incoming, size=size)
+    return incoming
+
+
+@pytest.mark.parametrize("size", [1, PIECE, len(DATA)])
+def test_piece_by_piece(disk: MemoryDisk, size: int) -> None:
+    incoming = give_all(disk, size)
+    assert incoming.complete() == BASE
+    incoming.remove()
+    assert not disk.exists(PATH)
+
+
+def test_what_has_come_is_there_after_a_restart(disk: MemoryDisk) -> None:
+    incoming = IncomingBase.open(disk, PATH, OFFER)
+    give(incoming)
+    give(incoming)
+    incoming.close()
+    incoming = IncomingBase.open(disk, PATH, OFFER)
+    assert incoming.received == 2 * PIECE
+    assert give_all(disk).complete() == BASE
+
+
+@pytest.mark.parametrize("other", [{"index": 8}, {"term": 4}, {"crc": 1}, {"size": len(DATA) + 1}])
+def test_another_offer_begins_anew(disk: MemoryDisk, other: dict[str, int]) -> None:
+    give(IncomingBase.open(disk, PATH, OFFER))
+    assert IncomingBase.open(disk, PATH, replace(OFFER, **other)).received == 0
+    assert IncomingBase.open(disk, PATH, OFFER).received == 0
+
+
+def test_killed_at_every_byte_it_goes_on(disk: MemoryDisk) -> None:
+    received = set()
+    for _, survivor in each_kill(disk, give_all):
+        incoming = IncomingBase.open(survivor, PATH, OFFER)
+        received.add(incoming.received)
+        assert give_all(survivor).complete() == BASE
+    assert received == {*range(0, len(DATA), PIECE)}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_after_power_losses_it_goes_on(seed: int) -> None:
+    chance = random.Random(seed)
+    disk = PowerDisk()
+    disk.make_directory(PATH.parent)
+    for _ in range(4):
+        disk.kill_after(chance.randint(0, 1000))
+        try:
+            give_all(disk)
+        except Killed:
+            disk = disk.after_power_loss(chance)
+    assert give_all(disk.copied()).complete() == BASE
+
+
+def test_a_piece_that_is_bad_or_not_next_is_not_taken(disk: MemoryDisk) -> None:
+    incoming = IncomingBase.open(disk, PATH, OFFER)
+    give(incoming)
+    piece = DATA[PIECE : 2 * PIECE]
+    crc = google_crc32c.value(piece)
+    for offset, bad, its_crc in [
+        (PIECE, piece, crc + 1),
+        (0, piece, crc),
+        (2 * PIECE, piece, crc),
+        (PIECE, b"", google_crc32c.value(b"")),
+        (PIECE, bytes(len(DATA)), google_crc32c.value(bytes(len(DATA)))),
+    ]:
+        with pytest.raises(CorruptBaseError):
+            incoming.append(offset, bad, its_crc)
+        assert incoming.received == PIECE
+    assert give_all(disk).complete() == BASE
+
+
+@pytest.mark.parametrize(
+    ("offer", "data"),
+    [
+        (replace(OFFER, crc=5), DATA),
+        (replace(OFFER, index=8), DATA),
+        (replace(OFFER, term=9), DATA),
+        (Offer(7, 3, 500, google_crc32c.value(bytes(500))), bytes(500)),
+    ],
+)
+def test_a_whole_that_is_not_what_was_offered_is_thrown_away(disk: MemoryDisk, offer: Offer, data: bytes) -> None:
+    incoming = IncomingBase.open(disk, PATH, offer)
+    while not incoming.is_complete:
+        give(incoming, data)
+    with pytest.raises(CorruptBaseError):
+        incoming.complete()
+    assert IncomingBase.open(disk, PATH, offer).received == 0

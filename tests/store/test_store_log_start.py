@@ -1,0 +1,438 @@
+"""A log that begins behind a base: its start moves on, it is reset, a replica starts late; kills at every byte."""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from power_disk import PowerDisk
+from sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
+
+from store import Base, BaseFile, CommitLog, DamagedError, DiskFailedError, Draft, Kind, MemoryDisk, PosixDisk
+from store.memory_disk import Killed
+
+BASE_PATH = Path("/data/base")
+SIZES = (20, 300, 0, 500, 944, 1, 700, 200, 60, 900)
+
+Entries = list[tuple[int, int, int, bytes]]
+
+
+def start(disk: MemoryDisk, *, after_crash: bool = False) -> CommitLog:
+    """As a node opens its log."""
+    base_file = BaseFile(disk, BASE_PATH)
+    log = CommitLog.open(
+        disk,
+        DIRECTORY,
+        segment_bytes=SEGMENT,
+        base=base_file.base,
+        reset=base_file.is_resetting,
+        after_crash=after_crash,
+    )
+    log.sync()
+    base_file.finish_reset()
+    return log
+
+
+def grown(disk: MemoryDisk | None = None, sizes: tuple[int, ...] = SIZES, term: int = 2) -> MemoryDisk:
+    disk = disk or MemoryDisk()
+    append(open_log(disk), *sizes, term=term)
+    return disk
+
+
+def base_at(log: CommitLog, index: int) -> Base:
+    return log.base_at(index, configuration=b"voters", state=b"state %d" % index)
+
+
+def move_start(disk: MemoryDisk, index: int) -> CommitLog:
+    log = start(disk)
+    base = base_at(log, index)
+    BaseFile(disk, BASE_PATH).replace(base)
+    log.drop_before(base)
+    log.remove_dropped()
+    return log
+
+
+def reset(disk: MemoryDisk, base: Base) -> CommitLog:
+    log = start(disk)
+    base_file = BaseFile(disk, BASE_PATH)
+    base_file.begin_reset(base)
+    log.reset(base)
+    base_file.finish_reset()
+    return log
+
+
+def copied(source: CommitLog, target: CommitLog) -> None:
+    while target.last_index < source.last_index:
+        first = target.last_index + 1
+        data = source.read_range(first, source.reach(first, 500))
+        target.write(data, target.examine(data, first - 1), first)
+
+
+class NotedSyncs(MemoryDisk):
+    """Which files were synced, in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.synced: list[str] = []
+
+    def before(self, operation: str, path: Path) -> None:
+        super().before(operation, path)
+        if operation == "sync":
+            self.synced.append(path.name)
+
+
+class TestDropBefore:
+    @pytest.mark.parametrize("index", range(len(SIZES) + 1))
+    def test_keeps_what_follows_and_removes_whole_segments_before(self, index: int) -> None:
+        disk = grown()
+        everything = content(open_log(disk))
+        names = disk.list(DIRECTORY)
+        log = move_start(disk, index)
+        end = log.end if index == len(SIZES) else 0
+        for found in (log, start(disk), start(disk.after_kill())):
+            assert (found.first_index, found.last_index, found.end) == (index + 1, len(SIZES), log.end)
+            assert content(found) == everything[index:]
+            assert found.term(index) == (2 if index else 0)
+            assert found.known_commit >= index
+            assert found.term_runs(index + 1, len(SIZES)) == ([(index + 1, 2)] if index < len(SIZES) else [])
+            assert found.reach(index + 1, 1 << 20) > index if index < len(SIZES) else found.end == end
+        base = BaseFile(disk, BASE_PATH).base
+        assert base is not None
+        assert list(disk.list(DIRECTORY)) == [name for name in names if int(name) + SEGMENT > base.end]
+        append(log, 40, 900, 30, term=3)
+        assert content(start(disk)) == content(log)
+        log.truncate(index)
+        assert (log.last_index, log.end, log.chain) == (index, base.end, base.chain)
+        append(log, 77, term=4)
+        assert content(start(disk)) == content(log)
+
+    def test_goes_on_from_one_base_to_the_next(self) -> None:
+        disk = grown()
+        everything = content(open_log(disk))
+        for index in (2, 2, 5, 9, 10):
+            move_start(disk, index)
+            assert content(start(disk)) == everything[index:]
+        with pytest.raises(AssertionError):
+            base_at(start(disk), 9)
+
+    def test_a_base_of_another_log_is_a_programming_error(self) -> None:
+        log = open_log(grown())
+        other = open_log(grown(sizes=(21, *SIZES[1:])))
+        with pytest.raises(AssertionError, match="another log"):
+            log.drop_before(base_at(other, 3))
+
+    @pytest.mark.parametrize("index", [3, 7, 10])
+    def test_killed_at_every_byte_has_the_old_start_or_the_new_one(self, index: int) -> None:
+        everything = content(open_log(grown()))
+        found = set()
+        for _, survivor in each_kill(grown(), lambda disk: move_start(disk, index)):
+            log = start(survivor)
+            found.add(log.first_index)
+            assert content(log) == everything[log.first_index - 1 :]
+            base = BaseFile(survivor, BASE_PATH).base
+            assert [name for name in survivor.list(DIRECTORY) if int(name) + SEGMENT <= (base.end if base else 0)] == []
+            append(log, 40, 900, term=3)
+            assert content(start(survivor)) == content(log)
+        # Up to entry 3 all lies in the first segment: the last thing written is the name of the base.
+        assert found == ({1} if index == 3 else {1, index + 1})
+
+    def test_a_view_that_a_reader_holds_stays(self) -> None:
+        disk = grown()
+        log = start(disk)
+        header, body = log.entry(1)
+        before = bytes(body)
+        base = base_at(log, 8)
+        log.drop_before(base)
+        log.remove_dropped()
+        assert (header.index, bytes(body)) == (1, before)
+
+    def test_what_was_dropped_and_not_removed_is_removed_by_the_next_start(self) -> None:
+        disk = grown()
+        log = start(disk)
+        base = base_at(log, 8)
+        BaseFile(disk, BASE_PATH).replace(base)
+        log.drop_before(base)
+        assert disk.exists(DIRECTORY / f"{0:020}")
+        start(disk)
+        assert not disk.exists(DIRECTORY / f"{0:020}")
+
+    def test_what_was_dropped_is_not_flushed_any_more(self) -> None:
+        disk = NotedSyncs()
+        log = open_log(disk)
+        append(log, 100)
+        log.prepare_next()
+        append(log, 700, 100)
+        log.drop_before(base_at(log, 3))
+        disk.synced.clear()
+        log.sync()
+        assert disk.synced == [f"{SEGMENT:020}"]
+
+    def test_flaws_before_the_base_are_nobodys_business_and_those_behind_it_damage(self) -> None:
+        disk = grown()
+        move_start(disk, 2)
+        disk.flip(DIRECTORY / f"{0:020}", 10)
+        assert start(disk).first_index == 3
+        disk.flip(DIRECTORY / f"{0:020}", start(disk).position(3) + 10)
+        with pytest.raises(DamagedError):
+            start(disk)
+
+    @pytest.mark.parametrize("seed", range(60))
+    def test_after_a_power_loss_the_log_may_have_lost_its_end_down_to_the_base(self, seed: int) -> None:
+        chance = random.Random(seed)
+        disk = PowerDisk()
+        disk.make_directory(DIRECTORY)
+        grown(disk)
+        everything = content(open_log(disk))
+        disk.kill_after(chance.randint(0, 400))
+        try:
+            log = open_log(disk)
+            base = base_at(log, chance.randint(1, 10))
+            BaseFile(disk, BASE_PATH).replace(base)
+            log.drop_before(base)
+            log.remove_dropped()
+        except Killed:
+            pass
+        disk = disk.after_power_loss(chance)
+        log = start(disk, after_crash=True)
+        found = content(log)
+        assert found == everything[log.first_index - 1 : log.last_index]
+        assert content(start(disk.after_power_loss(chance))) == found
+
+
+class TestReset:
+    @pytest.fixture
+    def leader(self) -> CommitLog:
+        log = open_log(grown(term=5))
+        append(log, 100, 800, 33, term=6)
+        return log
+
+    @pytest.mark.parametrize("index", [1, 3, 5, 8, 12, 13])
+    @pytest.mark.parametrize("own", [(), (10, 20), (900, 900, 900), SIZES * 2])
+    def test_begins_behind_the_base_of_another_log_and_ends_byte_identical(
+        self, leader: CommitLog, own: tuple[int, ...], index: int
+    ) -> None:
+        disk, base = grown(sizes=own), base_at(leader, index)
+        log = reset(disk, base)
+        assert (log.first_index, log.last_index, log.term(index)) == (index + 1, index, leader.term(index))
+        assert (log.end, log.chain, log.known_commit) == (base.end, base.chain, index)
+        for found in (start(disk.after_kill()), log):
+            copied(leader, found)
+            assert content(found) == content(leader)[index:]
+            found.prepare_next()
+        assert content(start(disk.after_kill())) == content(leader)[index:]
+        for number in range(index + 1, leader.last_index + 1):
+            assert log.read_range(number, number) == leader.read_range(number, number)
+            assert log.position(number) == leader.position(number)
+        first = DIRECTORY / f"{base.end // SEGMENT * SEGMENT:020}"
+        assert disk.list(DIRECTORY)[0] == first.name
+        assert not any(disk.content(first)[: base.end % SEGMENT])
+        log.truncate(index)
+        append(log, 12, 900, term=9)
+        assert content(start(disk)) == content(log)
+
+    @pytest.mark.parametrize("own", [(10, 20), (900, 900, 900), SIZES * 2])
+    def test_killed_at_every_byte_leaves_the_old_log_or_an_empty_one_at_the_new_base(
+        self, leader: CommitLog, own: tuple[int, ...]
+    ) -> None:
+        before = grown(sizes=own)
+        move_start(before, 1)
+        old = content(start(before.after_kill()))
+        base = base_at(leader, 8)
+        found = set()
+        for _, survivor in each_kill(before, lambda disk: reset(disk, base)):
+            log = start(survivor)
+            found.add(log.first_index)
+            if log.first_index == 2:
+                assert content(log) == old
+            else:
+                assert (log.first_index, log.last_index, log.chain) == (9, 8, base.chain)
+                copied(leader, log)
+                assert content(start(survivor)) == content(leader)[8:]
+        assert found == {2, 9}
+
+    def test_makes_what_a_stop_in_its_middle_said_of_the_old_log_void(self, leader: CommitLog) -> None:
+        disk = grown()
+        mark = start(disk).clean_mark()
+        BaseFile(disk, BASE_PATH).begin_reset(base_at(leader, 8))
+        base_file = BaseFile(disk, BASE_PATH)
+        log = CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, base=base_file.base, reset=True, clean=mark)
+        assert (log.first_index, log.last_index) == (9, 8)
+
+    @pytest.mark.parametrize("seed", range(60))
+    def test_a_power_loss_leaves_no_mixture(self, leader: CommitLog, seed: int) -> None:
+        chance = random.Random(seed)
+        disk = PowerDisk()
+        grown(disk, sizes=SIZES * 2)
+        log = start(disk)
+        old = content(log)
+        disk.kill_after(chance.randint(0, 300))
+        with suppress(Killed):
+            reset(disk, base_at(leader, 8))
+        for _ in range(2):
+            disk = disk.after_power_loss(chance)
+            log = start(disk, after_crash=True)
+            assert content(log) == (old if log.first_index == 1 else [])
+            assert log.first_index in (1, 9)
+
+    def test_removes_what_was_dropped_before_it_too(self, leader: CommitLog) -> None:
+        disk = grown()
+        log = start(disk)
+        log.drop_before(base_at(log, 8))
+        log.reset(base_at(leader, 12))
+        assert list(disk.list(DIRECTORY)) == []
+
+    def test_a_disk_that_fails_meanwhile_poisons_the_log(self, leader: CommitLog) -> None:
+        disk = grown()
+        log = start(disk)
+        disk.fail("unlink", DiskFailedError(DIRECTORY, "Input/output error"), after=1, times=1)
+        with pytest.raises(DiskFailedError):
+            log.reset(base_at(leader, 8))
+        with pytest.raises(DiskFailedError, match="an earlier write was lost"):
+            append(log, 10)
+
+
+class Life:
+    """A replica whose log grows, is flushed, moves its start, and is reset, until the power goes."""
+
+    def __init__(self, disk: PowerDisk, log: CommitLog, history: Entries, chance: random.Random) -> None:
+        self.disk = disk
+        self.log = log
+        self.chance = chance
+        self.flushed = history
+        """What was flushed, of all entries from index 1 on, dropped ones too."""
+        self.pictures = [history]
+        """What all entries from index 1 on have been since."""
+
+    def step(self) -> None:
+        self.chance.choices([self.grow, self.flush, self.log.prepare_next, self.move, self.reset], [8, 2, 1, 2, 1])[0]()
+
+    def grow(self) -> None:
+        leader = self._leader(self.pictures[-1])
+        self.pictures.append(content(leader))
+        copied(leader, self.log)
+
+    def flush(self) -> None:
+        self.log.sync()
+        self.flushed = self.pictures[-1]
+        self.pictures = [self.flushed]
+
+    def move(self) -> None:
+        base = base_at(self.log, self.chance.randint(self.log.first_index - 1, self.log.last_index))
+        BaseFile(self.disk, BASE_PATH).replace(base)
+        self.log.drop_before(base)
+        if self.chance.random() < 0.7:
+            self.log.remove_dropped()
+
+    def reset(self) -> None:
+        leader = self._leader(self.pictures[-1])
+        base_file, base = BaseFile(self.disk, BASE_PATH), base_at(leader, leader.last_index)
+        self.pictures.append(content(leader))
+        base_file.begin_reset(base)
+        self.log.reset(base)
+        base_file.finish_reset()
+        self.flushed = content(leader)
+        self.pictures = [self.flushed]
+
+    def _leader(self, history: Entries) -> CommitLog:
+        """A log with this history and some entries more."""
+        leader = open_log(MemoryDisk())
+        for _, term, _, body in history:
+            leader.append([Draft(Kind.BATCH, body)], term=term, commit=0, now_ms=0)
+        for _ in range(self.chance.randint(1, 4)):
+            body = self.chance.randbytes(self.chance.choice([0, 9, 60, 200, 700, 944]))
+            leader.append([Draft(Kind.BATCH, body)], term=leader.last_term + 1, commit=0, now_ms=0)
+        return leader
+
+    def check(self, log: CommitLog) -> Entries:
+        """Returns all entries from index 1 on, as they must be taken to have been."""
+        first, found = log.first_index, content(log)
+        matching = [picture for picture in self.pictures if picture[first - 1 : log.last_index] == found]
+        assert matching, "what is there was written"
+        assert log.last_index >= first - 1
+        assert log.last_index >= len(self.flushed), "what was flushed is there"
+        return matching[-1][: log.last_index]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_lives_between_power_losses(seed: int) -> None:
+    chance = random.Random(seed)
+    disk = PowerDisk()
+    disk.make_directory(BASE_PATH.parent)
+    log, history = start(disk), Entries()
+    for _ in range(4):
+        life = Life(disk, log, history, chance)
+        disk.kill_after(chance.randint(0, 6000))
+        with suppress(Killed):
+            while True:
+                life.step()
+        disk = disk.after_power_loss(chance)
+        log = start(disk, after_crash=True)
+        history = life.check(log)
+        again = start(disk.after_power_loss(chance), after_crash=True)
+        assert (again.first_index, content(again)) == (log.first_index, content(log))
+
+
+def test_over_real_files(tmp_path: Path) -> None:
+    disk, path = PosixDisk(), tmp_path / "log"
+    base_file = BaseFile(disk, tmp_path / "base")
+    leader = open_log(grown())
+    log = open_log(disk, path)
+    copied(leader, log)
+    base_file.replace(base_at(log, 6))
+    log.drop_before(base_at(log, 6))
+    log.remove_dropped()
+    assert content(log) == content(leader)[6:]
+    append(leader, 700, 800, 900)
+    base_file.begin_reset(base_at(leader, 12))
+    log.reset(base_at(leader, 12))
+    base_file.finish_reset()
+    copied(leader, log)
+    expected = content(leader)[12:]
+    assert content(log) == expected
+    base = BaseFile(disk, tmp_path / "base").base
+    for after_crash in (False, True):
+        again = CommitLog.open(disk, path, segment_bytes=SEGMENT, base=base, after_crash=after_crash)
+        assert content(again) == expected
+        again.close()
+
+
+class TestBaseFile:
+    BASE = Base(7, 3, 4096, 99, 1234, b"configuration", b"state" * 100)
+
+    def test_there_is_none_at_first_and_the_last_one_counts(self) -> None:
+        disk = MemoryDisk()
+        disk.make_directory(BASE_PATH.parent)
+        assert BaseFile(disk, BASE_PATH).base is None
+        BaseFile(disk, BASE_PATH).finish_reset()
+        BaseFile(disk, BASE_PATH).replace(self.BASE)
+        assert BaseFile(disk.after_kill(), BASE_PATH).base == self.BASE
+
+    def test_the_start_never_moves_back(self) -> None:
+        disk = MemoryDisk()
+        disk.make_directory(BASE_PATH.parent)
+        file = BaseFile(disk, BASE_PATH)
+        file.replace(self.BASE)
+        with pytest.raises(AssertionError):
+            file.replace(Base(6, 3, 4000, 99, 1234, b"", b""))
+
+    def test_every_flipped_bit_is_found(self) -> None:
+        base = Base(1, 2, 3, 4, 5, b"c", b"s")
+        data = base.encode()
+        assert Base.decode(data) == base
+        for bit in range(len(data) * 8):
+            flipped = bytearray(data)
+            flipped[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(ValueError, match=r".+"):
+                Base.decode(bytes(flipped))
+        for length in range(len(data)):
+            with pytest.raises(ValueError, match=r".+"):
+                Base.decode(data[:length])
+
+    def test_one_that_cannot_be_read_is_damage(self) -> None:
+        disk = MemoryDisk()
+        disk.make_directory(BASE_PATH.parent)
+        disk.create(BASE_PATH, 0).write(0, b"nothing")
+        with pytest.raises(DamagedError, match="no base"):
+            BaseFile(disk, BASE_PATH)
