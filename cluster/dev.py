@@ -6,7 +6,7 @@ brings the cluster to a state rather than doing a step: starting what runs or st
     ledgermq-data/
       cluster.json    the plan: nodes, ports, settings (dev_plan.py)
       lock            held while a command changes the cluster
-      node-1/ ...     one node process (dev_node.py)
+      node-1/ ...     one node process (dev_node.py); nodes that were added later lie beside the first ones
 
 It must not know what is in a node's data, nor import the node: nodes are processes here, spoken to over gRPC.
 """
@@ -19,7 +19,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,9 @@ from pathlib import Path
 import grpc
 
 from cluster.dev_node import DevNode
-from cluster.dev_plan import DevError, Plan, choose_ports, port_is_free
+from cluster.dev_plan import DevError, Plan, choose_next_port, choose_ports, port_is_free
+from ledger import Admin
+from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 
 DEFAULT_DIRECTORY = Path("ledgermq-data")
@@ -38,6 +40,7 @@ _STOP_TIMEOUT_S = 10.0
 # Connections of a process that was just killed keep its port for a moment.
 _PORT_TIMEOUT_S = 1.0
 _POLL_SECONDS = 0.05
+_REQUEST_MS = 10_000
 
 __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
 
@@ -46,8 +49,9 @@ __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
 class NodeState:
     """What can be seen of one node from outside.
 
-    `role` is what the node says of itself (leader, follower, candidate, waiting), or `stopped` without a process, or
-    `starting` with one that does not answer yet. `leader` is 0 where the node knows none.
+    `role` is what the node says of itself (leader, follower, learner, candidate, waiting, joining, removed), or
+    `stopped` without a process, or `starting` with one that does not answer yet. `leader` is 0 where the node knows
+    none.
     """
 
     id: int
@@ -143,6 +147,37 @@ class DevCluster:
             self.directory.rmdir()
         return True
 
+    def add_node(self, *, promote: bool = True, timeout_s: float = START_TIMEOUT_S) -> NodeState:
+        """Starts one more node and adds it to the cluster, which must have a leader: as a voter, or as a learner that
+        has caught up. Where the cluster does not take it, all is as before.
+
+        Raises DevError, LedgerError (OperationTimeoutError: it runs, and goes on)."""
+        with self._locked():
+            bootstrap, before = self.bootstrap, self._plan()
+            plan = before.with_node(choose_next_port(before))
+            node = before.next_node
+            self._write_node(plan, node)
+            plan.save(self._plan_path)  # first, so that whatever happens, stop and purge know of the process
+            try:
+                self._spawn(self.node(node))
+                self._wait_answers(node, timeout_s)
+                with Admin(bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
+                    admin.add_node(node, plan.address(node), promote=promote, timeout_ms=timeout_s * 1000)
+            except (DevError, OperationError) as error:
+                if not isinstance(error, OperationTimeoutError):
+                    self._forget(node)
+                raise
+            return _observe(self.node(node))
+
+    def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Removes a node from the cluster, then stops it and removes its data. Raises DevError, LedgerError."""
+        with self._locked():
+            member = self.node(node)
+            # An earlier attempt may have got no further than that.
+            with suppress(UnknownNodeError), Admin(self.bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
+                admin.remove_node(node, timeout_ms=timeout_s * 1000)
+            self._forget(member.node)
+
     def kill(self, node: int) -> None:
         """Kills one node with SIGKILL, and returns once it is gone."""
         member = self.node(node)
@@ -198,15 +233,26 @@ class DevCluster:
         ports = choose_ports(nodes, base_port)
         plan = Plan("dev", ports, flush, segment_bytes or DEFAULT_SEGMENT_BYTES)
         for node in plan.nodes:
-            directory = self.directory / f"node-{node}"
-            directory.mkdir(exist_ok=True)
-            (directory / "node.toml").write_text(plan.node_toml(node, directory / "data"), encoding="utf-8")
+            self._write_node(plan, node)
         plan.save(self._plan_path)
         return plan
 
+    def _write_node(self, plan: Plan, node: int) -> None:
+        directory = self.directory / f"node-{node}"
+        directory.mkdir(exist_ok=True)
+        (directory / "node.toml").write_text(plan.node_toml(node, directory / "data"), encoding="utf-8")
+
+    def _forget(self, node: int) -> None:
+        """Ends the node's process and removes its data; its number is not used again."""
+        member = self.node(node)
+        self._end([member])
+        shutil.rmtree(member.directory, ignore_errors=True)
+        self._plan().without(node).save(self._plan_path)
+        del self._nodes[node]
+
     def _refuse_change(self, plan: Plan, **wanted: int | str | None) -> None:
         made = {
-            "nodes": (len(plan.ports), f"{len(plan.ports)} node(s)"),
+            "nodes": (len(plan.nodes), f"{len(plan.nodes)} node(s)"),
             "base_port": (plan.ports[0], f"base port {plan.ports[0]}"),
             "flush": (plan.flush, f"flush {plan.flush}"),
             "segment_bytes": (plan.segment_bytes, f"segments of {plan.segment_bytes:,} bytes"),
@@ -215,8 +261,9 @@ class DevCluster:
             fixed, words = made[key]
             if value is not None and value != fixed:
                 raise DevError(
-                    f"the cluster in {self.directory} was made with {words}, which cannot change: leave the option "
-                    "out, name another --data, or remove the cluster with `ledgermq dev purge`"
+                    f"the cluster in {self.directory} was made with {words}, which cannot change by a start: leave the "
+                    "option out, name another --data, or remove the cluster with `ledgermq dev purge`; nodes come and "
+                    "go by `ledgermq dev add-node` and `remove-node`"
                 )
 
     def _spawn(self, node: DevNode) -> None:
@@ -229,6 +276,15 @@ class DevCluster:
                     )
                 time.sleep(_POLL_SECONDS)
         node.spawn()
+
+    def _wait_answers(self, node: int, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        member = self.node(node)
+        while _ask(member.address) is None:
+            if member.pid is None or time.monotonic() >= deadline:
+                what = "ended while starting" if member.pid is None else f"does not answer after {timeout_s:g} s"
+                raise DevError(f"node {node} {what}. The end of its log:\n{member.log_tail() or '(it is empty)'}")
+            time.sleep(_POLL_SECONDS)
 
     def _wait_ready(self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False) -> list[NodeState]:
         deadline = time.monotonic() + timeout_s
@@ -268,8 +324,9 @@ class DevCluster:
 
 
 def _agree(states: list[NodeState]) -> bool:
-    """Whether every node answers and knows the same leader, which knows it too."""
-    leaders = {state.leader for state in states}
+    """Whether every node answers and knows the same leader, which knows it too. Nodes that are no members do not count,
+    such as one that was removed by `ledgermq cluster remove-node` and is still here."""
+    leaders = {state.leader for state in states if state.role not in ("removed", "joining")}
     return len(leaders) == 1 and 0 not in leaders and any(state.role == "leader" for state in states)
 
 

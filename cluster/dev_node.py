@@ -52,7 +52,9 @@ class DevNode:
     @property
     def pid(self) -> int | None:
         """The pid of the running process, None when it does not run."""
-        if self._child is not None and self._child.poll() is not None:
+        if self._child is not None:
+            if self._child.poll() is None:
+                return self._child.pid  # /proc may not know its command line yet
             self._child = None
         try:
             pid = int((self.directory / "pid").read_text())

@@ -1,7 +1,8 @@
 """What a local cluster was made with, as cluster.json remembers it: its nodes, their ports, and the few settings.
 
-The one idea: the plan is made once, at the first start, and never changes, so a cluster that is started again finds its
-data under the same addresses. The node.toml files are made from it.
+The one idea: what a node was given it keeps, so a cluster that is started again finds its data under the same
+addresses. Nodes that are added later come behind, and the numbers of those that were removed are not used again. The
+node.toml files are made from it.
 
 It must not know whether any process runs.
 """
@@ -12,7 +13,7 @@ import json
 import os
 import random
 import socket
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -27,16 +28,31 @@ class DevError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A local cluster: node i is the i-th of `ports` (counted from 1), serving clients there and HTTP one above."""
+    """A local cluster: node i is the i-th of `ports` (counted from 1), serving clients there and HTTP one above.
+
+    The nodes `joined` were added later; those in `removed` are there no more."""
 
     cluster: str
     ports: tuple[int, ...]
     flush: str
     segment_bytes: int
+    joined: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
 
     @property
-    def nodes(self) -> range:
-        return range(1, len(self.ports) + 1)
+    def nodes(self) -> tuple[int, ...]:
+        return tuple(node for node in range(1, len(self.ports) + 1) if node not in self.removed)
+
+    @property
+    def next_node(self) -> int:
+        """The number of the next node that is added."""
+        return len(self.ports) + 1
+
+    def with_node(self, port: int) -> Plan:
+        return replace(self, ports=(*self.ports, port), joined=(*self.joined, self.next_node))
+
+    def without(self, node: int) -> Plan:
+        return replace(self, removed=(*self.removed, node))
 
     def address(self, node: int) -> str:
         return f"{HOST}:{self.ports[node - 1]}"
@@ -47,12 +63,14 @@ class Plan:
     def node_toml(self, node: int, data: Path) -> str:
         """The settings file of one node, for `ledgermq server run`."""
         quoted = json.dumps  # a JSON string is a TOML string
-        peers = "\n".join(f"{peer} = {quoted(self.address(peer))}" for peer in self.nodes)
+        began = [] if node in self.joined else [peer for peer in self.nodes if peer not in self.joined]
+        peers = "\n".join(f"{peer} = {quoted(self.address(peer))}" for peer in began)
+        joins = "join = true\n" if node in self.joined else ""
         return (
-            "# Written by `ledgermq dev start`.\n"
+            "# Written by `ledgermq dev`.\n"
             f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
             f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
-            f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\n\n[peers]\n{peers}\n"
+            f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\n{joins}\n[peers]\n{peers}\n"
         )
 
     def save(self, path: Path) -> None:
@@ -70,8 +88,9 @@ class Plan:
             return None
         try:
             values = json.loads(text)
+            numbers = {key: tuple(map(int, values.pop(key, ()))) for key in ("joined", "removed")}
             ports = tuple(int(port) for port in values.pop("ports"))
-            return cls(ports=ports, **values)
+            return cls(ports=ports, joined=numbers["joined"], removed=numbers["removed"], **values)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DevError(f"{path} is not the plan of a local cluster ({error}): name another directory") from error
 
@@ -89,6 +108,12 @@ def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:
         if all(_pair_is_free(port) for port in ports):
             return ports
     raise DevError(f"found no {2 * nodes} neighbouring free ports on {HOST}: give --base-port")
+
+
+def choose_next_port(plan: Plan) -> int:
+    """For one more node: behind the last one's where that is free."""
+    behind = plan.ports[-1] + 2
+    return behind if behind < 65_535 and _pair_is_free(behind) else choose_ports(1, None)[0]
 
 
 def port_is_free(port: int) -> bool:

@@ -13,15 +13,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Literal, TypeVar
+from typing import Literal
 
-from cluster.vital import spawn, vital
+from cluster.surroundings import Surroundings
+from cluster.workers import Worker
 from store import CommitLog, DiskFullError, StoreError, Vote, VoteFile
 
 log = logging.getLogger("cluster.disk_threads")
-
-Result = TypeVar("Result")
 
 
 class DiskThreads:
@@ -31,9 +29,12 @@ class DiskThreads:
         self,
         log: CommitLog,
         votes: VoteFile,
+        surroundings: Surroundings,
         *,
         flush: Literal["async", "sync"],
         flush_interval_ms: int,
+        forget_suspicion: Callable[[], None],
+        distrust_page_cache: Callable[[], None],
         on_failure: Callable[[StoreError], None],
         on_flush: Callable[[float], None],
     ) -> None:
@@ -41,14 +42,18 @@ class DiskThreads:
         self._votes = votes
         self._sync = flush == "sync"
         self._interval_s = flush_interval_ms / 1000
+        self._forget_suspicion = forget_suspicion
+        self._distrust_page_cache = distrust_page_cache
         self._on_failure = on_failure
         self._on_flush = on_flush
-        self._loop = asyncio.get_running_loop()
-        self._vote_thread = ThreadPoolExecutor(1, "votes")
-        self._flush_thread = ThreadPoolExecutor(1, "flush")
-        self._segment_thread = ThreadPoolExecutor(1, "segments")
+        self._vital = surroundings.vital
+        self._vote_thread = surroundings.worker("votes")
+        self._flush_thread = surroundings.worker("flush")
+        self._segment_thread = surroundings.worker("segments")
         self._waiting: list[Callable[[], None]] = []
         """Whom the next flush serves."""
+        self._owed = 0
+        """How many wait for a flush, this one or the next: what is written meanwhile counts not before them."""
         self._flushing = False
         self._preparing = False
         self._told_full = False
@@ -56,7 +61,7 @@ class DiskThreads:
         self._upkeep: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._upkeep = spawn(self._keep_up(), "flush and prepare segments")
+        self._upkeep = self._vital.spawn(self._keep_up(), "flush and prepare segments")
 
     async def stop(self) -> None:
         """Waits for what is under way; nothing is answered any more. The log is not flushed by this: the group does so
@@ -66,29 +71,48 @@ class DiskThreads:
             self._upkeep.cancel()
             await asyncio.gather(self._upkeep, return_exceptions=True)
         for thread in (self._vote_thread, self._flush_thread, self._segment_thread):
-            await asyncio.to_thread(thread.shutdown)
+            await thread.stop()
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
         vote = Vote(term, voted_for, self._votes.vote.incarnation)
-        self._on(self._vote_thread, lambda: self._votes.save(vote), lambda _: done())
+        self._on(self._vote_thread, lambda: self._votes.save(vote), done)
 
     def persist(self, done: Callable[[], None]) -> None:
-        if not self._sync:
+        if self._sync or self._owed:
+            self.flush(done)
+        else:
             done()
-            return
+
+    def flush(self, done: Callable[[], None]) -> None:
+        self._owed += 1
         self._waiting.append(done)
         self._flush()
+
+    def trusted(self, done: Callable[[], None] = lambda: None) -> None:
+        """Once all that made it trusted is on the disk."""
+        self.flush(lambda: self._on(self._vote_thread, self._forget_suspicion, done))
+
+    def tidy(self) -> None:
+        self._on(self._segment_thread, self._log.remove_dropped, lambda: None)
 
     def _flush(self) -> None:
         if not self._flushing and not self._stopping:
             self._flushing = True
             served, self._waiting = self._waiting, []
             started = time.perf_counter()
-            self._on(self._flush_thread, self._log.sync, lambda _: self._flushed(served, started))
+            self._on(self._flush_thread, self._sync_log, lambda: self._flushed(served, started))
+
+    def _sync_log(self) -> None:
+        try:
+            self._log.sync()
+        except StoreError:
+            self._distrust_page_cache()  # at the next start, if this process gets to say so
+            raise
 
     def _flushed(self, served: list[Callable[[], None]], started: float) -> None:
         self._flushing = False
         self._on_flush(time.perf_counter() - started)
+        self._owed -= len(served)
         for done in served:
             done()
         if self._waiting:
@@ -105,7 +129,7 @@ class DiskThreads:
     def _prepare_next(self) -> None:
         if not self._preparing and not self._log.next_is_prepared:
             self._preparing = True
-            self._on(self._segment_thread, self._log.prepare_next, lambda _: self._prepared(), self._not_prepared)
+            self._on(self._segment_thread, self._log.prepare_next, self._prepared, self._not_prepared)
 
     def _prepared(self) -> None:
         self._preparing = self._told_full = False
@@ -121,22 +145,20 @@ class DiskThreads:
 
     def _on(
         self,
-        thread: ThreadPoolExecutor,
-        work: Callable[[], Result],
-        then: Callable[[Result], None],
+        thread: Worker,
+        work: Callable[[], object],
+        then: Callable[[], None],
         failed: Callable[[StoreError], None] | None = None,
     ) -> None:
         """Runs `work` on the thread and `then` back in the loop; a failure of the disk goes to `failed`, which is
         `on_failure` where nothing else is said."""
 
-        def report(future: Future[Result]) -> None:
-            error = future.exception()
+        def report(error: BaseException | None) -> None:
             if isinstance(error, StoreError):
                 (failed or self._on_failure)(error)
             elif error is not None:
                 raise error
             else:
-                then(future.result())
+                then()
 
-        future = thread.submit(work)
-        future.add_done_callback(lambda finished: self._loop.call_soon_threadsafe(vital(report), finished))
+        thread.run(work, self._vital.event(report))

@@ -13,15 +13,18 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from grpc import aio
 
-from raft.configuration_entry import GroupConfiguration
+from raft.configuration_entry import GroupConfiguration, Member
 from raft.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
 log = logging.getLogger("cluster.first_start")
 
+ANSWER_S = 2.0
+"""How long one node may take to introduce itself."""
 ASK_AGAIN_S = 0.2
 TELL_EVERY = 25
 """Attempts between two lines in the log about who is missing."""
@@ -35,15 +38,18 @@ class Newcomer:
     group: int
     node: int
     incarnation: bytes
+    address: str
     voters: tuple[int, ...]
     segment_bytes: int
     max_entry_bytes: int
     empty: bool
+    joins: bool = False
+    """It waits to be added, and takes no part in a first start."""
 
     @property
     def asks(self) -> bool:
         """Whether it is this node that asks the others."""
-        return self.empty and self.node == min(self.voters)
+        return self.empty and not self.joins and self.node == min(self.voters)
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse:
         """The answer to the node that asks."""
@@ -54,7 +60,11 @@ class Newcomer:
     def _refusal(self, request: raft_pb2.IntroduceRequest) -> str:
         if request.cluster != self.cluster:
             return f"node {self.node} is of cluster {self.cluster!r}, not {request.cluster!r}"
-        if tuple(request.voters) != self.voters:
+        if request.adding and self.empty and not self.joins:
+            return f"node {self.node} is not set up to be added: start it with `join = true`, then add it again"
+        if not request.adding and self.joins:
+            return f"node {self.node} waits to be added (`join = true`): it takes no part in a first start"
+        if not request.adding and tuple(request.voters) != self.voters:
             return (
                 f"the peers differ: node {self.node} has {list(self.voters)}, "
                 f"node {request.sender} has {list(request.voters)}"
@@ -72,13 +82,43 @@ class FirstStartRefusedError(Exception):
     """The cluster has begun without this directory, or its nodes are set up differently. The sentence says which."""
 
 
-async def first_configuration(newcomer: Newcomer, peers: Mapping[int, str]) -> GroupConfiguration:
+class Introductions(Protocol):
+    """How the others are asked who they are."""
+
+    async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
+        """That node's answer, or None while it cannot be reached."""
+
+    async def close(self) -> None: ...
+
+
+class GrpcIntroductions:
+    """Over connections of their own, which nothing else uses."""
+
+    def __init__(self, peers: Mapping[int, str]) -> None:
+        self._channels = {
+            node: aio.insecure_channel(address, options=CHANNEL_OPTIONS) for node, address in peers.items()
+        }
+
+    async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
+        stub = raft_pb2_grpc.RaftStub(self._channels[node])
+        try:
+            answer: raft_pb2.IntroduceResponse = await stub.Introduce(request, timeout=ANSWER_S)
+        except aio.AioRpcError:
+            return None
+        return answer
+
+    async def close(self) -> None:
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+
+async def first_configuration(
+    newcomer: Newcomer, peers: Mapping[int, str], introductions: Introductions
+) -> GroupConfiguration:
     """Asks every other voter until all have answered that they are empty; gives what entry 1 says.
 
     Raises FirstStartRefusedError. Waits for as long as somebody is missing, and says who.
     """
-    channels = {node: aio.insecure_channel(address, options=CHANNEL_OPTIONS) for node, address in peers.items()}
-    incarnations = {newcomer.node: newcomer.incarnation}
+    voters = {newcomer.node: Member(newcomer.incarnation, newcomer.address)}
     request = raft_pb2.IntroduceRequest(
         cluster=newcomer.cluster,
         group=newcomer.group,
@@ -87,36 +127,24 @@ async def first_configuration(newcomer: Newcomer, peers: Mapping[int, str]) -> G
         segment_bytes=newcomer.segment_bytes,
         max_entry_bytes=newcomer.max_entry_bytes,
     )
-    try:
-        attempt = 0
-        while missing := [node for node in newcomer.voters if node not in incarnations]:
-            answers = await asyncio.gather(*(introduction(channels[node], request) for node in missing))
-            for node, answer in zip(missing, answers, strict=True):
-                if answer is not None:
-                    incarnations[node] = accepted(node, peers[node], answer)
-            if attempt % TELL_EVERY == TELL_EVERY - 1:
-                waited_for = ", ".join(f"node {node} at {peers[node]}" for node in missing)
-                log.info("first start: waiting for %s", waited_for)
-            attempt += 1
-            if len(incarnations) < len(newcomer.voters):
-                await asyncio.sleep(ASK_AGAIN_S)
-    finally:
-        await asyncio.gather(*(channel.close() for channel in channels.values()))
+    attempt = 0
+    while missing := [node for node in newcomer.voters if node not in voters]:
+        answers = await asyncio.gather(*(introductions.ask(node, request) for node in missing))
+        for node, answer in zip(missing, answers, strict=True):
+            if answer is not None:
+                voters[node] = Member(accepted(node, peers[node], answer), peers[node])
+        if attempt % TELL_EVERY == TELL_EVERY - 1:
+            waited_for = ", ".join(f"node {node} at {peers[node]}" for node in missing)
+            log.info("first start: waiting for %s", waited_for)
+        attempt += 1
+        if len(voters) < len(newcomer.voters):
+            await asyncio.sleep(ASK_AGAIN_S)
     return GroupConfiguration(
         cluster=newcomer.cluster,
-        voters=incarnations,
+        voters=voters,
         segment_bytes=newcomer.segment_bytes,
         max_entry_bytes=newcomer.max_entry_bytes,
     )
-
-
-async def introduction(channel: aio.Channel, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-    """One node's answer, or None while it cannot be reached."""
-    try:
-        answer: raft_pb2.IntroduceResponse = await raft_pb2_grpc.RaftStub(channel).Introduce(request, timeout=2)
-    except aio.AioRpcError:
-        return None
-    return answer
 
 
 def accepted(node: int, address: str, answer: raft_pb2.IntroduceResponse) -> bytes:

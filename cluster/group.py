@@ -12,12 +12,10 @@ It must not know ports: `cluster.node` joins the group to those.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
-import os
-import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
@@ -26,14 +24,33 @@ from cluster.disk_threads import DiskThreads
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.metrics import MeasuredLog, Meters
 from cluster.settings import NodeSettings
-from cluster.vital import spawn, vital
+from cluster.surroundings import PeerTransport, Surroundings
+from ledger.broker.members import Introduction
+from ledger.broker.membership import Membership, Standing
 from ledger.broker.replica import Replica
 from raft.configuration_entry import GroupConfiguration, decode_configuration, encode_configuration
-from raft.core import Configuration, Durable, LogTerms, Raft, TermRun, Timing
+from raft.core import Durable, LogTerms, Raft, TermRun, Timing
 from raft.driver import Driver
-from raft.transport import GrpcTransport, Identity, Receiver
-from store import ConsumeQueues, Disk, DiskFullError, Draft, File, Header, Kind, NodeDirectory, StoreError, VoteFile
+from raft.held_up import HeldUp
+from raft.transport import Identity, Receiver
+from raft.v1 import raft_pb2
+from store import (
+    ConsumeQueues,
+    CrashEnd,
+    Disk,
+    DiskFullError,
+    Draft,
+    File,
+    Header,
+    Kind,
+    NodeDirectory,
+    StoreError,
+    Suspect,
+    Vote,
+    VoteFile,
+)
 from store.entry import HEADER_SIZE, EntryFlawError, parse
+from store.vote_file import INCARNATION_BYTES
 
 log = logging.getLogger("cluster.group")
 
@@ -51,7 +68,13 @@ class LocalGroup:
     """Made with its files open and checked; `take_part` begins the rest; `stop` ends it."""
 
     def __init__(
-        self, number: int, settings: NodeSettings, disk: Disk, directory: NodeDirectory, meters: Meters
+        self,
+        number: int,
+        settings: NodeSettings,
+        disk: Disk,
+        directory: NodeDirectory,
+        meters: Meters,
+        surroundings: Surroundings,
     ) -> None:
         """Reads the whole log. Raises StoreError, GroupError."""
         self.number = number
@@ -61,20 +84,25 @@ class LocalGroup:
         self._disk = disk
         self._directory = directory
         self._meters = meters
+        self._surroundings = surroundings
+        self._vital = surroundings.vital
+        self._boot_id = surroundings.boot_id()
         self.max_message_bytes = settings.max_message_bytes
         """As set; less where the group began with smaller entries."""
-        self._configurations: list[tuple[int, Configuration]] = []
-        """Those that the log held at the start."""
-        self._transport: GrpcTransport | None = None
+        self._configurations: list[tuple[int, GroupConfiguration]] = []
+        """Those that the log, and the base before it, held at the start."""
+        self._transport: PeerTransport | None = None
         self._threads: DiskThreads | None = None
         self._ticks: asyncio.Task[None] | None = None
-        self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=os.urandom(16))
+        incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
+        self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
+        self._bases = directory.bases(number)
         self._log = self._open_log()
         self._check_peers()
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
         self._queues.wipe()  # rebuilt by applying the log from its start
 
-    async def take_part(self) -> GrpcTransport:
+    async def take_part(self) -> None:
         """Goes through the first start where there is none yet, and begins to follow, to stand and to serve."""
         if self.newcomer.asks:
             await self._first_start()
@@ -85,22 +113,23 @@ class LocalGroup:
         driver = Driver(
             self._make_core(),
             self._log,
+            bases=self._bases,
             transport=transport,
             disk=threads,
             machine=replica,
-            now_ms=now_ms,
-            soon=lambda work: loop.call_soon(vital(work)),
+            now_ms=self._surroundings.now_ms,
+            soon=lambda work: loop.call_soon(self._vital.event(work)),
             max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+            was_held_up=HeldUp(self._surroundings.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
         )
         replica.attach(driver)
+        if self._bases.base is not None:
+            replica.restore(self._bases.base)
         self.replica = replica
         threads.start()
         driver.start()
         transport.start()
-        self._ticks = spawn(self._tick(vital(driver.tick)), f"ticks of group {self.number}")
-        gc.collect()
-        gc.freeze()  # what lives as long as the process need not be looked at in every collection
-        return transport
+        self._ticks = self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}")
 
     async def stop(self) -> None:
         """Orderly: what was acknowledged is on the disk, and the clean mark says so. Nothing may come in any more."""
@@ -119,6 +148,8 @@ class LocalGroup:
         """Why this group should not be given work here; empty when it should."""
         if self.replica is None:
             return f"group {self.number} waits for the first start of the cluster"
+        if reason := self.apart():
+            return reason
         driver = self.replica.driver
         has_begun = driver.raft.configuration_index > 0  # then whoever means another node is the stranger
         if not has_begun and self._transport is not None and self._transport.disowned:
@@ -131,26 +162,108 @@ class LocalGroup:
             return f"applied {driver.applied} of {driver.raft.commit} committed entries"
         return ""
 
+    def apart(self) -> str:
+        """Why this node is no member of the cluster; empty where it is one, or nothing is known of that."""
+        assert self.replica is not None
+        node, standing = self._settings.node, self.replica.membership.standing
+        if standing is Standing.REMOVED:
+            return (
+                f"node {node} was removed from cluster {self._settings.cluster!r} and takes no part any more: stop it; "
+                f"to add it again, remove its data directory {self._settings.data} and start it with `join = true`"
+            )
+        if standing is Standing.JOINING and self._settings.join:
+            return f"node {node} waits to be added: `ledgermq cluster add-node {node} --address HOST:PORT`"
+        return ""
+
+    def retire(self) -> None:
+        """This node was removed: from now on it says nothing."""
+        assert self.replica is not None
+        if self._ticks is not None:
+            self._ticks.cancel()
+        configuration = self.replica.newest_configuration()
+        if self._transport is not None and configuration is not None:
+            self._transport.configured(replace(configuration, voters={}, learners={}), served=())
+
+    # -- what operators ask (`ledger.broker.operations.Site`)
+
+    async def ask_newcomer(self, node: int, address: str, configuration: GroupConfiguration) -> Introduction | None:
+        """Who is there, as asked by a leader of this group; None where nobody answers."""
+        request = raft_pb2.IntroduceRequest(
+            cluster=configuration.cluster,
+            group=self.number,
+            sender=self._settings.node,
+            segment_bytes=configuration.segment_bytes,
+            max_entry_bytes=configuration.max_entry_bytes,
+            adding=True,
+        )
+        introductions = self._surroundings.introductions({node: address})
+        try:
+            answer = await introductions.ask(node, request)
+        finally:
+            await introductions.close()
+        if answer is None:
+            return None
+        return Introduction(answer.node, answer.incarnation, answer.empty, answer.refusal)
+
+    def doubt(self) -> Suspect | None:
+        """What this node may have lost."""
+        return self._directory.suspect(self.number)
+
+    async def accept_loss(self) -> None:
+        """Forgets durably that this node may have lost something; then it votes and counts again."""
+        assert self.replica is not None
+        assert self._threads is not None
+        forgotten = asyncio.get_running_loop().create_future()
+        self._threads.trusted(lambda: forgotten.set_result(None))
+        await forgotten
+        log.error("group %d: what this node lost stays lost: an operator accepts that", self.number)
+        self.replica.driver.accept_loss()
+
     # -- the files
 
     def _open_log(self) -> MeasuredLog:
         started = time.perf_counter()
         directory = self._directory.log_directory(self.number)
+        base = self._bases.base
+        if base is not None:
+            self._configurations.append((base.index, decode_configuration(base.configuration)))
         commit_log = MeasuredLog.open(
             self._disk,
             directory,
             segment_bytes=self._fixed_sizes(directory),
+            base=base,
+            reset=self._bases.is_resetting,
             clean=self._directory.clean_mark(self.number),
+            after_crash=self._directory.crashed(self.number, self._boot_id),
+            before_cut=self._remember_loss,
             on_entry=self._remember_configuration,
             on_progress=tell_progress(),
         )
-        self._directory.remove_clean_mark(self.number)
         commit_log.observe = self._meters.append_seconds.observe
         commit_log.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
+        self._bases.finish_reset()
+        self._directory.record_boot(self.number, self._boot_id)
+        self._directory.remove_clean_mark(self.number)  # until then it vouches for what is here
         seconds = time.perf_counter() - started
         entries, size = commit_log.last_index, commit_log.end
         log.info("group %d: a log of %d entries, %d bytes, read in %.2f s", self.number, entries, size, seconds)
         return commit_log
+
+    def _remember_loss(self, end: CrashEnd) -> None:
+        """The machine went down. In `sync` mode what was acknowledged is there, unless the log was torn in its middle;
+        in `async` mode its last entries may be missing without a trace."""
+        if self._settings.flush == "sync" and not end.reason:
+            return
+        reason = end.reason or "the machine went down before the log was flushed"
+        found = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=end.last_index)
+        mark = self._directory.mark_suspect(self.number, found)
+        log.warning(
+            "group %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
+            "caught up with a leader",
+            self.number,
+            mark.last_index,
+            mark.reason,
+        )
 
     def _fixed_sizes(self, directory: Path) -> int:
         """Segment size, and the bound on messages, as the group's first configuration entry fixed them; as the settings
@@ -168,6 +281,8 @@ class LocalGroup:
         return fixed.segment_bytes
 
     def _first_configuration(self, first_segment: Path) -> GroupConfiguration | None:
+        if self._bases.base is not None:
+            return decode_configuration(self._bases.base.configuration)
         if not self._disk.exists(first_segment):
             return None
         file = self._disk.open(first_segment)
@@ -176,18 +291,16 @@ class LocalGroup:
         finally:
             file.close()
 
-    def _check_peers(self) -> None:
-        if self._configurations:
-            voters = set(self._configurations[-1][1].voters)
-            if missing := sorted(voters - set(self._settings.peers)):
-                self._log.close()
-                raise GroupError(
-                    f"`peers` lacks node {missing[0]}, which votes in group {self.number}: add its address"
-                )
-
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
         if header.kind is Kind.CONFIGURATION:
-            self._configurations.append((header.index, decode_configuration(bytes(body)).core))
+            self._configurations.append((header.index, decode_configuration(bytes(body))))
+
+    def _check_peers(self) -> None:
+        members = self._configurations[-1][1].members if self._configurations else {}
+        peers = self._settings.peers
+        if missing := [node for node, member in members.items() if not member.address and node not in peers]:
+            self._log.close()
+            raise GroupError(f"`peers` lacks node {missing[0]}, a member of group {self.number}: add its address")
 
     def _close_log(self) -> None:
         try:
@@ -201,6 +314,11 @@ class LocalGroup:
     # -- the first start
 
     @property
+    def vote(self) -> Vote:
+        """As it was saved last."""
+        return self._votes.vote
+
+    @property
     def newcomer(self) -> Newcomer:
         """This node as it introduces itself at this moment: once the cluster has begun, it is not empty any more."""
         settings, vote = self._settings, self._votes.vote
@@ -209,30 +327,36 @@ class LocalGroup:
             group=self.number,
             node=settings.node,
             incarnation=vote.incarnation,
+            address=settings.peers.get(settings.node, settings.advertised),
             voters=tuple(sorted(settings.peers)),
             segment_bytes=settings.segment_bytes,
             max_entry_bytes=settings.largest_entry_bytes,
             empty=self._log.last_index == 0 and vote.term == 0,
+            joins=settings.join,
         )
 
     async def _first_start(self) -> None:
         """Writes entry 1, once every voter has answered that it is empty."""
+        peers = self._others()
+        introductions = self._surroundings.introductions(peers)
         try:
-            configuration = await first_configuration(self.newcomer, self._others())
+            configuration = await first_configuration(self.newcomer, peers, introductions)
         except FirstStartRefusedError as refusal:
             log.error("this node takes no part: %s", refusal)
             return
+        finally:
+            await introductions.close()
         draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
         while not self._write_first(draft):  # noqa: ASYNC110 (room on a disk announces itself to nobody)
             await asyncio.sleep(TRY_FULL_DISK_S)
-        self._configurations.append((1, configuration.core))
+        self._configurations.append((1, configuration))
         log.info("group %d: first start, voters %s", self.number, sorted(configuration.voters))
 
     def _write_first(self, draft: Draft) -> bool:
         """Whether there was room for it."""
         # Term 1 is known from this entry; a vote file that had it first would hide a first start cut short by a kill.
         try:
-            self._log.append([draft], term=1, commit=0, now_ms=now_ms())
+            self._log.append([draft], term=1, commit=0, now_ms=self._surroundings.now_ms())
         except DiskFullError as full:
             log.error("group %d: the first start waits: %s", self.number, full)
             return False
@@ -247,48 +371,55 @@ class LocalGroup:
             group=self.number,
             commit_log=self._log,
             queues=self._queues,
-            addresses=settings.addresses,
+            membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self.max_message_bytes,
             meter=self._meters,
+            doubt=self.doubt,
         )
 
     def _make_threads(self, replica: Replica) -> DiskThreads:
         return DiskThreads(
             self._log,
             self._votes,
+            self._surroundings,
             flush=self._settings.flush,
             flush_interval_ms=self._settings.flush_interval_ms,
-            on_failure=vital(lambda failure: replica.driver.fail(failure)),
+            forget_suspicion=lambda: self._directory.clear_suspect(self.number),
+            distrust_page_cache=lambda: self._directory.distrust_page_cache(self.number),
+            on_failure=self._vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._meters.flush_seconds.observe,
         )
 
-    def _make_transport(self, replica: Replica) -> GrpcTransport:
-        settings = self._settings
-        return GrpcTransport(
+    def _make_transport(self, replica: Replica) -> PeerTransport:
+        settings, vital = self._settings, self._vital
+        return self._surroundings.make_transport(
             Identity(settings.cluster, self.number, settings.node, self._votes.vote.incarnation),
             self._others(),
             Receiver(
-                message=vital(lambda message: replica.driver.receive(message)),
-                append=vital(lambda append, entries: replica.driver.receive_append(append, entries)),
-                unreachable=vital(lambda peer: replica.driver.unreachable(peer)),
+                message=vital.event(lambda message: replica.driver.receive(message)),
+                append=vital.event(lambda append, entries: replica.driver.receive_append(append, entries)),
+                base=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
+                unreachable=vital.event(lambda peer: replica.driver.unreachable(peer)),
             ),
             self._incarnation_of,
         )
 
     def _make_core(self) -> Raft:
-        settings, vote, last = self._settings, self._votes.vote, self._log.last_index
-        runs = [TermRun(*run) for run in self._log.term_runs(1, last)] if last else []
-        chance = random.SystemRandom()
+        settings, vote, chance = self._settings, self._votes.vote, self._surroundings.chance
+        first, last = self._log.first_index, self._log.last_index
+        runs = [TermRun(*run) for run in self._log.term_runs(first, last)]
         return Raft(
             settings.node,
             state=Durable(vote.term, vote.voted_for),
-            log=LogTerms(runs, last),
-            configurations=self._configurations,
+            log=LogTerms(runs, last, base_index=first - 1, base_term=self._log.term(first - 1)),
+            configurations=[(index, configuration.core) for index, configuration in self._configurations],
             commit=self._log.known_commit,
             timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
             max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+            suspicion=chance.getrandbits(63) | 1 if self._directory.suspect(self.number) else 0,
+            preferred_leader=settings.preferred_leader,
         )
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
@@ -300,11 +431,9 @@ class LocalGroup:
 
     def _incarnation_of(self, node: int) -> bytes:
         """As the newest configuration in the log knows it; empty where it does not name that node."""
-        index = self.replica.driver.raft.configuration_index if self.replica else 0
-        if index == 0:
-            return b""
-        _, body = self._log.entry(index)
-        return decode_configuration(bytes(body)).voters.get(node, b"")
+        body = self.replica.driver.configuration() if self.replica else b""
+        member = decode_configuration(body).members.get(node) if body else None
+        return member.incarnation if member else b""
 
     async def _tick(self, tick: Callable[[], None]) -> None:
         """A node that was held up ticks once, not as often as it missed: it must hear from others before it acts."""
@@ -335,7 +464,3 @@ def tell_progress() -> Callable[[int, int], None]:
             log.info("reading the log: %d of %d MB", done >> 20, total >> 20)
 
     return tell
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,8 +1,8 @@
 """The small HTTP port: /metrics for Prometheus, /healthz and /readyz for whoever restarts or routes.
 
 `/healthz` says that the event loop lives, and nothing about the cluster: a node without a majority must not be
-restarted for it. `/readyz` says that this node knows a leader and has caught up with what it knew committed; 503
-with the reason otherwise.
+restarted for it. `/readyz` says that this node is a member, knows a leader and has caught up with what it knew
+committed; 503 with the reason otherwise.
 """
 
 from __future__ import annotations

@@ -116,11 +116,19 @@ class RaftCollector:
                 ("raft_applied_index", "Index up to which this node has applied the log."),
                 ("raft_proposals_pending", "Proposals that are not committed yet."),
                 ("raft_failed", "1 when the disk failed under this group on this node."),
+                ("raft_suspect", "1 while this node may have lost what it acknowledged."),
+                ("raft_members", "Voters and learners, as this node has applied them."),
+                ("raft_learners", "Those members that do not vote."),
                 ("log_end_position_bytes", "Bytes of the log since its very first one."),
             )
         }
+        losses = CounterMetricFamily(
+            "ledgermq_raft_losses_accepted",
+            "How often this node was elected by the votes of nodes that may have lost what they acknowledged.",
+            labels=["group"],
+        )
         for group, replica in self._groups.items():
-            driver, log = replica.driver, replica.log
+            driver, log, members = replica.driver, replica.log, replica.membership.configuration
             raft, label = driver.raft, [str(group)]
             for name, value in {
                 "raft_term": raft.term,
@@ -131,6 +139,9 @@ class RaftCollector:
                 "raft_applied_index": driver.applied,
                 "raft_proposals_pending": driver.backlog,
                 "raft_failed": int(driver.failure is not None),
+                "raft_suspect": int(raft.is_suspect),
+                "raft_members": len(members.members) if members else 0,
+                "raft_learners": len(members.learners) if members else 0,
                 "log_end_position_bytes": log.end,
             }.items():
                 plain[name].add_metric(label, value)
@@ -139,4 +150,5 @@ class RaftCollector:
             for peer, progress in raft.progress.items():
                 lag.add_metric([*label, str(peer)], log.last_index - progress.match)
             changes.add_metric(label, replica.leader_changes)
-        yield from (*plain.values(), role, lag, changes)
+            losses.add_metric(label, replica.losses_accepted)
+        yield from (*plain.values(), role, lag, changes, losses)

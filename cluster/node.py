@@ -8,8 +8,10 @@ One asyncio loop owns all state; only fsyncs and the making of segments happen o
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,12 +23,15 @@ from cluster.group import GroupError, LocalGroup
 from cluster.http import HttpPort
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
+from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
-from cluster.vital import spawn
+from cluster.surroundings import Addresses, Surroundings
+from ledger.broker.handover import hand_over
+from ledger.broker.operations import OperationsService
 from ledger.broker.service import BrokerService, NodeFacts
-from ledger.v1 import broker_pb2_grpc
+from ledger.v1 import broker_pb2_grpc, operations_pb2_grpc
 from raft.streams import SERVER_OPTIONS
-from raft.transport import RaftService
+from raft.transport import GrpcTransport, Identity, RaftService, Receiver
 from raft.v1 import raft_pb2_grpc
 from store import Disk, NodeDirectory, PosixDisk, StoreError
 
@@ -50,14 +55,16 @@ class Node:
         self._settings = settings
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
+        self._surroundings = Surroundings(self._make_transport)
+        self._raft_service = RaftService(lambda request: self._group.newcomer.introduce(request))
         self._directory = NodeDirectory.open(disk, settings.data, cluster=settings.cluster, node=settings.node)
         try:
-            self._group = LocalGroup(GROUP, settings, disk, self._directory, self._meters)
+            self._group = LocalGroup(GROUP, settings, disk, self._directory, self._meters, self._surroundings)
         except BaseException:
             self._directory.close()
             raise
-        self._raft_service = RaftService(lambda request: self._group.newcomer.introduce(request))
         self._broker = BrokerService(self._facts(), self._group.max_message_bytes, self._meters)
+        self._operations = OperationsService(settings.node, settings.cluster, self._group)
         self._server = aio.server(options=SERVER_OPTIONS)
         self._http = HttpPort(self._registry, self._group.not_ready)
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,13 +75,16 @@ class Node:
         Raises NodeError where a port cannot be had. `stop` is due in any case."""
         await self._serve_grpc()
         await self._serve_http()
+        spawn = self._surroundings.vital.spawn
         self._tasks = [
             spawn(self._join(), "start of the group"),
             spawn(self._meters.probe_loop_lag(), "event loop lag"),
+            spawn(RemovalWatch(self._group, self._settings).run(), "watch for removal"),
         ]
 
     async def stop(self) -> None:
-        """Orderly: nothing comes in any more, then what was acknowledged is flushed."""
+        """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""
+        await self._hand_over()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -84,16 +94,34 @@ class Node:
         self._directory.close()
 
     async def _join(self) -> None:
-        transport = await self._group.take_part()
+        await self._group.take_part()
         replica = self._group.replica
         assert replica is not None
         self._registry.register(RaftCollector({GROUP: replica}))
-        self._raft_service.add_group(transport)
         self._broker.serve(replica)
+        self._operations.serve(replica)
+        gc.collect()
+        gc.freeze()  # what lives as long as the process need not be looked at in every collection
+
+    async def _hand_over(self) -> None:
+        """Writes go on elsewhere at once; without this they would wait for an election timeout and more."""
+        replica, settings = self._group.replica, self._settings
+        if replica is None or not replica.driver.leads:
+            return
+        leader = await hand_over(replica, within_s=settings.tick_ms * settings.election_ticks / 1000)
+        log.info("handed leadership to node %d", leader) if leader else log.info("nobody took leadership over in time")
+
+    def _make_transport(
+        self, me: Identity, peers: Addresses, receiver: Receiver, incarnation_of: Callable[[int], bytes]
+    ) -> GrpcTransport:
+        transport = GrpcTransport(me, peers, receiver, incarnation_of)
+        self._raft_service.add_group(transport)
+        return transport
 
     async def _serve_grpc(self) -> None:
         raft_pb2_grpc.add_RaftServicer_to_server(self._raft_service, self._server)
         broker_pb2_grpc.add_BrokerServicer_to_server(self._broker, self._server)
+        operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, self._server)
         address = self._settings.listen
         try:
             self._server.add_insecure_port(address)
@@ -122,6 +150,7 @@ class Node:
             http_address=settings.http,
             data_directory=str(Path(settings.data).absolute()),
             version=version("ledgermq"),
+            joins=settings.join,
         )
 
 

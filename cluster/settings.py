@@ -31,6 +31,7 @@ __all__ = ["NodeSettings", "SettingsError", "split_address"]
 
 ENVIRONMENT_PREFIX = "LEDGERMQ_"
 MIB = 1 << 20
+_TRUE = ("1", "true", "t", "yes", "y", "on")  # as pydantic reads them
 # What an entry may hold beside its largest message: 1 MiB of key, tag and headers, as producers have it, and what the
 # batch and the entry add.
 _BESIDE_THE_MESSAGE_BYTES = MIB + (64 << 10)
@@ -78,8 +79,12 @@ class NodeSettings(BaseSettings):
     node: NodeId
     cluster: str = Field(default="dev", min_length=1, max_length=127)
     data: Path
-    # Every voter of the first start, this node included: id -> where the others reach it.
-    peers: Annotated[dict[NodeId, Address], NoDecode, BeforeValidator(_split_peers), Field(min_length=1)]
+    # This node waits to be added to a cluster that runs (`ledgermq cluster add-node`). Where it has data already, this
+    # changes nothing.
+    join: bool = False
+    # Every voter of the first start, this node included: id -> where the others reach it. Where this node joins a
+    # cluster, nobody need be here: it learns of the others from the cluster, and what is here goes before that.
+    peers: Annotated[dict[NodeId, Address], NoDecode, BeforeValidator(_split_peers)]
 
     listen: Address = "127.0.0.1:9871"
     # Where clients are told to come; by default the node's own address among `peers`, since `listen` may be 0.0.0.0.
@@ -98,6 +103,8 @@ class NodeSettings(BaseSettings):
     tick_ms: int = Field(default=50, ge=1, le=10_000)
     heartbeat_ticks: int = Field(default=2, ge=1)
     election_ticks: int = Field(default=10, ge=2)
+    # Whoever else leads hands over to this node when it can; 0: none is preferred.
+    preferred_leader: int = Field(default=0, ge=0, le=0xFFFF_FFFF)
 
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -109,12 +116,22 @@ class NodeSettings(BaseSettings):
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Where clients reach each node, as far as this one knows."""
-        return {**self.peers, self.node: self.advertised}
+        """Where clients reach each node, as far as this one is told. Of itself, one that joins is told nothing, unless
+        by `advertised`: the cluster has it from whoever adds it."""
+        told = not self.join or self.node in self.peers or "advertised" in self.model_fields_set
+        return {**self.peers, self.node: self.advertised} if told else dict(self.peers)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _need_no_peers_to_join(cls, given: dict[str, Any]) -> dict[str, Any]:
+        joins = str(given.get("join", "")).lower() in _TRUE
+        return {"peers": {}, **given} if joins else given
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
-        if self.node not in self.peers:
+        if not self.peers and not self.join:
+            raise ValueError("`peers` is empty: name every node of the first start, this one included")
+        if self.node not in self.peers and not self.join:
             known = ", ".join(str(node) for node in sorted(self.peers))
             raise ValueError(f"`peers` names the nodes {known}, but not this node, {self.node}: add it")
         if len(set(self.peers.values())) < len(self.peers):
@@ -132,13 +149,14 @@ class NodeSettings(BaseSettings):
         return self
 
     @classmethod
-    def load(cls, path: Path | None) -> NodeSettings:
-        """The settings of the file at `path` (None: no file) with the environment over them; raises SettingsError."""
+    def load(cls, path: Path | None, **given: Any) -> NodeSettings:
+        """The settings of the file at `path` (None: no file), with the environment over them and `given` over all;
+        raises SettingsError."""
         file = {} if path is None else _read(path)
         # Only keys that are settings are taken from the environment: Kubernetes puts others of this prefix there.
         environment = EnvSettingsSource(cls, env_prefix=ENVIRONMENT_PREFIX)()
         try:
-            return cls(**{**file, **environment})
+            return cls(**{**file, **environment, **given})
         except ValidationError as error:
             raise SettingsError("\n".join(_sentences(error, path, environment))) from error
 

@@ -174,6 +174,13 @@ class UnavailableError(LedgerError):
     retriable = True
 
 
+class ChangeInProgressError(LedgerError):
+    """An earlier change of the members, or the leader's first entry, is not committed yet."""
+
+    code = "CHANGE_IN_PROGRESS"
+    retriable = True
+
+
 # --- The node is in trouble. -----------------------------------------------------------------------------------------
 
 
@@ -197,6 +204,61 @@ class InternalError(LedgerError):
     code = "INTERNAL"
 
 
+# --- What an operator asked for cannot be done as things are. --------------------------------------------------------
+
+
+class OperationError(LedgerError):
+    """Base: the sentence says what stands in the way, and what to do first."""
+
+
+class UnknownNodeError(OperationError):
+    """No member of the group has this number."""
+
+    code = "UNKNOWN_NODE"
+
+
+class NodeExistsError(OperationError):
+    """The number, or the address, is that of another member."""
+
+    code = "NODE_EXISTS"
+
+
+class NodeRefusedError(OperationError):
+    """The node to be added does not answer, is not empty, or is set up for something else."""
+
+    code = "NODE_REFUSED"
+
+
+class NodeBehindError(OperationError):
+    """A learner lacks too much of the log to vote."""
+
+    code = "NODE_BEHIND"
+
+
+class LastVoterError(OperationError):
+    """A group needs a voter."""
+
+    code = "LAST_VOTER"
+
+
+class TransferRefusedError(OperationError):
+    """That node cannot lead now; the leader goes on."""
+
+    code = "TRANSFER_REFUSED"
+
+
+class NotSuspectError(OperationError):
+    """There is nothing to recover from: this node has not lost anything that is known of."""
+
+    code = "NOT_SUSPECT"
+
+
+class RecoveryRefusedError(OperationError):
+    """What this node lost need not be given up: it is being given back."""
+
+    code = "RECOVERY_REFUSED"
+
+
 # --- Met by clients only: these have no code on the wire. ------------------------------------------------------------
 
 
@@ -209,6 +271,14 @@ class DeliveryTimeoutError(LedgerError, TimeoutError):
     def __init__(self, message: str = "", *, maybe_committed: bool) -> None:
         super().__init__(message)
         self.maybe_committed = maybe_committed
+
+
+class TransferFailedError(OperationError):
+    """Leadership was to be handed over, and the node did not take it in time."""
+
+
+class OperationTimeoutError(OperationError, TimeoutError):
+    """What was asked for is under way, but not complete in time; it goes on."""
 
 
 class BufferFullError(LedgerError):
@@ -247,6 +317,15 @@ _TYPES: tuple[type[LedgerError], ...] = (
     StorageFailedError,
     DiskFullError,
     InternalError,
+    ChangeInProgressError,
+    UnknownNodeError,
+    NodeExistsError,
+    NodeRefusedError,
+    NodeBehindError,
+    LastVoterError,
+    TransferRefusedError,
+    NotSuspectError,
+    RecoveryRefusedError,
 )
 _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): kind for kind in _TYPES}
 

@@ -1,39 +1,69 @@
-"""The body of a configuration entry: who votes, with which incarnation, and what is fixed for the group for ever.
+"""The body of a configuration entry: who the members are, with which incarnation and address, and what is fixed for the
+group for ever.
 
 The one idea: `segment_bytes` and the largest entry stand in the log itself, so every replica lays the same grid,
-and a voter's incarnation stands there too, so a node whose disk was wiped is a stranger until it is added again.
+and a member's incarnation stands there too, so a node whose disk was wiped is a stranger until it is added again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from raft.core import Configuration
 from raft.v1 import raft_pb2
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """`incarnation`: 16 bytes, of its data directory. `address`: where the others reach it, "host:port"; empty in
+    clusters that began before addresses were kept here, and then each node's settings say."""
+
+    incarnation: bytes
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GroupConfiguration:
-    """All of a configuration entry. `voters` maps each node to the incarnation (16 bytes) of its data directory."""
+    """All of a configuration entry. No node is both a voter and a learner."""
 
     cluster: str
-    voters: dict[int, bytes]
+    voters: Mapping[int, Member]
     segment_bytes: int
     max_entry_bytes: int
+    learners: Mapping[int, Member] = field(default_factory=dict)
 
     @property
     def core(self) -> Configuration:
         """What the core needs of it."""
-        return Configuration(tuple(sorted(self.voters)))
+        return Configuration(tuple(sorted(self.voters)), tuple(sorted(self.learners)))
+
+    @property
+    def members(self) -> dict[int, Member]:
+        """Voters and learners, by node."""
+        return dict(sorted({**self.voters, **self.learners}.items()))
+
+    def with_learner(self, node: int, member: Member) -> GroupConfiguration:
+        """The same and that learner; a voter of this number becomes one."""
+        return replace(self.without(node), learners={**self.without(node).learners, node: member})
+
+    def with_voter(self, node: int) -> GroupConfiguration:
+        """That learner, which must be there, votes."""
+        return replace(self.without(node), voters={**self.voters, node: self.learners[node]})
+
+    def without(self, node: int) -> GroupConfiguration:
+        return replace(
+            self,
+            voters={each: member for each, member in self.voters.items() if each != node},
+            learners={each: member for each, member in self.learners.items() if each != node},
+        )
 
 
 def encode_configuration(configuration: GroupConfiguration) -> bytes:
     """The entry's body; the same bytes for equal configurations."""
-    voters = [
-        raft_pb2.Voter(node=node, incarnation=incarnation) for node, incarnation in sorted(configuration.voters.items())
-    ]
     message = raft_pb2.Configuration(
-        voters=voters,
+        voters=_to_wire(configuration.voters),
+        learners=_to_wire(configuration.learners),
         segment_bytes=configuration.segment_bytes,
         max_entry_bytes=configuration.max_entry_bytes,
         cluster=configuration.cluster,
@@ -46,7 +76,19 @@ def decode_configuration(body: bytes) -> GroupConfiguration:
     message = raft_pb2.Configuration.FromString(body)
     return GroupConfiguration(
         cluster=message.cluster,
-        voters={voter.node: voter.incarnation for voter in message.voters},
+        voters=_from_wire(message.voters),
         segment_bytes=message.segment_bytes,
         max_entry_bytes=message.max_entry_bytes,
+        learners=_from_wire(message.learners),
     )
+
+
+def _to_wire(members: Mapping[int, Member]) -> list[raft_pb2.Member]:
+    return [
+        raft_pb2.Member(node=node, incarnation=member.incarnation, address=member.address)
+        for node, member in sorted(members.items())
+    ]
+
+
+def _from_wire(members: Iterable[raft_pb2.Member]) -> dict[int, Member]:
+    return {member.node: Member(member.incarnation, member.address) for member in members}

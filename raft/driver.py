@@ -22,9 +22,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from raft.configuration_entry import decode_configuration
 from raft.core import (
     Append,
+    BaseChunk,
     Busy,
+    Configuration,
+    Diverged,
     Message,
     NotLeader,
     Raft,
@@ -32,11 +36,13 @@ from raft.core import (
     Refusal,
     Role,
     RoleChange,
+    Transferring,
     Write,
 )
 from raft.interfaces import Disk, Log, Machine, Proposal, Transport
+from raft.log_start import LogStart, Piece
 from raft.ranges import configurations, term_runs
-from store import DiskFullError, Draft, ForkedError, Header, Kind, StoreError
+from store import Base, Bases, DiskFullError, Draft, ForkedError, Header, Kind, StoreError
 
 APPLY_ENTRIES_PER_TURN = 128
 """So that no turn of the loop gets long: heartbeats depend on it."""
@@ -54,6 +60,16 @@ class CutFailedError(Exception):
         super().__init__(f"the log could not be cut to entry {last_index}: check the disk, then start this node again")
 
 
+class LossAcceptedError(StoreError):
+    """This node has committed entries that the others have given up."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__(
+            f"The others accepted the loss of entries that are committed here, from index {index} on. See whether they "
+            "matter; then remove this node and add it again with an empty directory."
+        )
+
+
 class Driver:
     """Runs one group. All methods belong to one thread; none waits."""
 
@@ -62,17 +78,22 @@ class Driver:
         raft: Raft,
         log: Log,
         *,
+        bases: Bases | None = None,
         transport: Transport,
         disk: Disk,
         machine: Machine,
         now_ms: Callable[[], int],
         soon: Callable[[Callable[[], None]], object],
         max_uncommitted_bytes: int = 64 << 20,
+        was_held_up: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`was_held_up` is asked before each event: whether nothing happened here for longer than an election takes.
+        Without `bases` the log begins with entry 1 for ever."""
         self.raft = raft
         self.failure: StoreError | None = None
-        self.applied = 0
-        """applied <= raft.commit <= log.last_index"""
+        self.applied = log.first_index - 1
+        """log.first_index - 1 <= applied <= raft.commit <= log.last_index"""
+        self.log_start = LogStart(log, bases, machine) if bases else None
         self._log = log
         self._transport = transport
         self._disk = disk
@@ -80,6 +101,7 @@ class Driver:
         self._now_ms = now_ms
         self._soon = soon
         self._max_uncommitted_bytes = max_uncommitted_bytes
+        self._was_held_up = was_held_up
         self._proposals: list[Proposal] = []
         """Not yet appended; written as one group at the end of the turn."""
         self._queued_bytes = 0
@@ -87,6 +109,8 @@ class Driver:
         """By index. Appended in the present term, in order of index, not yet applied."""
         self._incoming: tuple[bytes, list[Header]] = (b"", [])
         """The byte range whose Append the core is looking at."""
+        self._incoming_piece: Piece | None = None
+        """The bytes of the BaseChunk that it is looking at."""
         self._reads: dict[int, Callable[[bool], None]] = {}
         self._confirmed_reads: deque[tuple[int, Callable[[bool], None]]] = deque()
         """(applied index to wait for, answer), in order."""
@@ -106,10 +130,12 @@ class Driver:
 
     def start(self) -> None:
         """Carries out what the core has to say at its start (a group of one node elects itself by its first ticks)."""
+        self._tell_members()
         self._settle()
 
     def tick(self) -> None:
         """One tick of the clock has passed."""
+        self._notice_pause()
         if self._resume_in_ticks:
             self._resume_in_ticks -= 1
             if self._resume_in_ticks == 0:
@@ -120,6 +146,7 @@ class Driver:
 
     def receive(self, message: Message) -> None:
         """A vote, a heartbeat or an answer has come in."""
+        self._notice_pause()
         self.raft.step(message)
         self._settle()
 
@@ -130,6 +157,7 @@ class Driver:
         log's chain: the stream that brought them is to be broken off, and they come again. When they fork again at the
         same place, it is no error of transmission: these are two logs, and this node must not go on with either.
         """
+        self._notice_pause()
         try:
             append = self._examine(append, entries)
         except ForkedError as fork:
@@ -137,9 +165,20 @@ class Driver:
                 self.fail(fork)
             self._forked_at = fork.index
             raise
-        self.raft.step(append)
+        try:
+            self.raft.step(append)
+        except Diverged as diverged:
+            self.fail(LossAcceptedError(diverged.index))
         self._settle()
         self._incoming = (b"", [])
+
+    def receive_base(self, chunk: BaseChunk, piece: Piece) -> None:
+        """A piece of the base of the leader's log has come in."""
+        self._notice_pause()
+        self._incoming_piece = piece
+        self.raft.step(chunk)
+        self._settle()
+        self._incoming_piece = None
 
     def unreachable(self, peer: int) -> None:
         """The stream to a follower broke: what was in flight on it may be lost."""
@@ -151,11 +190,14 @@ class Driver:
         return self.raft.role is Role.LEADER
 
     def check_room(self, size: int) -> None:
-        """Raises unless a body of so many bytes can be proposed now: NotLeader, Busy, or the trouble with the disk."""
+        """Raises unless a body of so many bytes can be proposed now: a Refusal, or the trouble with the disk."""
+        self._notice_pause()
         if self.failure is not None:
             raise self.failure
         if not self.leads:
             raise NotLeader(self.raft.leader)
+        if self.raft.transferring_to:
+            raise Transferring(self.raft.transferring_to)
         uncommitted = self._queued_bytes + self.raft.uncommitted_bytes
         if uncommitted and uncommitted + size > self._max_uncommitted_bytes:
             raise Busy(uncommitted)
@@ -166,6 +208,33 @@ class Driver:
         self._proposals.append(proposal)
         self._schedule_turn()
 
+    def change(self, proposal: Proposal, configuration: Configuration) -> None:
+        """Appends a configuration entry, which counts at once, and is told of its end like any proposal. Raises
+        Refusal, or the trouble with the disk: then it was surely not appended."""
+        self.check_room(len(proposal.draft.body))
+        self._write_proposals()  # what came before goes before
+        self.raft.change(configuration, len(proposal.draft.body))
+        try:
+            (header,) = self._append([proposal.draft])
+        except StoreError as failure:
+            self.fail(failure)
+            raise
+        proposal.appended(header)
+        self._uncommitted.append((header.index, proposal))
+        self._settle()
+
+    def transfer(self, to: int) -> None:
+        """Hands leadership to that voter. Raises Refusal; otherwise it comes about within an election timeout, or not
+        at all."""
+        self._notice_pause()
+        self.raft.transfer(to)
+        self._settle()
+
+    def accept_loss(self) -> None:
+        """This node is suspect no more, whatever it lost: an operator says so."""
+        self.raft.accept_loss()
+        self._settle()
+
     @property
     def backlog(self) -> int:
         """Proposals that are not committed yet."""
@@ -174,6 +243,7 @@ class Driver:
     def read_index(self, answer: Callable[[bool], None]) -> None:
         """Calls answer(True) once all that was committed when this was called is applied here and this node is known to
         lead still; answer(False) when it lost the lead first. Raises NotLeader."""
+        self._notice_pause()
         token = self._next_read
         self._next_read += 1
         self.raft.read(token)
@@ -181,6 +251,10 @@ class Driver:
         self._settle()
 
     # -- the order of duties
+
+    def _notice_pause(self) -> None:
+        if self._was_held_up():
+            self.raft.held_up()
 
     def _settle(self) -> None:
         """Carries out what the core wants, to the end of each Ready before the core hears of anything else."""
@@ -218,6 +292,12 @@ class Driver:
             self._write_received(ready.write)
         if ready.no_op is not None:
             self._append([Draft(Kind.NO_OP, b"")])
+        if ready.configuration:
+            self._tell_members()
+        if ready.chunk is not None:
+            self._take_piece(ready.chunk)
+        if ready.trusted:
+            self._disk.trusted()
         for message in ready.messages:
             self._transport.send(message)
         for token, index in ready.reads:
@@ -235,10 +315,9 @@ class Driver:
     def _write_received(self, write: Write) -> None:
         if write.truncate_to is not None:
             self._cut(write.truncate_to)
-        if write.first <= write.last:
-            data, headers = self._incoming
-            self._log.write(data, headers, write.first)
-        self._disk.persist(lambda: self._persisted(write.token, write.term, write.last))
+        data, headers = self._incoming
+        self._log.write(data, headers, write.first)
+        self._persist(headers, write.token, write.term, write.last)
 
     def _cut(self, last_index: int) -> None:
         try:
@@ -251,8 +330,55 @@ class Driver:
         headers = self._log.append(drafts, term=self.raft.term, commit=self.raft.commit, now_ms=self._now_ms())
         last = headers[-1]
         token = self.raft.own_write(last.index)
-        self._disk.persist(lambda: self._persisted(token, last.term, last.index))
+        self._persist(headers, token, last.term, last.index)
         return headers
+
+    def _persist(self, headers: Sequence[Header], token: int, term: int, index: int) -> None:
+        """A configuration is flushed in every mode before it counts: who forgot one in a crash might believe that it
+        may decide alone."""
+        is_flushed = any(header.kind is Kind.CONFIGURATION for header in headers)
+        hold = self._disk.flush if is_flushed else self._disk.persist
+        hold(lambda: self._persisted(token, term, index))
+
+    def _tell_members(self) -> None:
+        """To whom the log goes from now on."""
+        if body := self.configuration():
+            self._transport.configured(decode_configuration(body), self.raft.progress)
+
+    def configuration(self) -> bytes:
+        """The body of the newest configuration in the log, or in its base; empty while there is none."""
+        index = self.raft.configuration_index
+        if index >= self._log.first_index:
+            return bytes(self._log.entry(index)[1])
+        base = self.log_start.base if self.log_start else None
+        return base.configuration if base else b""
+
+    # -- the start of the log
+
+    def _take_piece(self, chunk: BaseChunk) -> None:
+        assert self.log_start is not None, "a base came to a group whose log always begins with entry 1"
+        assert self._incoming_piece is not None
+        taken = self.log_start.receive(chunk.offset, self._incoming_piece)
+        if isinstance(taken, int):
+            self.raft.base_received(chunk, taken)
+        else:
+            self._install(chunk, taken)
+
+    def _install(self, chunk: BaseChunk, base: Base) -> None:
+        assert self.log_start is not None
+        try:
+            self.log_start.install(base)
+        except StoreError as failure:
+            raise CutFailedError(base.index) from failure
+        self.applied = base.index
+        self.raft.installed(chunk, base.term, decode_configuration(base.configuration).core)
+
+    def _move_log_start(self, body: memoryview) -> None:
+        base = self.log_start.move(body) if self.log_start else None
+        if base is not None:
+            self.raft.log_starts_behind(base.index)
+            self._machine.log_starts(base)
+            self._disk.tidy()
 
     # -- the end of a turn
 
@@ -269,9 +395,16 @@ class Driver:
                 self._apply()
             except StoreError as failure:  # an index could not be written: applying goes on from here when it can
                 self.fail(failure)
-        for append in self.raft.appends():
-            first, last = append.prev_index + 1, append.last_index
-            self._transport.replicate(append, self._log.read_range(first, last) if first <= last else b"")
+        for message in self.raft.appends():
+            self._send_bulk(message)
+
+    def _send_bulk(self, message: Append | BaseChunk) -> None:
+        if isinstance(message, BaseChunk):
+            assert self.log_start is not None
+            self._transport.send_base(message, self.log_start.piece(message.offset))
+        else:
+            first, last = message.prev_index + 1, message.last_index
+            self._transport.replicate(message, self._log.read_range(first, last) if first <= last else b"")
 
     def _write_proposals(self) -> None:
         """Group commit: everything that was proposed since the last turn, in one write."""
@@ -298,8 +431,12 @@ class Driver:
         last = min(self.raft.commit, self.applied + APPLY_ENTRIES_PER_TURN)
         while self.applied < last and budget > 0:
             header, body = self._log.entry(self.applied + 1)
+            if self.log_start:
+                self.log_start.passes(header, body)
             self._machine.apply(header, body)
             self.applied = header.index
+            if header.kind is Kind.LOG_START:
+                self._move_log_start(body)
             budget -= header.size
             if self._uncommitted and self._uncommitted[0][0] == header.index:
                 self._uncommitted.popleft()[1].settled(committed=True)
@@ -322,7 +459,8 @@ class Driver:
         Where the entry before the range is not ours the core will refuse anyway, and needs no entries for that.
         """
         prev = append.prev_index
-        fits = prev <= self._log.last_index and (prev == 0 or self._log.term(prev) == append.prev_term)
+        is_here = self._log.first_index - 1 <= prev <= self._log.last_index
+        fits = is_here and (prev == 0 or self._log.term(prev) == append.prev_term)
         if not entries or not fits or append.term < self.raft.term:
             return append
         headers = self._log.examine(entries, prev)

@@ -6,16 +6,22 @@ so the driver runs under gRPC and under a simulator alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Container, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from raft.core import Append, Message, RoleChange
-from store import Draft, Header, StoreError
+from raft.configuration_entry import GroupConfiguration
+from raft.core import Append, BaseChunk, Message, RoleChange
+from store import Base, Draft, Header, StoreError
+
+if TYPE_CHECKING:
+    from raft.log_start import Piece
 
 
 class Log(Protocol):
     """The CommitLog as the driver needs it (`store.CommitLog`)."""
 
+    @property
+    def first_index(self) -> int: ...
     @property
     def last_index(self) -> int: ...
     def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]: ...
@@ -25,6 +31,10 @@ class Log(Protocol):
     def term(self, index: int) -> int: ...
     def entry(self, index: int) -> tuple[Header, memoryview]: ...
     def read_range(self, first: int, last: int) -> bytes: ...
+    def begins_segment(self, index: int) -> bool: ...
+    def base_at(self, index: int, *, configuration: bytes, state: bytes) -> Base: ...
+    def drop_before(self, base: Base) -> None: ...
+    def reset(self, base: Base) -> None: ...
 
 
 class Transport(Protocol):
@@ -36,6 +46,13 @@ class Transport(Protocol):
     def replicate(self, append: Append, entries: bytes) -> None:
         """A byte range of the CommitLog, by the bulk connection."""
 
+    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
+        """A piece of the base, by the bulk connection."""
+
+    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+        """These are the members now, as the newest configuration in the log has them: the log goes to others too, or to
+        some no more. Nodes that are `served` still are to be reached even if they are no members any more."""
+
 
 class Disk(Protocol):
     """What is done on helper threads; each answers later, in the driver's own thread."""
@@ -45,7 +62,16 @@ class Disk(Protocol):
 
     def persist(self, done: Callable[[], None]) -> None:
         """Calls done() once what is written so far is held as the flush mode promises: at once from the page cache,
-        or after an fsync."""
+        or after an fsync. In the order of the calls, those of `flush` among them."""
+
+    def flush(self, done: Callable[[], None]) -> None:
+        """Calls done() once what is written so far is on the disk, in every flush mode."""
+
+    def tidy(self) -> None:
+        """The log has let files go: removes them, some time."""
+
+    def trusted(self) -> None:
+        """This node is suspect no more: forgets it durably, some time."""
 
 
 class Machine(Protocol):
@@ -53,6 +79,15 @@ class Machine(Protocol):
 
     def apply(self, header: Header, body: memoryview) -> None:
         """The next committed entry, in order, each exactly once in the life of this process."""
+
+    def snapshot(self) -> bytes:
+        """The state that all entries applied so far have made."""
+
+    def restore(self, base: Base) -> None:
+        """The log begins behind `base` now, whatever was here before: the state is the one there."""
+
+    def log_starts(self, base: Base) -> None:
+        """The log begins behind `base` from now on: what came before is not here any more."""
 
     def role_changed(self, change: RoleChange) -> None: ...
 

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import grpc
 from grpc import aio
 
-from raft.core import Append, AppendResponse, HeartbeatResponse, Message, VoteResponse
+from raft.configuration_entry import GroupConfiguration
+from raft.core import Append, AppendResponse, BaseChunk, BaseResponse, HeartbeatResponse, Message, VoteResponse
+from raft.log_start import Piece
 from raft.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from raft.wire import (
@@ -26,6 +28,8 @@ from raft.wire import (
     answer_to_wire,
     append_from_wire,
     append_to_wire,
+    base_from_wire,
+    base_to_wire,
     control_from_wire,
     control_to_wire,
 )
@@ -55,6 +59,7 @@ class Receiver:
 
     message: Callable[[Message], None]
     append: Callable[[Append, bytes], None]
+    base: Callable[[BaseChunk, Piece], None]
     unreachable: Callable[[int], None]
 
 
@@ -72,18 +77,43 @@ class GrpcTransport:
         self.receiver = receiver
         self.disowned = ""
         """Why no peer lets this node take part, as it found at its door; empty while there is no such reason."""
-        self._links = {
-            node: PeerLink(identity, node, address, receiver, incarnation_of) for node, address in sorted(peers.items())
-        }
+        self._peers = peers
+        self._incarnation_of = incarnation_of
+        self._links: dict[int, PeerLink] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Links to members that are gone, while they close."""
+        self._started = False
         self._control_answers: dict[int, SendQueue] = {}
         self._append_answers: dict[int, SendQueue] = {}
 
     def start(self) -> None:
+        self._started = True
         for link in self._links.values():
             link.start()
 
     async def stop(self) -> None:
-        await asyncio.gather(*(link.stop() for link in self._links.values()))
+        await asyncio.gather(*(link.stop() for link in self._links.values()), *self._leaving)
+
+    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+        """Links to all other members, and to nobody else but who is served still. An address among the node's own
+        settings goes before the one in the configuration: a node may have moved."""
+        members = {node: self._peers.get(node) or member.address for node, member in configuration.members.items()}
+        for node, link in list(self._links.items()):
+            if members.get(node, link.address if node in served else "") != link.address:
+                self._part_from(node)
+        for node, address in members.items():
+            if node != self.identity.node and node not in self._links:
+                self._meet(node, address)
+
+    def _meet(self, node: int, address: str) -> None:
+        link = self._links[node] = PeerLink(self.identity, node, address, self.receiver, self._incarnation_of)
+        if self._started:
+            link.start()
+
+    def _part_from(self, node: int) -> None:
+        closing = asyncio.create_task(self._links.pop(node).stop(), name=f"close the links to node {node}")
+        self._leaving.add(closing)
+        closing.add_done_callback(self._leaving.discard)
 
     def admit_to(self, incarnation: str) -> str:
         """Why a peer that means this incarnation of this node is not let in; empty when it is. Says so once."""
@@ -97,14 +127,10 @@ class GrpcTransport:
                 log.error("%s", self.disowned)
         return self.disowned
 
-    def knows(self, node: int) -> bool:
-        """Whether that node is a peer of this one."""
-        return node in self._links
-
     def send(self, message: Message) -> None:
         """Votes, heartbeats, and answers: an answer goes back on the stream that brought the question."""
         match message:
-            case AppendResponse():
+            case AppendResponse() | BaseResponse():
                 answers = self._append_answers.get(message.receiver)
                 if answers is not None:
                     answers.put(answer_to_wire(message))
@@ -120,6 +146,10 @@ class GrpcTransport:
         """A byte range, by the peer's bulk connection."""
         if (link := self._links.get(append.receiver)) is not None:
             link.bulk.send(append_to_wire(append, entries))
+
+    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
+        if (link := self._links.get(chunk.receiver)) is not None:
+            link.bulk.send(base_to_wire(chunk, piece))
 
     # -- incoming streams, called by RaftService
 
@@ -138,10 +168,16 @@ class GrpcTransport:
         async with answers.drained(context.write, f"append answers to node {sender}"):
             try:
                 while (wire := await context.read()) is not aio.EOF:
-                    self.receiver.append(append_from_wire(wire, sender, self.identity.node), wire.entries)
+                    self._receive_bulk(wire, sender)
             except (CorruptRangeError, ForkedError) as error:
                 log.warning("a byte range of node %d is refused: %s", sender, error)
                 await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
+
+    def _receive_bulk(self, wire: raft_pb2.AppendRequest, sender: int) -> None:
+        if wire.HasField("base"):
+            self.receiver.base(*base_from_wire(wire, sender, self.identity.node))
+        else:
+            self.receiver.append(append_from_wire(wire, sender, self.identity.node), wire.entries)
 
 
 class PeerLink:
@@ -155,6 +191,7 @@ class PeerLink:
         receiver: Receiver,
         incarnation_of: Callable[[int], bytes],
     ) -> None:
+        self.address = address
         self._identity = identity
         self._node = node
         self._incarnation_of = incarnation_of
@@ -244,9 +281,10 @@ class RaftService(raft_pb2_grpc.RaftServicer):
             await refuse(context, f"this is node {me.node}, not node {metadata.get('ledgermq-receiver')}")
         if reason := transport.admit_to(metadata.get("ledgermq-incarnation", "")):
             await refuse(context, reason)
+        # Who knows this incarnation is or was a member. The leader may be one that this node has not heard of yet.
         sender = number(metadata.get("ledgermq-sender", ""))
-        if not transport.knows(sender):
-            await refuse(context, f"node {sender} is not among the peers of node {me.node}")
+        if sender < 1 or sender == me.node:
+            await refuse(context, f"no other node is called {metadata.get('ledgermq-sender')!r}")
         return transport, sender
 
 

@@ -5,8 +5,21 @@ Sender and receiver are not in the messages: the stream knows them.
 
 from __future__ import annotations
 
-from raft.core import Append, AppendResponse, Heartbeat, HeartbeatResponse, Message, VoteRequest, VoteResponse
+from raft.core import (
+    Append,
+    AppendResponse,
+    BaseChunk,
+    BaseResponse,
+    Heartbeat,
+    HeartbeatResponse,
+    Message,
+    TimeoutNow,
+    VoteRequest,
+    VoteResponse,
+)
+from raft.log_start import Piece
 from raft.v1 import raft_pb2
+from store import Offer
 
 
 def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
@@ -15,21 +28,34 @@ def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
         case VoteRequest():
             return raft_pb2.ControlMessage(
                 vote_request=raft_pb2.VoteRequest(
-                    term=message.term, last_index=message.last_index, last_term=message.last_term, pre=message.pre
+                    term=message.term,
+                    last_index=message.last_index,
+                    last_term=message.last_term,
+                    pre=message.pre,
+                    transfer=message.transfer,
+                    unanimous=message.unanimous,
                 )
             )
         case VoteResponse():
             return raft_pb2.ControlMessage(
-                vote_response=raft_pb2.VoteResponse(term=message.term, granted=message.granted, pre=message.pre)
+                vote_response=raft_pb2.VoteResponse(
+                    term=message.term, granted=message.granted, pre=message.pre, suspicion=message.suspicion
+                )
             )
         case Heartbeat():
             return raft_pb2.ControlMessage(
-                heartbeat=raft_pb2.Heartbeat(term=message.term, commit=message.commit, round=message.round)
+                heartbeat=raft_pb2.Heartbeat(
+                    term=message.term, commit=message.commit, round=message.round, lifted=message.lifted
+                )
             )
         case HeartbeatResponse():
             return raft_pb2.ControlMessage(
-                heartbeat_response=raft_pb2.HeartbeatResponse(term=message.term, round=message.round)
+                heartbeat_response=raft_pb2.HeartbeatResponse(
+                    term=message.term, round=message.round, suspicion=message.suspicion
+                )
             )
+        case TimeoutNow():
+            return raft_pb2.ControlMessage(timeout_now=raft_pb2.TimeoutNow(term=message.term))
         case _:
             raise AssertionError(f"{type(message).__name__} does not go by the control stream")
 
@@ -46,18 +72,36 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
                 last_index=vote.last_index,
                 last_term=vote.last_term,
                 pre=vote.pre,
+                transfer=vote.transfer,
+                unanimous=vote.unanimous,
             )
         case "vote_response":
             answer = wire.vote_response
             return VoteResponse(
-                sender=sender, receiver=receiver, term=answer.term, granted=answer.granted, pre=answer.pre
+                sender=sender,
+                receiver=receiver,
+                term=answer.term,
+                granted=answer.granted,
+                pre=answer.pre,
+                suspicion=answer.suspicion,
             )
         case "heartbeat":
             beat = wire.heartbeat
-            return Heartbeat(sender=sender, receiver=receiver, term=beat.term, commit=beat.commit, round=beat.round)
+            return Heartbeat(
+                sender=sender,
+                receiver=receiver,
+                term=beat.term,
+                commit=beat.commit,
+                round=beat.round,
+                lifted=beat.lifted,
+            )
         case "heartbeat_response":
             heard = wire.heartbeat_response
-            return HeartbeatResponse(sender=sender, receiver=receiver, term=heard.term, round=heard.round)
+            return HeartbeatResponse(
+                sender=sender, receiver=receiver, term=heard.term, round=heard.round, suspicion=heard.suspicion
+            )
+        case "timeout_now":
+            return TimeoutNow(sender=sender, receiver=receiver, term=wire.timeout_now.term)
         case _:
             return None
 
@@ -88,8 +132,34 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
     )
 
 
-def answer_to_wire(answer: AppendResponse) -> raft_pb2.AppendResponse:
+def base_to_wire(chunk: BaseChunk, piece: Piece) -> raft_pb2.AppendRequest:
+    """A piece of a base, which goes the way of byte ranges."""
+    offer = piece.offer
+    base = raft_pb2.BasePiece(
+        index=offer.index,
+        index_term=offer.term,
+        size=offer.size,
+        crc=offer.crc,
+        offset=chunk.offset,
+        piece=piece.data,
+        piece_crc=piece.crc,
+    )
+    return raft_pb2.AppendRequest(term=chunk.term, base=base)
+
+
+def base_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[BaseChunk, Piece]:
+    """The same, come in."""
+    base = wire.base
+    chunk = BaseChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
+    offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
+    return chunk, Piece(offer, base.piece, base.piece_crc)
+
+
+def answer_to_wire(answer: AppendResponse | BaseResponse) -> raft_pb2.AppendResponse:
     """A follower's acknowledgement or refusal."""
+    if isinstance(answer, BaseResponse):
+        base = raft_pb2.BaseReceived(index=answer.index, received=answer.received, installed=answer.installed)
+        return raft_pb2.AppendResponse(term=answer.term, base=base, suspicion=answer.suspicion)
     return raft_pb2.AppendResponse(
         term=answer.term,
         rejected=answer.rejected,
@@ -97,11 +167,22 @@ def answer_to_wire(answer: AppendResponse) -> raft_pb2.AppendResponse:
         hint_index=answer.hint_index,
         hint_term=answer.hint_term,
         rejected_index=answer.rejected_index,
+        suspicion=answer.suspicion,
     )
 
 
-def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse:
+def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse | BaseResponse:
     """The same, come in."""
+    if wire.HasField("base"):
+        return BaseResponse(
+            sender=sender,
+            receiver=receiver,
+            term=wire.term,
+            index=wire.base.index,
+            received=wire.base.received,
+            installed=wire.base.installed,
+            suspicion=wire.suspicion,
+        )
     return AppendResponse(
         sender=sender,
         receiver=receiver,
@@ -111,4 +192,5 @@ def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) 
         rejected_index=wire.rejected_index,
         hint_index=wire.hint_index,
         hint_term=wire.hint_term,
+        suspicion=wire.suspicion,
     )

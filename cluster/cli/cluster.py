@@ -1,4 +1,4 @@
-"""`ledgermq cluster`: what the nodes of a cluster say of themselves."""
+"""`ledgermq cluster`: what the nodes of a cluster say of themselves; what an operator does is in cluster_members.py."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
+from cluster.cli.cluster_members import OPERATIONS
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
 from ledger import AsyncAdmin
@@ -15,7 +16,8 @@ from ledger.client.records import NodeStatus
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One node in one group; what an unreachable node would say is None. `lag`: how many entries it is behind."""
+    """One node in one group; what an unreachable node would say is None. `lag`: how many entries it is behind.
+    `suspect`: it may have lost what it acknowledged, and is not counted until it has caught up."""
 
     node: int
     address: str
@@ -26,6 +28,7 @@ class Row:
     commit: int | None
     applied: int | None
     lag: int | None
+    suspect: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,22 @@ class Health:
 
 @click.group()
 def cluster() -> None:
-    """What a cluster's nodes say of themselves."""
+    """What a cluster's nodes say of themselves; its members, and who leads."""
+
+
+for command in OPERATIONS:
+    cluster.add_command(command)
 
 
 @cluster.command()
 @bootstrap_option
 @format_option
 def info(bootstrap: str, output: str) -> None:
-    """Show every node: role, term, log, lag behind the leader."""
+    """Show every node: role, term, log, lag behind the leader.
+
+    Learners get the log and do not vote; a suspect node may have lost what it acknowledged, and is not counted until it
+    has caught up. A node that was removed, or waits to be added, is shown where --bootstrap names it.
+    """
     rows = rows_of(_ask(bootstrap))
     if output == "json":
         print_json({"nodes": [asdict(row) for row in rows]})
@@ -91,6 +102,7 @@ def rows_of(nodes: list[NodeStatus]) -> list[Row]:
                     commit=group.commit,
                     applied=group.applied,
                     lag=lag,
+                    suspect=group.suspect,
                 )
             )
     return rows
@@ -99,7 +111,7 @@ def rows_of(nodes: list[NodeStatus]) -> list[Row]:
 def health_of(rows: list[Row]) -> Health:
     """What the rows mean for somebody who wants to write."""
     leaders = [row for row in rows if row.role == "leader"]
-    well = [row for row in rows if row.role in ("leader", "follower")]
+    well = [row for row in rows if row.role in ("leader", "follower", "learner") and not row.suspect]
     if not leaders:
         return Health("unavailable", "unavailable: no node leads; nothing can be written until a majority is back")
     leader = max(leaders, key=lambda row: row.term or 0)
@@ -123,7 +135,11 @@ def _ask(bootstrap: str) -> list[NodeStatus]:
 def _print_rows(rows: list[Row]) -> None:
     columns = ["NODE", "ADDRESS", "GROUP", "ROLE", "TERM", "LAST INDEX", "COMMIT", "APPLIED", "LAG"]
     cells = [
-        [row.node, row.address, row.group, row.role, row.term, row.last_index, row.commit, row.applied, row.lag]
+        [row.node, row.address, row.group, _role(row), row.term, row.last_index, row.commit, row.applied, row.lag]
         for row in rows
     ]
     print_table(columns, cells)
+
+
+def _role(row: Row) -> str:
+    return f"{row.role}, suspect" if row.suspect else row.role

@@ -56,6 +56,34 @@ def status(data: Path, output: str) -> None:
         _print_states(states)
 
 
+@dev.command("add-node")
+@data_option
+@click.option("--learner", is_flag=True, help="Leave it a learner, which gets the log and does not vote.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=60, show_default=True)
+@format_option
+def add_node(data: Path, learner: bool, timeout_s: float, output: str) -> None:
+    """Start one more node and add it to the cluster. Ends when it has caught up and votes."""
+    added = DevCluster(data).add_node(promote=not learner, timeout_s=timeout_s)
+    if output == "json":
+        print_json(asdict(added))
+    else:
+        say(f"Added node {added.id} at {added.address} as a {'learner' if learner else 'voter'}.")
+
+
+@dev.command("remove-node")
+@click.argument("node", type=click.IntRange(1))
+@data_option
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), default=60, show_default=True)
+@format_option
+def remove_node(node: int, data: Path, timeout_s: float, output: str) -> None:
+    """Remove the node NODE from the cluster, stop it, and remove its data. A leader hands over by that."""
+    DevCluster(data).remove_node(node, timeout_s=timeout_s)
+    if output == "json":
+        print_json({"removed": node})
+    else:
+        say(f"Removed node {node}, and its data.")
+
+
 @dev.command()
 @data_option
 @format_option

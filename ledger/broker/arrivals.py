@@ -13,14 +13,15 @@ class Arrivals:
     """Bounded by what waits: a fetch that ends takes itself out."""
 
     def __init__(self) -> None:
-        self._waiting: dict[QueueKey, set[asyncio.Future[None]]] = {}
+        self._waiting: dict[QueueKey, dict[asyncio.Future[None], None]] = {}
+        """In the order they came, which is the order they are woken in (a set has none)."""
 
     def wait_for(self, queues: Iterable[QueueKey]) -> asyncio.Future[None]:
         """Done when something is applied to one of these queues. Cancel it when it is not needed any more."""
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         keys = list(queues)
         for key in keys:
-            self._waiting.setdefault(key, set()).add(arrival)
+            self._waiting.setdefault(key, {})[arrival] = None
         arrival.add_done_callback(lambda _: self._forget(keys, arrival))
         return arrival
 
@@ -34,6 +35,6 @@ class Arrivals:
         for key in keys:
             waiting = self._waiting.get(key)
             if waiting is not None:
-                waiting.discard(arrival)
+                waiting.pop(arrival, None)
                 if not waiting:
                     del self._waiting[key]

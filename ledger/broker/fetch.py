@@ -110,7 +110,7 @@ class Budget:
 
 def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue, budget: Budget) -> None:
     """Adds the batches from the asked offset on, window by window of the ConsumeQueue, as far as the budget goes."""
-    given.first_offset, given.end_offset = 0, queue.end_offset
+    given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
     check_offset(queue, asked)
     tags = np.fromiter(asked.tag_hashes, np.int64)
     offset = asked.offset
@@ -145,11 +145,11 @@ def add_batch(log: CommitLog, position: int, size: int, given: broker_pb2.Fetche
 
 def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:
     """Raises with the valid range where the offset lies outside of it."""
-    end = queue.end_offset
-    if asked.offset < 0:
+    first, end = queue.units.first_offset, queue.end_offset
+    if asked.offset < first:
         raise OffsetTooLowError(
-            f"offset {asked.offset} of queue {asked.queue} lies before its first message: valid are 0 to {end}",
-            first_offset=0,
+            f"offset {asked.offset} of queue {asked.queue} lies before its first message: valid are {first} to {end}",
+            first_offset=first,
             end_offset=end,
         )
     if asked.offset > end and not queue.is_at_the_end:
@@ -158,7 +158,7 @@ def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:
         )
     if asked.offset > end:
         raise OffsetBeyondEndError(
-            f"offset {asked.offset} lies beyond the end of queue {asked.queue}: valid are 0 to {end}",
-            first_offset=0,
+            f"offset {asked.offset} lies beyond the end of queue {asked.queue}: valid are {first} to {end}",
+            first_offset=first,
             end_offset=end,
         )

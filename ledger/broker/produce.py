@@ -28,6 +28,10 @@ REQUESTS_IN_FLIGHT = 64
 class Batches(Protocol):
     """Where batches go: the broker, which finds the group of each."""
 
+    @property
+    def configuration_index(self) -> int:
+        """Of the members that are applied here, for clients that know older ones; 0: none yet."""
+
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         """Raises LedgerError where the batch is refused at once; the future may end in one too."""
 
@@ -38,7 +42,7 @@ Outcome = asyncio.Future[Committed] | LedgerError
 async def serve_produce(batches: Batches, context: aio.ServicerContext[Any, Any]) -> None:
     """One producer's stream, from its first request to its end."""
     owed: asyncio.Queue[Sequence[Outcome]] = asyncio.Queue(REQUESTS_IN_FLIGHT)
-    writer = asyncio.create_task(answer_in_order(owed, context), name="produce answers")
+    writer = asyncio.create_task(answer_in_order(batches, owed, context), name="produce answers")
     try:
         while (request := await context.read()) is not aio.EOF:
             if len(request.batches) > MAX_BATCHES:
@@ -60,11 +64,15 @@ def submit(batches: Batches, batch: bytes) -> Outcome:
         return error
 
 
-async def answer_in_order(owed: asyncio.Queue[Sequence[Outcome]], context: aio.ServicerContext[Any, Any]) -> None:
+async def answer_in_order(
+    batches: Batches, owed: asyncio.Queue[Sequence[Outcome]], context: aio.ServicerContext[Any, Any]
+) -> None:
     while True:
         outcomes = await owed.get()
         results = [await result(outcome) for outcome in outcomes]
-        await context.write(broker_pb2.ProduceResponse(results=results))
+        await context.write(
+            broker_pb2.ProduceResponse(results=results, configuration_index=batches.configuration_index)
+        )
         owed.task_done()
 
 

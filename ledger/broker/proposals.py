@@ -1,6 +1,7 @@
 """What waits for a commit: a batch, or a command, each with the future of whoever asked.
 
-They are proposals of `raft.interfaces`: told once when they are appended, and once how they ended.
+They are proposals of `raft.interfaces`: told once when they are appended, and once how they ended. A change of the
+members is one too.
 """
 
 from __future__ import annotations
@@ -65,6 +66,31 @@ class CommandProposal:
 
     def settled(self, committed: bool) -> None:
         self._on_settled(self, committed)
+
+
+class ChangeProposal:
+    """A configuration on its way to commit. Its future has the index of its entry."""
+
+    def __init__(
+        self, draft: Draft, is_committed: Callable[[int, int], bool], trouble: Callable[[], Exception]
+    ) -> None:
+        """`is_committed(term, index)`, as the core knows. `trouble()`: why it may not have been, where it was not."""
+        self.draft = draft
+        self.future: asyncio.Future[int] = new_future()
+        self.index = 0
+        self._term = 0
+        self._is_committed = is_committed
+        self._trouble = trouble
+
+    def appended(self, header: Header) -> None:
+        self.index, self._term = header.index, header.term
+
+    def settled(self, committed: bool) -> None:
+        """A leader that removes itself is none any more as soon as that is committed, and before it is applied."""
+        if committed or self._is_committed(self._term, self.index):
+            self.future.set_result(self.index)
+        else:
+            self.future.set_exception(self._trouble())
 
 
 def new_future() -> asyncio.Future[Any]:

@@ -12,14 +12,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Protocol
 
 from ledger.batch import BatchHeader, check, tag_hashes
 from ledger.broker.arrivals import Arrivals
+from ledger.broker.membership import Membership
 from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, new_future, repeat_of
 from ledger.errors import (
     BusyError,
+    ChangeInProgressError,
     DiskFullError,
     LedgerError,
     NoLeaderError,
@@ -28,9 +31,10 @@ from ledger.errors import (
 )
 from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Projected, State, Topic
 from ledger.v1 import command_pb2
-from raft.core import Busy, NotLeader, RoleChange
+from raft.configuration_entry import GroupConfiguration, decode_configuration
+from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Transferring
 from raft.driver import Driver
-from store import CommitLog, ConsumeQueues, Draft, Header, Kind, StoreError
+from store import Base, CommitLog, ConsumeQueues, Draft, Header, Kind, StoreError, Suspect
 from store import DiskFullError as StoreFullError
 
 log = logging.getLogger("ledger.replica")
@@ -56,17 +60,22 @@ class Replica:
         group: int,
         commit_log: CommitLog,
         queues: ConsumeQueues,
-        addresses: Mapping[int, str],
+        membership: Membership,
         max_message_bytes: int,
         meter: Meter,
+        doubt: Callable[[], Suspect | None] = lambda: None,
     ) -> None:
+        """`doubt`: why this node may have lost what it acknowledged, as its disk remembers it."""
         self.group = group
         self.log = commit_log
         self.queues = queues
         self.max_message_bytes = max_message_bytes
         self.state = State()
+        self.membership = membership
         self.leader_changes = 0
-        self._addresses = addresses
+        self.losses_accepted = 0
+        """How often this node was elected by all voters, suspects among them."""
+        self._doubt = doubt
         self._meter = meter
         self.arrivals = Arrivals()
         self._projected: Projected | None = None
@@ -93,8 +102,11 @@ class Replica:
                 result = self.state.apply_command(body, header.append_time_ms)
                 if self._projected is not None:
                     self._command_results[header.index] = result
+            case Kind.CONFIGURATION:
+                self.membership.applied(header.index, decode_configuration(bytes(body)))
+                return
             case _:
-                return  # configurations and no-ops are the group's own affair
+                return  # no-ops are the group's own affair
         if self._projected is not None:
             self._projected.settle(header.index)
 
@@ -117,10 +129,28 @@ class Replica:
         )
         self.arrivals.announce(header.topic_id, header.queue)
 
+    def snapshot(self) -> bytes:
+        return self.state.encode()
+
+    def restore(self, base: Base) -> None:
+        self.state = State.decode(base.state)
+        if base.configuration:
+            self.membership.applied(base.index, decode_configuration(base.configuration))
+        self.queues.wipe()
+        self.log_starts(base)
+
+    def log_starts(self, base: Base) -> None:
+        """What was appended before is not here any more, so each queue begins with what was next there."""
+        for topic_id, queue, offset in State.decode(base.state).ends():
+            self.queues.get(topic_id, queue).begin_at(offset)
+
     def role_changed(self, change: RoleChange) -> None:
         log.info("group %d: %s in term %d, leader %s", self.group, change.role.value, change.term, change.leader or "?")
         if change.leader:
             self.leader_changes += 1
+        if change.accepts_loss:
+            self.losses_accepted += 1
+            log.error("group %d: %s", self.group, loss_accepted(change.term, self._doubt()))
         if not self.driver.leads:
             self._projected = None
             self._command_results.clear()
@@ -222,10 +252,8 @@ class Replica:
         """The projected state, where a body of that size can be proposed now; LedgerError otherwise."""
         try:
             self.driver.check_room(size)
-        except (NotLeader, StoreError) as trouble:
-            raise self.not_leading() from trouble
-        except Busy as busy:
-            raise BusyError(f"{busy.uncommitted_bytes} bytes wait for a majority: try again shortly") from busy
+        except (Refusal, StoreError) as trouble:
+            raise self.refusal(trouble) from trouble
         if self._projected is None:
             raise NoLeaderError("this node has just been elected and is not ready yet: try again shortly")
         return self._projected
@@ -247,10 +275,31 @@ class Replica:
 
         try:
             self.driver.read_index(settle)
-        except NotLeader as error:
-            raise self.not_leading() from error
+        except Refusal as refusal:
+            raise self.refusal(refusal) from refusal
         if not await answer:
             raise self.not_leading()
+
+    # -- members
+
+    def newest_configuration(self) -> GroupConfiguration | None:
+        """In the log, committed or not; None before there is one."""
+        body = self.driver.configuration()
+        return decode_configuration(body) if body else None
+
+    # -- why not
+
+    def refusal(self, trouble: Refusal | StoreError) -> LedgerError:
+        """What a client is told of why the driver did not take its request."""
+        match trouble:
+            case Busy():
+                return BusyError(f"{trouble.uncommitted_bytes} bytes wait for a majority: try again shortly")
+            case Transferring():
+                return BusyError(f"leadership is being handed to node {trouble.to}: try again shortly")
+            case ChangeInProgress():
+                return ChangeInProgressError("an earlier change is not committed yet: try again shortly")
+            case _:
+                return self.not_leading()
 
     def not_leading(self) -> LedgerError:
         """Why this node cannot take what only a leader can, with the leader where it is known."""
@@ -262,7 +311,21 @@ class Replica:
         leader = self.driver.raft.leader
         if leader == 0 or self.driver.leads:
             return NoLeaderError("no leader is known at the moment: try again shortly")
-        address = self._addresses[leader]
+        address = self.membership.address(leader)
         return NotLeaderError(
-            f"this node does not lead: node {leader} at {address} does", leader=leader, leader_address=address
+            f"this node does not lead: node {leader} at {address or 'an unknown address'} does",
+            leader=leader,
+            leader_address=address or None,
         )
+
+
+def loss_accepted(term: int, doubt: Suspect | None) -> str:
+    """What an operator must know of an election in which suspects were counted."""
+    since = ""
+    if doubt is not None:
+        at = datetime.fromtimestamp(doubt.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        since = f", here since {at}, behind entry {doubt.last_index} ({doubt.reason})"
+    return (
+        f"this node leads term {term} by the votes of nodes that may have lost what they acknowledged{since}: where no "
+        "other node held it, it is lost, and messages that were acknowledged may be missing"
+    )

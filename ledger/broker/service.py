@@ -13,6 +13,7 @@ from typing import Any
 from grpc import aio
 
 from ledger.broker.fetch import fetch
+from ledger.broker.membership import Standing
 from ledger.broker.produce import serve_produce
 from ledger.broker.proposals import Committed
 from ledger.broker.replica import Meter, Replica
@@ -34,6 +35,8 @@ class NodeFacts:
     http_address: str
     data_directory: str
     version: str
+    joins: bool = False
+    """It waits to be added to a cluster, if it has not been."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def serve(self, replica: Replica) -> None:
         self._replica = replica
 
+    @property
+    def configuration_index(self) -> int:
+        return self._replica.membership.index if self._replica else 0
+
     # -- produce
 
     async def Produce(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
@@ -81,6 +88,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
                 ]
             )
         self._count(response)
+        response.configuration_index = self.configuration_index
         return response
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
@@ -124,7 +132,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             return response
         for queue in request.queues or range(topic.queues):
             end_offset = replica.state.next_offset(topic.topic_id, queue)
-            response.queues.add(queue=queue, first_offset=0, end_offset=end_offset)
+            first_offset = replica.queues.get(topic.topic_id, queue).first_offset
+            response.queues.add(queue=queue, first_offset=first_offset, end_offset=end_offset)
         return response
 
     async def GetRoute(  # noqa: N802
@@ -132,8 +141,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     ) -> broker_pb2.GetRouteResponse:
         facts = self._facts
         response = broker_pb2.GetRouteResponse(cluster=facts.cluster, max_message_bytes=self._max_message_bytes)
-        for node, address in sorted(facts.addresses.items()):
+        for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
+        response.configuration_index = self.configuration_index
         try:
             replica = await self._reading(linearizable=request.linearizable)
         except LedgerError as error:
@@ -163,7 +173,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         response = broker_pb2.GetStatusResponse(
             node=facts.node,
             cluster=facts.cluster,
-            address=facts.addresses[facts.node],
+            address=self._own_address(),
             http_address=facts.http_address,
             data_directory=facts.data_directory,
             version=facts.version,
@@ -174,11 +184,11 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def _status(self) -> broker_pb2.GroupStatus:
         replica = self._replica
         if replica is None:
-            return broker_pb2.GroupStatus(role="waiting")
+            return broker_pb2.GroupStatus(role="joining" if self._facts.joins else "waiting")
         raft, log = replica.driver.raft, replica.log
         return broker_pb2.GroupStatus(
             group=replica.group,
-            role=raft.role.value if raft.configuration.voters else "waiting",
+            role=self._role(replica),
             term=raft.term,
             leader=raft.leader,
             last_index=log.last_index,
@@ -186,7 +196,27 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             applied=replica.driver.applied,
             end_position=log.end,
             chain=log.chain,
+            suspect=raft.is_suspect,
         )
+
+    def _role(self, replica: Replica) -> str:
+        """As the core has it, where this node is a voter."""
+        raft, standing = replica.driver.raft, replica.membership.standing
+        if standing is Standing.REMOVED:
+            return "removed"
+        if self._facts.node in raft.configuration.voters:
+            return raft.role.value
+        if self._facts.node in raft.configuration.learners:
+            return "learner"
+        return "joining" if self._facts.joins else "waiting"
+
+    def _addresses(self) -> Mapping[int, str]:
+        """Where clients reach the nodes."""
+        return self._replica.membership.addresses() if self._replica else dict(sorted(self._facts.addresses.items()))
+
+    def _own_address(self) -> str:
+        own = self._replica.membership.address(self._facts.node) if self._replica else ""
+        return own or self._facts.addresses.get(self._facts.node, "")
 
     async def _reading(self, *, linearizable: bool) -> Replica:
         replica = self._started()

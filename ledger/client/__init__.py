@@ -9,4 +9,5 @@ sender.py         drives the outbox; produce_stream.py carries batches to one no
 cluster_client.py calls to whoever leads; routes.py and route_table.py know who does, connection.py how to reach it
 consumer.py       what users call; fetcher.py reads ahead, cursor.py is where reading stands
 admin.py, sync.py topics and status; the synchronous twins
+operator.py       members and leadership, for admin.py
 """

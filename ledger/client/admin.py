@@ -1,7 +1,7 @@
-"""The asyncio admin client: makes and describes topics, and asks nodes how they are.
+"""The asyncio admin client: makes and describes topics, asks nodes how they are, changes members, moves leadership.
 
-The one idea: every answer about topics comes from the leader, so it is what is committed at that moment; every answer
-about a node comes from that node. It must not know how messages are sent or read.
+The one idea: every answer about topics and members comes from the leader, so it is what is committed at that moment;
+every answer about a node comes from that node. It must not know how messages are sent or read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import grpc.aio
 
 from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
 from ledger.client.connection import failure
+from ledger.client.environment import PROCESS, Environment
 from ledger.client.offsets import list_offsets
+from ledger.client.operator import OnProgress, Operator
 from ledger.client.outgoing import leaves_doubt
-from ledger.client.records import GroupStatus, NodeStatus, TopicDescription
+from ledger.client.records import Doubt, GroupStatus, Members, NodeStatus, TopicDescription
 from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
-from ledger.errors import LedgerError, TopicExistsError, UnknownTopicError, from_wire
+from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
@@ -38,6 +40,7 @@ class AsyncAdmin:
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
         rng: random.Random | None = None,
+        _environment: Environment = PROCESS,
     ) -> None:
         self._client = ClusterClient(
             bootstrap_servers,
@@ -45,7 +48,9 @@ class AsyncAdmin:
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=20,
             rng=rng or random.Random(),
+            environment=_environment,
         )
+        self._operator = Operator(self._client)
 
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers."""
@@ -104,10 +109,18 @@ class AsyncAdmin:
         return replace(_description(topic), offsets=tuple(offsets[queue] for queue in sorted(offsets)))
 
     async def cluster(self) -> list[NodeStatus]:
-        """Every node of the cluster as it describes itself, by id; those that do not answer are marked so."""
+        """Every node of the cluster as it describes itself, by id; those that do not answer are marked so. A node that
+        was named as a bootstrap server and is no member (not yet, or not any more) is among them if it answers."""
         self._client.check_open()
-        nodes = sorted(self._client.routes.table.nodes.items())
-        return list(await asyncio.gather(*(self._status(node, address) for node, address in nodes)))
+        table = self._client.routes.table
+        nodes = sorted(table.nodes.items())
+        others = [address for address in table.addresses() if address not in table.nodes.values()]
+        asked = [*nodes, *((0, address) for address in others)]
+        answers = await asyncio.gather(*(self._status(node, address) for node, address in asked))
+        members, strangers = answers[: len(nodes)], answers[len(nodes) :]
+        known = {one.node for one in members}
+        found = {one.node: one for one in strangers if one.reachable and one.node not in known}
+        return sorted([*members, *found.values()], key=lambda one: one.node)
 
     async def _status(self, node: int, address: str) -> NodeStatus:
         try:
@@ -127,6 +140,71 @@ class AsyncAdmin:
             version=response.version,
             groups=tuple(_group_status(group) for group in response.groups),
         )
+
+    # -- members and leadership
+
+    async def members(self, *, timeout_ms: float | None = None) -> Members:
+        """Who belongs to the cluster, how far each member is, and who leads."""
+        self._client.check_open()
+        return await self._operator.members(timeout_ms)
+
+    async def add_node(
+        self,
+        node: int,
+        address: str,
+        *,
+        promote: bool = False,
+        wait: bool = True,
+        timeout_ms: float = 600_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """Make a learner of a new node, which waits for that at `address` (`join = true`) with an empty directory.
+
+        With `wait` this returns when it has caught up, and with `promote` when it votes; without, as soon as the leader
+        has taken the request. To add it once more is no error. Raises NodeRefusedError, NodeExistsError,
+        OperationTimeoutError (it goes on)."""
+        if promote and not wait:
+            raise InvalidArgumentError("A node can be promoted only once it has caught up: leave wait on.")
+        self._client.check_open()
+        await self._operator.add(
+            node, address, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+        )
+
+    async def promote_node(
+        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+    ) -> None:
+        """Make a voter of a learner that has caught up. With `wait` this returns when it votes.
+
+        Raises NodeBehindError where it lags or does not answer, UnknownNodeError, OperationTimeoutError."""
+        self._client.check_open()
+        await self._operator.promote(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+
+    async def remove_node(
+        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+    ) -> None:
+        """Remove a voter or a learner; a leader hands over by that. With `wait` this returns when that is committed,
+        and a leader has applied it.
+
+        Raises UnknownNodeError, LastVoterError, OperationTimeoutError."""
+        self._client.check_open()
+        await self._operator.remove(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+
+    async def transfer_leadership(
+        self, to: int = 0, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+    ) -> int:
+        """Make that voter lead; 0: the most up-to-date other one. Returns which. With `wait` this returns when it does.
+
+        Raises TransferRefusedError, or TransferFailedError where it did not take over: the leader went on then."""
+        self._client.check_open()
+        return await self._operator.transfer(to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+
+    async def recover_node(self, node: int, *, accept_loss: bool = False, timeout_ms: float = 10_000) -> Doubt:
+        """Ask a suspect node what it may have lost; with `accept_loss`, have it vote and count again, although that may
+        then be lost for good. It need not have a leader.
+
+        Raises NotSuspectError, and RecoveryRefusedError where a leader is giving it back what it lacks."""
+        self._client.check_open()
+        return await self._operator.recover(node, accept_loss=accept_loss, timeout_ms=timeout_ms)
 
 
 class _Creation:
@@ -163,4 +241,5 @@ def _group_status(group: broker_pb2.GroupStatus) -> GroupStatus:
         applied=group.applied,
         end_position=group.end_position,
         chain=group.chain,
+        suspect=group.suspect,
     )

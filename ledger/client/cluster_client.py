@@ -14,7 +14,8 @@ from typing import Protocol, TypeVar
 import grpc.aio
 
 from ledger.client.backoff import Backoff
-from ledger.client.connection import Connections, failure, parse_addresses
+from ledger.client.connection import Connections, NodeStub, failure, parse_addresses
+from ledger.client.environment import Environment
 from ledger.client.route_table import Topic
 from ledger.client.routes import Routes
 from ledger.errors import (
@@ -27,7 +28,6 @@ from ledger.errors import (
     from_wire,
 )
 from ledger.v1 import broker_pb2, error_pb2
-from ledger.v1.broker_pb2_grpc import BrokerStub
 
 # Topics and their placement live there.
 TOPICS_GROUP = 0
@@ -57,16 +57,18 @@ class ClusterClient:
         request_timeout_ms: int,
         retry_backoff_ms: float,
         rng: random.Random,
+        environment: Environment,
     ) -> None:
         self.request_timeout_ms = request_timeout_ms
         self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
+        self.environment = environment
         self.started = False
         self._bootstrap = parse_addresses(bootstrap_servers)
         self._client_id = client_id
         self.closed = False
 
     async def start(self) -> None:
-        self.connections = Connections(self._client_id)
+        self.connections = Connections(lambda address: self.environment.channel(address, self._client_id))
         self.routes = Routes(self.connections, self._bootstrap, Backoff(50, 500, self.backoff.random))
         try:
             await self.routes.start()
@@ -100,13 +102,18 @@ class ClusterClient:
         return nodes[node]
 
     async def call(
-        self, group: int, send: Callable[[BrokerStub, float], Awaitable[R]], *, node: int | None = None
+        self,
+        group: int,
+        send: Callable[[NodeStub, float], Awaitable[R]],
+        *,
+        node: int | None = None,
+        timeout_ms: float | None = None,
     ) -> R:
         """`send(stub, timeout_seconds)` to the leader of the group, or to `node` whoever leads, again after each
-        retriable error until the request timeout; then that error is raised. One that is not retriable is raised at
-        once."""
+        retriable error until the timeout (None: the request timeout); then that error is raised. One that is not
+        retriable is raised at once."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.request_timeout_ms / 1000
+        deadline = loop.time() + (self.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         failures = 0
         while True:
             self.check_open()
@@ -124,7 +131,7 @@ class ClusterClient:
                     raise
             await asyncio.sleep(wait)
 
-    async def _ask_leader(self, group: int, send: Callable[[BrokerStub, float], Awaitable[R]], seconds: float) -> R:
+    async def _ask_leader(self, group: int, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
         address = self.routes.table.leader_address(group)
         if address is None:
             self.routes.refresh_soon()
@@ -135,7 +142,7 @@ class ClusterClient:
             self.routes.note(group, address, error)
             raise
 
-    async def _ask(self, address: str, send: Callable[[BrokerStub, float], Awaitable[R]], seconds: float) -> R:
+    async def _ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
         try:
             response = await send(self.connections.stub(address), seconds)
         except grpc.aio.AioRpcError as error:

@@ -7,12 +7,15 @@ It must not know which node is worth asking (`routes.py` does), nor what is aske
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Protocol
 
 import grpc
 import grpc.aio
 
 from ledger.errors import InvalidArgumentError, LedgerError, RequestTimeoutError, UnavailableError
 from ledger.v1.broker_pb2_grpc import BrokerStub
+from ledger.v1.operations_pb2_grpc import OperationsStub
 
 MAX_WIRE_MESSAGE_BYTES = 64 * 1024 * 1024
 
@@ -31,27 +34,55 @@ _OPTIONS = (
 )
 
 
-class Connections:
-    """The open channels of one client, which `client_id` names to the nodes (as the head of its user agent)."""
+class NodeStub(BrokerStub, OperationsStub):
+    """All that clients ask of a node."""
 
-    def __init__(self, client_id: str | None = None) -> None:
-        self._options = [*_OPTIONS, *([("grpc.primary_user_agent", client_id)] if client_id else [])]
-        self._channels: dict[str, grpc.aio.Channel] = {}
-        self._stubs: dict[str, BrokerStub] = {}
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        BrokerStub.__init__(self, channel)
+        OperationsStub.__init__(self, channel)
 
-    def stub(self, address: str) -> BrokerStub:
-        """The broker at "host:port". Nothing is connected before the first call."""
-        stub = self._stubs.get(address)
-        if stub is None:
-            channel = grpc.aio.insecure_channel(address, options=self._options)
-            self._channels[address] = channel
-            stub = self._stubs[address] = BrokerStub(channel)
-        return stub
+
+class Channel(Protocol):
+    """The way to one node."""
+
+    @property
+    def stub(self) -> NodeStub: ...
 
     async def close(self) -> None:
-        channels, self._channels, self._stubs = list(self._channels.values()), {}, {}
+        """Calls under way are cancelled."""
+
+
+class GrpcChannel:
+    """To the broker at "host:port", which hears of `client_id` (as the head of the user agent). Nothing is connected
+    before the first call."""
+
+    def __init__(self, address: str, client_id: str | None = None) -> None:
+        options = [*_OPTIONS, *([("grpc.primary_user_agent", client_id)] if client_id else [])]
+        self._channel = grpc.aio.insecure_channel(address, options=options)
+        self.stub = NodeStub(self._channel)
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+
+class Connections:
+    """The open channels of one client, which are made by `channel`."""
+
+    def __init__(self, channel: Callable[[str], Channel]) -> None:
+        self._channel = channel
+        self._channels: dict[str, Channel] = {}
+
+    def stub(self, address: str) -> NodeStub:
+        """The node at "host:port"."""
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = self._channel(address)
+        return channel.stub
+
+    async def close(self) -> None:
+        channels, self._channels = list(self._channels.values()), {}
         for channel in channels:
-            await channel.close(None)
+            await channel.close()
 
 
 def parse_addresses(bootstrap_servers: str | list[str] | tuple[str, ...]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.cursor import Cursor, QueueBatch
+from ledger.client.environment import PROCESS, Environment
 from ledger.client.fetcher import Fetcher, FetchSettings
 from ledger.client.offsets import list_offsets
 from ledger.client.records import Message, QueueOffsets, TopicQueue
@@ -59,6 +60,7 @@ class AsyncConsumer:
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,
         rng: random.Random | None = None,
+        _environment: Environment = PROCESS,
     ) -> None:
         if not topics:
             raise InvalidArgumentError("A consumer needs at least one topic.")
@@ -89,6 +91,7 @@ class AsyncConsumer:
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=rng or random.Random(),
+            environment=_environment,
         )
         self._topics: dict[str, Topic] = {}
         self._cursors: dict[TopicQueue, Cursor] = {}

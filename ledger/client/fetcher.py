@@ -122,6 +122,7 @@ class Fetcher:
             )
         except grpc.aio.AioRpcError as error:
             return self._noted(address, failure(address, error))
+        self._client.routes.heard_of(response.configuration_index)
         error_of_any = None
         for queue in response.queues:
             error_of_any = self._take(address, queue) or error_of_any

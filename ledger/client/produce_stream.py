@@ -45,12 +45,20 @@ class _Request:
 
 
 class ProduceStream:
-    """`on_return` is called with batches in the order in which they were handed in. Once `broken`, it takes no more."""
+    """`on_return` is called with batches in the order in which they were handed in, `on_configuration` with which
+    members the node knows of. Once `broken`, it takes no more."""
 
-    def __init__(self, address: str, stub: BrokerStub, on_return: Callable[[Sequence[Returned]], None]) -> None:
+    def __init__(
+        self,
+        address: str,
+        stub: BrokerStub,
+        on_return: Callable[[Sequence[Returned]], None],
+        on_configuration: Callable[[int], None],
+    ) -> None:
         self.address = address
         self.broken = False
         self._on_return = on_return
+        self._on_configuration = on_configuration
         self._loop = asyncio.get_running_loop()
         self._ready: deque[tuple[Lane, OutgoingBatch]] = deque()
         self._in_flight: deque[_Request] = deque()
@@ -131,6 +139,7 @@ class ProduceStream:
             if response is grpc.aio.EOF:
                 self.breaks(await self._reason())
                 return
+            self._on_configuration(response.configuration_index)
             self._answered(response)
 
     def _answered(self, response: broker_pb2.ProduceResponse) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from ledger.client.arguments import (
 )
 from ledger.client.buffer import Buffer
 from ledger.client.cluster_client import ClusterClient
+from ledger.client.environment import PROCESS, Environment
 from ledger.client.lane import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.outbox import Outbox
 from ledger.client.outgoing import Headers, Piece, because, extras_bytes
@@ -75,6 +75,7 @@ class AsyncProducer:
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,
         rng: random.Random | None = None,
+        _environment: Environment = PROCESS,
     ) -> None:
         check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
         self._rng = rng or random.Random()
@@ -84,9 +85,10 @@ class AsyncProducer:
             request_timeout_ms=request_timeout_ms,
             retry_backoff_ms=retry_backoff_ms,
             rng=self._rng,
+            environment=_environment,
         )
         self._delivery = Delivery(
-            producer_id=int.from_bytes(os.urandom(8), "little"),
+            producer_id=_environment.new_producer_id(),
             linger_ms=linger_ms,
             batch_bytes=batch_bytes,
             delivery_timeout_ms=delivery_timeout_ms,

@@ -84,7 +84,9 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """One node's view of one Raft group; `role` is leader, candidate, follower or waiting (before the first start)."""
+    """One node's view of one Raft group. `role` is leader, candidate, pre-candidate, follower, learner, waiting (before
+    the first start), joining (until it is added) or removed. `suspect`: it may have lost what it acknowledged, and is
+    not counted until it has caught up."""
 
     group: int
     role: str
@@ -95,6 +97,52 @@ class GroupStatus:
     applied: int
     end_position: int
     chain: int
+    suspect: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member of a cluster as the leader sees it: a voter, or else a learner. Its lag is what it lacks of what is
+    committed; `caught_up` says that it is no more than what is on its way to a node that keeps up."""
+
+    node: int
+    address: str
+    incarnation: bytes
+    voter: bool
+    suspect: bool
+    lag_entries: int
+    lag_bytes: int
+    caught_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """Who belongs to a cluster, by its newest committed configuration. `transferring_to`: to whom the leader is handing
+    over; 0: to nobody."""
+
+    cluster: str
+    term: int
+    leader: int
+    transferring_to: int
+    last_index: int
+    commit: int
+    configuration_index: int
+    members: tuple[Member, ...]
+
+    def get(self, node: int) -> Member | None:
+        return next((member for member in self.members if member.node == node), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """What a suspect node may have lost: entries behind `last_index`, for that reason, at `since_ms` (ms since 1970).
+    `accepted`: that it may stay lost; the node is suspect no more."""
+
+    node: int
+    reason: str
+    since_ms: int
+    last_index: int
+    accepted: bool
 
 
 @dataclass(frozen=True, slots=True)

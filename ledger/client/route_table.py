@@ -1,7 +1,8 @@
 """What nodes said last of who is where. Pure.
 
 The one idea: what was said in a higher term wins, and a leader that failed us is only *doubted*: it counts again as
-soon as some node names it once more. It must not know how nodes are asked.
+soon as some node names it once more. Who the nodes are is what the newest committed configuration says that anybody
+told us of: so nodes that were removed go. It must not know how nodes are asked.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ class Said:
     leaders: Mapping[int, Leader]
     topics: Iterable[Topic]
     max_message_bytes: int
+    # Index of the committed configuration that names these nodes; 0: they are what that node was set up with.
+    configuration: int = 0
 
 
 class RouteTable:
@@ -50,6 +53,7 @@ class RouteTable:
         self.leaders: dict[int, Leader] = {}
         self.topics: dict[str, Topic] = {}
         self._bootstrap = bootstrap
+        self.configuration = 0  # of `nodes`, as in Said
 
     def addresses(self) -> tuple[str, ...]:
         """Every node worth asking, each once: those that nodes named, then those the user named."""
@@ -67,9 +71,15 @@ class RouteTable:
         """Take an answer in. Returns the groups whose leader is another one now."""
         self.cluster = said.cluster or self.cluster
         self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
-        self.nodes.update(said.nodes)
+        self._learn_nodes(said)
         self.topics.update((topic.name, topic) for topic in said.topics)
         return {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}
+
+    def _learn_nodes(self, said: Said) -> None:
+        if said.configuration == 0 and self.configuration == 0:
+            self.nodes.update(said.nodes)
+        elif said.configuration >= self.configuration:
+            self.nodes, self.configuration = dict(said.nodes), said.configuration
 
     def _learn_leader(self, group: int, said: Leader) -> bool:
         known = self.leaders.get(group, Leader(0, 0))

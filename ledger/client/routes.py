@@ -34,7 +34,8 @@ class Routes:
         self._connections = connections
         self._backoff = backoff
         self._wanted = asyncio.Event()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        # In the order they began (a dict, because a set has no order).
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     async def start(self) -> None:
         """Ask once; raises UnavailableError where no node answers."""
@@ -63,6 +64,11 @@ class Routes:
                 f"None of the nodes {', '.join(addresses)} answers. "
                 "Check that the cluster runs and that the addresses are right."
             )
+
+    def heard_of(self, configuration: int) -> None:
+        """A node knows the members as of that configuration: where that is a newer one, ask who they are."""
+        if configuration > self.table.configuration:
+            self.refresh_soon()
 
     def note(self, group: int, address: str, error: LedgerError) -> None:
         """What an error from the node at `address`, asked as the leader of `group`, says about routes."""
@@ -110,8 +116,8 @@ class Routes:
 
     def _spawn(self, work: Coroutine[Any, Any, bool | None]) -> asyncio.Task[bool | None]:
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
         return task
 
 
@@ -122,6 +128,7 @@ def _said(response: broker_pb2.GetRouteResponse) -> Said:
         leaders={group.group: Leader(group.leader, group.term) for group in response.groups},
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
+        configuration=response.configuration_index,
     )
 
 

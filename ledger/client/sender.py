@@ -9,7 +9,6 @@ It must not know how messages become pieces (`producer.py`), or when a batch may
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 
 from ledger.client.buffer import Buffer
@@ -47,7 +46,7 @@ class Sender:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
             return
-        self._outbox.add(lane, piece, self._now(), int(time.time() * 1000), close=close)
+        self._outbox.add(lane, piece, self._now(), self._client.environment.now_ms(), close=close)
         self._poll_soon()
 
     async def flush(self) -> None:
@@ -126,7 +125,8 @@ class Sender:
             def returned(batches: Sequence[Returned]) -> None:
                 self._returned(address, batches)
 
-            stream = ProduceStream(address, self._client.connections.stub(address), returned)
+            stub, routes = self._client.connections.stub(address), self._client.routes
+            stream = ProduceStream(address, stub, returned, routes.heard_of)
             self._streams[address] = stream
         return stream
 

@@ -18,9 +18,19 @@ from typing import Any, TypeVar
 from ledger.client.admin import AsyncAdmin
 from ledger.client.consumer import AsyncConsumer
 from ledger.client.cursor import QueueBatch
+from ledger.client.operator import OnProgress
 from ledger.client.outgoing import Headers
 from ledger.client.producer import AsyncProducer
-from ledger.client.records import Message, NodeStatus, RecordMetadata, RecordRange, TopicDescription, TopicQueue
+from ledger.client.records import (
+    Doubt,
+    Members,
+    Message,
+    NodeStatus,
+    RecordMetadata,
+    RecordRange,
+    TopicDescription,
+    TopicQueue,
+)
 from ledger.errors import ClosedError
 
 T = TypeVar("T")
@@ -250,6 +260,46 @@ class Admin:
 
     def cluster(self) -> list[NodeStatus]:
         return self._thread.run(self._client.cluster())
+
+    def members(self, *, timeout_ms: float | None = None) -> Members:
+        return self._thread.run(self._client.members(timeout_ms=timeout_ms))
+
+    def add_node(
+        self,
+        node: int,
+        address: str,
+        *,
+        promote: bool = False,
+        wait: bool = True,
+        timeout_ms: float = 600_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """`on_progress` is called on the client's thread, here and below."""
+        self._thread.run(
+            self._client.add_node(
+                node, address, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+            )
+        )
+
+    def promote_node(
+        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+    ) -> None:
+        self._thread.run(self._client.promote_node(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress))
+
+    def remove_node(
+        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+    ) -> None:
+        self._thread.run(self._client.remove_node(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress))
+
+    def transfer_leadership(
+        self, to: int = 0, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+    ) -> int:
+        return self._thread.run(
+            self._client.transfer_leadership(to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def recover_node(self, node: int, *, accept_loss: bool = False, timeout_ms: float = 10_000) -> Doubt:
+        return self._thread.run(self._client.recover_node(node, accept_loss=accept_loss, timeout_ms=timeout_ms))
 
     def close(self) -> None:
         _stopped(self._client, self._thread)

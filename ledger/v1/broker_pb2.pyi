@@ -14,10 +14,12 @@ class ProduceRequest(_message.Message):
     def __init__(self, batches: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class ProduceResponse(_message.Message):
-    __slots__ = ("results",)
+    __slots__ = ("results", "configuration_index")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[ProduceResult]
-    def __init__(self, results: _Optional[_Iterable[_Union[ProduceResult, _Mapping]]] = ...) -> None: ...
+    configuration_index: int
+    def __init__(self, results: _Optional[_Iterable[_Union[ProduceResult, _Mapping]]] = ..., configuration_index: _Optional[int] = ...) -> None: ...
 
 class ProduceResult(_message.Message):
     __slots__ = ("error", "base_offset", "term", "append_time_ms", "duplicate")
@@ -56,10 +58,12 @@ class QueueFetch(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., offset: _Optional[int] = ..., tag_hashes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("queues",)
+    __slots__ = ("queues", "configuration_index")
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     queues: _containers.RepeatedCompositeFieldContainer[FetchedQueue]
-    def __init__(self, queues: _Optional[_Iterable[_Union[FetchedQueue, _Mapping]]] = ...) -> None: ...
+    configuration_index: int
+    def __init__(self, queues: _Optional[_Iterable[_Union[FetchedQueue, _Mapping]]] = ..., configuration_index: _Optional[int] = ...) -> None: ...
 
 class FetchedQueue(_message.Message):
     __slots__ = ("topic_id", "queue", "error", "batches", "next_offset", "first_offset", "end_offset")
@@ -128,20 +132,22 @@ class GetRouteRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
 
 class GetRouteResponse(_message.Message):
-    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes")
+    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes", "configuration_index")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     cluster: str
     nodes: _containers.RepeatedCompositeFieldContainer[NodeRoute]
     groups: _containers.RepeatedCompositeFieldContainer[GroupRoute]
     topics: _containers.RepeatedCompositeFieldContainer[TopicRoute]
     max_message_bytes: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
+    configuration_index: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ...) -> None: ...
 
 class NodeRoute(_message.Message):
     __slots__ = ("node", "address")
@@ -212,7 +218,7 @@ class GetStatusResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
 
 class GroupStatus(_message.Message):
-    __slots__ = ("group", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain")
+    __slots__ = ("group", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
@@ -222,6 +228,7 @@ class GroupStatus(_message.Message):
     APPLIED_FIELD_NUMBER: _ClassVar[int]
     END_POSITION_FIELD_NUMBER: _ClassVar[int]
     CHAIN_FIELD_NUMBER: _ClassVar[int]
+    SUSPECT_FIELD_NUMBER: _ClassVar[int]
     group: int
     role: str
     term: int
@@ -231,4 +238,5 @@ class GroupStatus(_message.Message):
     applied: int
     end_position: int
     chain: int
-    def __init__(self, group: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ...) -> None: ...
+    suspect: bool
+    def __init__(self, group: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ...) -> None: ...

@@ -27,9 +27,18 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLICA_BEHIND: _ClassVar[Code]
     TIMED_OUT: _ClassVar[Code]
     UNAVAILABLE: _ClassVar[Code]
+    CHANGE_IN_PROGRESS: _ClassVar[Code]
     STORAGE_FAILED: _ClassVar[Code]
     DISK_FULL: _ClassVar[Code]
     INTERNAL: _ClassVar[Code]
+    UNKNOWN_NODE: _ClassVar[Code]
+    NODE_EXISTS: _ClassVar[Code]
+    NODE_REFUSED: _ClassVar[Code]
+    NODE_BEHIND: _ClassVar[Code]
+    LAST_VOTER: _ClassVar[Code]
+    TRANSFER_REFUSED: _ClassVar[Code]
+    NOT_SUSPECT: _ClassVar[Code]
+    RECOVERY_REFUSED: _ClassVar[Code]
 CODE_UNSPECIFIED: Code
 INVALID_ARGUMENT: Code
 INVALID_TOPIC_NAME: Code
@@ -50,9 +59,18 @@ SEQUENCE_GAP: Code
 REPLICA_BEHIND: Code
 TIMED_OUT: Code
 UNAVAILABLE: Code
+CHANGE_IN_PROGRESS: Code
 STORAGE_FAILED: Code
 DISK_FULL: Code
 INTERNAL: Code
+UNKNOWN_NODE: Code
+NODE_EXISTS: Code
+NODE_REFUSED: Code
+NODE_BEHIND: Code
+LAST_VOTER: Code
+TRANSFER_REFUSED: Code
+NOT_SUSPECT: Code
+RECOVERY_REFUSED: Code
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset")

@@ -16,6 +16,8 @@ from raft.core.log_terms import LogTerms, TermRun
 from raft.core.messages import (
     Append,
     AppendResponse,
+    BaseChunk,
+    BaseResponse,
     Heartbeat,
     HeartbeatResponse,
     Message,
@@ -23,7 +25,7 @@ from raft.core.messages import (
     VoteRequest,
     VoteResponse,
 )
-from raft.core.progress import Progress
+from raft.core.progress import Mode, Progress
 from raft.core.raft import Raft
 from raft.core.ready import Ready, Role, RoleChange, Save, Write
 from raft.core.server import Durable
@@ -31,6 +33,8 @@ from raft.core.server import Durable
 __all__ = [
     "Append",
     "AppendResponse",
+    "BaseChunk",
+    "BaseResponse",
     "Busy",
     "ChangeInProgress",
     "ChangeRefused",
@@ -41,6 +45,7 @@ __all__ = [
     "HeartbeatResponse",
     "LogTerms",
     "Message",
+    "Mode",
     "NotLeader",
     "Progress",
     "Raft",

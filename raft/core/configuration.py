@@ -65,6 +65,11 @@ class Configurations:
             assert not self._entries or self._entries[-1][0] < index, f"configuration {index} is out of order"
             self._entries.append((index, configuration))
 
+    def drop_before(self, base_index: int) -> None:
+        """The log begins behind that entry: of the configurations up to it the newest is enough."""
+        while len(self._entries) > 1 and self._entries[1][0] <= base_index:
+            self._entries.pop(0)
+
     def truncate(self, last_index: int) -> None:
         """Forget what came after `last_index`: the configuration before counts again."""
         while self._entries and self._entries[-1][0] > last_index:

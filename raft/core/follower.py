@@ -7,7 +7,7 @@ A new one is made for every term, so nothing it owes to one leader is told to th
 from __future__ import annotations
 
 from raft.core.election_timer import ElectionTimer
-from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse
+from raft.core.messages import Append, AppendResponse, BaseChunk, BaseResponse, Heartbeat, HeartbeatResponse
 from raft.core.ready import Role
 from raft.core.server import Server
 
@@ -44,8 +44,12 @@ class Follower:
 
     def on_append(self, append: Append) -> None:
         self._hear(append.sender)
-        if not self._server.log.holds(append.prev_index, append.prev_term):
-            self._reject(append)
+        if append.prev_index < self._server.log.base_index:
+            self._acknowledge(min(self._server.commit, self._server.durable))  # an old one: all of that is committed
+        elif not self._server.log.holds(append.prev_index, append.prev_term):
+            # While nothing can be written a gap is no news: to tell of it would make the leader send all of it again.
+            if self._server.writable or append.prev_index <= self._server.log.last_index:
+                self._reject(append)
         elif self._server.writable or self._is_here(append):
             self._accept(append)
 
@@ -56,6 +60,29 @@ class Follower:
         if heartbeat.lifted == server.suspicion:
             server.suspicion = 0
         server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round, server.suspicion))
+
+    def on_chunk(self, chunk: BaseChunk) -> None:
+        """Section 7: a base that stands for nothing new is done with."""
+        self._hear(chunk.sender)
+        if chunk.index <= self._server.commit:
+            self.answer_chunk(chunk, received=0, installed=True)
+        elif self._server.writable:
+            self._server.chunk = chunk
+
+    def answer_chunk(self, chunk: BaseChunk, *, received: int, installed: bool) -> None:
+        server = self._server
+        self._owed = 0 if installed else self._owed
+        server.send(
+            BaseResponse(
+                server.node,
+                chunk.sender,
+                server.term,
+                chunk.index,
+                received,
+                installed=installed,
+                suspicion=server.suspicion,
+            )
+        )
 
     def on_persisted(self) -> None:
         """More of the log is held: acknowledge what was accepted of it, and commit it."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from raft.core.configuration import Configuration
 from raft.core.election_timer import Timing
 from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Transferring
-from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse
+from raft.core.messages import Append, AppendResponse, BaseChunk, BaseResponse, Heartbeat, HeartbeatResponse
 from raft.core.progress import Progress
 from raft.core.quorum import majority, reached_by_majority
 from raft.core.reads import Reads
@@ -80,7 +80,7 @@ class Leader:
         self._no_op = server.append_own(1)
         # Ticks of this leadership.
         self._ticks = 0
-        # One for each other member of the newest configuration, and, until that is committed, of the one before it.
+        # One for each other member of the newest configuration; whom this leader removes stays until that is committed.
         self.progress: dict[int, Progress] = {}
         self._meet_members()
         # (last index, bytes) of each proposal of this term that is not committed.
@@ -186,9 +186,13 @@ class Leader:
         assert self._written < last_index <= last, f"wrote {last_index} of {self._written + 1}..{last}"
         self._written = last_index
 
-    def appends(self) -> Iterator[Append]:
+    def appends(self) -> Iterator[Append | BaseChunk]:
         """What followers can be sent now."""
+        server = self._server
         for peer, progress in self.progress.items():
+            if progress.must_send(server.log.base_index):
+                progress.asked()
+                yield BaseChunk(server.node, peer, server.term, progress.base, progress.offset)
             if progress.must_ask(self._timing.election_ticks):
                 progress.asked()
                 yield self._append(peer, progress.next, progress.next - 1)
@@ -225,9 +229,21 @@ class Leader:
             progress.rejected(response.rejected_index, agreement)
             return None
         assert response.match <= log.last_index, f"{response.sender} acknowledged {response.match}, never sent"
-        if not progress.accepted(response.match):
+        return self._accepted(progress, response.sender, response.match)
+
+    def on_base_response(self, response: BaseResponse) -> Role | None:
+        progress = self._hear(response)
+        if progress is None or (progress.suspicion and not response.suspicion):
             return None
-        self._transfer.heard(response.sender)
+        if response.installed:
+            return self._accepted(progress, response.sender, response.index)
+        progress.received(response.index, response.received)
+        return None
+
+    def _accepted(self, progress: Progress, sender: int, match: int) -> Role | None:
+        if not progress.accepted(match):
+            return None
+        self._transfer.heard(sender)
         return self.count()
 
     def on_heartbeat_response(self, response: HeartbeatResponse) -> Role | None:
@@ -273,8 +289,10 @@ class Leader:
         server = self._server
         if server.configurations.newest_index > server.commit:
             return None
-        for node in [node for node in self.progress if node not in server.members]:
-            del self.progress[node]
+        if leaving := [node for node in self.progress if node not in server.members]:
+            self.begin_round()  # the last that they hear is that they are removed for good
+            for node in leaving:
+                del self.progress[node]
         return None if server.is_voter else self._leave()
 
     def _leave(self) -> Role:
@@ -300,7 +318,7 @@ class Leader:
 
     # -- who is there
 
-    def _hear(self, response: AppendResponse | HeartbeatResponse) -> Progress | None:
+    def _hear(self, response: AppendResponse | BaseResponse | HeartbeatResponse) -> Progress | None:
         progress = self.progress.get(response.sender)
         if progress is None:
             return None

@@ -6,7 +6,8 @@ The one idea: terms never fall along a log, so the term of every entry is held b
     term    1  1  1  4  4  5  5  5        last_index 8
 
 By the Log Matching property (section 5.3) two logs with the same term at an index are the same up to it: this is all
-that elections and the consistency check need. Must not know: bodies, sizes, positions, what is durable.
+that elections and the consistency check need. A log may begin behind an entry that is not here any more, the base, of
+which the term is kept (section 7). Must not know: bodies, sizes, positions, what is durable.
 """
 
 from __future__ import annotations
@@ -30,18 +31,23 @@ def runs_from(runs: Sequence[TermRun], first: int) -> tuple[TermRun, ...]:
 
 
 class LogTerms:
-    __slots__ = ("_firsts", "_last_index", "_terms")
+    __slots__ = ("_firsts", "_last_index", "_terms", "base_index")
 
-    def __init__(self, runs: Iterable[tuple[int, int]] = (), last_index: int = 0) -> None:
-        # One pair (_firsts[i], _terms[i]) for each run. Both rise strictly; _firsts begins with 1 when there is any.
-        self._firsts: list[int] = []
-        self._terms: list[int] = []
+    def __init__(
+        self, runs: Iterable[tuple[int, int]] = (), last_index: int = 0, *, base_index: int = 0, base_term: int = 0
+    ) -> None:
+        # What lies up to here is not in the log; base_index <= last_index. 0: the log begins with entry 1.
+        self.base_index = base_index
+        # One pair (_firsts[i], _terms[i]) for each run. Both rise strictly; the first run begins with the base where
+        # there is one, otherwise with entry 1.
+        self._firsts: list[int] = [base_index] if base_index else []
+        self._terms: list[int] = [base_term] if base_index else []
         # _firsts[-1] <= _last_index; 0 exactly when there is no run.
-        self._last_index = 0
-        self.extend([TermRun(*run) for run in runs], last_index)
+        self._last_index = base_index
+        self.extend([TermRun(*run) for run in runs], last_index or base_index)
 
     def __repr__(self) -> str:
-        return f"LogTerms({self.runs(1, self._last_index)}, {self._last_index})"
+        return f"LogTerms({self.runs(self.base_index + 1, self._last_index)}, {self._last_index})"
 
     @property
     def last_index(self) -> int:
@@ -52,13 +58,13 @@ class LogTerms:
         return self._terms[-1] if self._terms else 0
 
     def term(self, index: int) -> int:
-        """The term of that entry; 0 for index 0, before the first entry."""
-        assert 0 <= index <= self._last_index, f"no entry {index}: the log ends at {self._last_index}"
+        """The term of that entry, which may be the base; 0 for index 0, before the first entry."""
+        assert self.base_index <= index <= self._last_index, f"no entry {index} in {self}"
         return self._terms[bisect_right(self._firsts, index) - 1] if index else 0
 
     def holds(self, index: int, term: int) -> bool:
         """Whether there is an entry of that term at that index: the consistency check of section 5.3."""
-        return index <= self._last_index and self.term(index) == term
+        return self.base_index <= index <= self._last_index and self.term(index) == term
 
     def runs(self, first: int, last: int) -> tuple[TermRun, ...]:
         """The terms of the entries first..last; the first run begins at `first`. Empty when last < first."""
@@ -86,10 +92,17 @@ class LogTerms:
 
     def truncate(self, last_index: int) -> None:
         """Keep the entries up to `last_index`."""
-        assert 0 <= last_index <= self._last_index, f"no entry {last_index}: the log ends at {self._last_index}"
+        assert self.base_index <= last_index <= self._last_index, f"no entry {last_index} in {self}"
         kept = bisect_right(self._firsts, last_index)
         del self._firsts[kept:], self._terms[kept:]
         self._last_index = last_index
+
+    def drop_before(self, base_index: int) -> None:
+        """The log begins behind that entry from now on."""
+        term = self.term(base_index)
+        dropped = bisect_right(self._firsts, base_index)
+        self._firsts[:dropped], self._terms[:dropped] = [base_index], [term]
+        self.base_index = base_index
 
     def first_difference(self, runs: Sequence[TermRun], last_index: int) -> int:
         """Of the entries that `runs` describes up to `last_index`: the first that is missing here or has another term
@@ -103,8 +116,8 @@ class LogTerms:
         return last_index + 1
 
     def last_at_or_below(self, index: int, term: int) -> int:
-        """The last entry at or before `index` (clamped to the log) whose term is at most `term`; 0 when there is none.
-        Above it two logs cannot agree, if the other one has `term` at `index`."""
+        """The last entry at or before `index` (clamped to the log) whose term is at most `term`; the one before the
+        base when there is none. Above it two logs cannot agree, if the other one has `term` at `index`."""
         run = bisect_right(self._terms, term)
         end = self._firsts[run] - 1 if run < len(self._firsts) else self._last_index
         return min(index, end)

@@ -85,6 +85,25 @@ class Append(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class BaseChunk(Message):
+    """InstallSnapshot (section 7): the leader's log begins behind entry `index`, and the receiver lacks what is before.
+    Beside it travels a piece of the base, what stands in the place of those entries, from byte `offset` on."""
+
+    index: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class BaseResponse(Message):
+    """The sender has the first `received` bytes of that base; `installed`: it has all that the base stands for."""
+
+    index: int
+    received: int
+    installed: bool = False
+    suspicion: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class AppendResponse(Message):
     """Accepted: the sender's log agrees with the leader's up to `match`, and is held so far as the flush mode promises.
     Rejected: there is no agreement at `rejected_index`; none is possible above `hint_index`, whose term here is

@@ -1,13 +1,16 @@
 """What the leader knows of one follower, and what it may send it.
 
 The one idea: until the follower has shown where its log agrees, the leader only asks (PROBE, empty Appends, one at a
-time); from then on it streams ahead of the acknowledgements (REPLICATE), within bounds.
+time); from then on it streams ahead of the acknowledgements (REPLICATE), within bounds. Who lacks entries from before
+the leader's log gets the base first, a piece at a time (SNAPSHOT).
 
                        agreed at next - 1
         PROBE  -------------------------------->  REPLICATE
-          ^                                           |
-          +-------------------------------------------+
-             the stream broke, or an Append was refused
+         ^  ^                                         |  |
+         |  +-----------------------------------------+  |
+         |     the stream broke, or an Append was refused   |
+         |                                               |
+         +-- installed --  SNAPSHOT  <-------------------+  next <= base, also from PROBE
 
 Must not know: terms, the log, other followers.
 """
@@ -26,16 +29,19 @@ MAX_IN_FLIGHT_BYTES = 8 << 20
 class Mode(Enum):
     PROBE = "probe"
     REPLICATE = "replicate"
+    SNAPSHOT = "snapshot"
 
 
 class Progress:
     __slots__ = (
         "_in_flight",
+        "base",
         "heard_at",
         "in_flight_bytes",
         "match",
         "mode",
         "next",
+        "offset",
         "paused",
         "round",
         "suspicion",
@@ -49,8 +55,11 @@ class Progress:
         # The next entry to send; match < next <= last_index + 1.
         self.next = next_index
         self.mode = Mode.PROBE
-        # A question is out; only in PROBE. One at a time, until it is answered or the next heartbeat.
+        # A question or a piece is out; not in REPLICATE. One at a time, until it is answered or the next heartbeat.
         self.paused = False
+        # Only in SNAPSHOT: the index of the base that is being sent, and the byte that comes next.
+        self.base = 0
+        self.offset = 0
         # (last index, bytes) of each Append that was sent and not acknowledged. Only in REPLICATE; ascending,
         # match < last index < next.
         self._in_flight: deque[tuple[int, int]] = deque()
@@ -90,10 +99,12 @@ class Progress:
     def must_ask(self, patience: int) -> bool:
         """Whether to ask for agreement at next - 1: always before streaming, and again when the follower has kept
         silent about what is in flight for `patience` ticks, for some of it may be lost."""
-        return not self.paused if self.mode is Mode.PROBE else self.waited >= patience
+        if self.mode is Mode.REPLICATE:
+            return self.waited >= patience
+        return self.mode is Mode.PROBE and not self.paused
 
     def asked(self) -> None:
-        self.paused = self.mode is Mode.PROBE
+        self.paused = self.mode is not Mode.REPLICATE
         self.waited = 0
 
     def streamed(self, last_index: int, size: int) -> None:
@@ -111,8 +122,24 @@ class Progress:
         self.next = max(self.next, match + 1)
         if self.mode is Mode.PROBE and match == self.next - 1:
             self.mode, self.paused = Mode.REPLICATE, False
+        elif self.mode is Mode.SNAPSHOT and match >= self.base:
+            self.mode, self.paused = Mode.PROBE, False
         self._land()
         return rises
+
+    def must_send(self, base: int) -> bool:
+        """Whether the next piece of the base at that index is due: while the follower lacks what comes before it."""
+        if self.next > base:
+            return False
+        if self.mode is not Mode.SNAPSHOT or self.base != base:
+            self.restart()
+            self.mode, self.base, self.offset = Mode.SNAPSHOT, base, 0
+        return not self.paused
+
+    def received(self, base: int, offset: int) -> None:
+        """The follower has the first `offset` bytes of the base at that index."""
+        if self.mode is Mode.SNAPSHOT and base == self.base:
+            self.offset, self.paused = offset, False
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
         """The follower's log does not agree at `rejected_index`, and not above `agreement` either. An answer to
@@ -120,7 +147,7 @@ class Progress:
         if self.mode is Mode.REPLICATE:
             if rejected_index > self.match:
                 self.restart()
-        elif rejected_index == self.next - 1:
+        elif self.mode is Mode.PROBE and rejected_index == self.next - 1:
             self.next = max(1, min(rejected_index, agreement + 1))
             self.match = min(self.match, self.next - 1)
             self.paused = False

@@ -44,6 +44,8 @@ from raft.core.log_terms import LogTerms
 from raft.core.messages import (
     Append,
     AppendResponse,
+    BaseChunk,
+    BaseResponse,
     Heartbeat,
     HeartbeatResponse,
     Message,
@@ -91,7 +93,7 @@ class Raft:
         # What the driver was told last.
         self._told_commit = commit
         self._told_role = self._role_change()
-        self._told_configuration = self.configuration_index
+        self._told_configuration = self._configuration_state()
         self._told_suspect = self.is_suspect
 
     # -- what it is
@@ -176,12 +178,20 @@ class Raft:
                     self._as_follower().on_heartbeat(message)
                 else:
                     self._send(HeartbeatResponse(*self._to(message), message.round))
+            case BaseChunk():
+                if self._follow(message):
+                    self._as_follower().on_chunk(message)
+                else:
+                    self._send(BaseResponse(*self._to(message), message.index, 0))
             case AppendResponse():
                 if leader := self._answered_leader(message):
                     self._become(leader.on_append_response(message))
             case HeartbeatResponse():
                 if leader := self._answered_leader(message):
                     self._become(leader.on_heartbeat_response(message))
+            case BaseResponse():
+                if leader := self._answered_leader(message):
+                    self._become(leader.on_base_response(message))
             case TimeoutNow():
                 if self._follow(message) and self._server.may_stand:
                     self._become(self._stand(Campaign(transfer=True)))
@@ -207,6 +217,10 @@ class Raft:
         """This node did nothing for longer than an election takes."""
         if isinstance(self._role, Leader):
             self._role.held_up()
+
+    def accept_loss(self) -> None:
+        """An operator says that what this node lost may stay lost: it votes and counts again (see suspicion.py)."""
+        self._server.suspicion = 0
 
     def read(self, token: int) -> None:
         """Ask for an index that a linearizable read must have applied. It comes in Ready.reads with this token, unless
@@ -252,6 +266,22 @@ class Raft:
     def resume_writing(self) -> None:
         self._server.writable = True
 
+    # -- the start of the log (section 7)
+
+    def log_starts_behind(self, index: int) -> None:
+        """What lies up to that entry, which is committed, is not in the log any more."""
+        self._server.log_starts_behind(index)
+
+    def base_received(self, chunk: BaseChunk, received: int) -> None:
+        """Of that base the first `received` bytes are here."""
+        if isinstance(self._role, Follower) and chunk.term == self.term:
+            self._role.answer_chunk(chunk, received=received, installed=False)
+
+    def installed(self, chunk: BaseChunk, term: int, configuration: Configuration) -> None:
+        """The base at the chunk's index, whose entry is of `term`, is in the place of the log."""
+        self._server.install(chunk.index, term, configuration)
+        self._as_follower().answer_chunk(chunk, received=0, installed=True)
+
     # -- outputs
 
     def ready(self) -> Ready | None:
@@ -262,8 +292,9 @@ class Raft:
         no_op, commit, role = self._take_no_op(), self._take_commit(), self._take_role()
         reads = self._role.take_reads() if isinstance(self._role, Leader) else ()
         configuration, trusted = self._take_configuration(), self._take_trusted()
+        chunk = self._server.take_chunk()
         # Most often there is nothing: this is asked all the time.
-        if not (messages or save or write or no_op or commit or reads or role or trusted) and configuration is None:
+        if not (messages or save or write or no_op or commit or reads or role or trusted or chunk or configuration):
             return None
         return Ready(
             messages=messages,
@@ -274,10 +305,11 @@ class Raft:
             reads=reads,
             role=role,
             configuration=configuration,
+            chunk=chunk,
             trusted=trusted,
         )
 
-    def appends(self) -> list[Append]:
+    def appends(self) -> list[Append | BaseChunk]:
         """What followers can be sent now, within flow control. Once a turn, after the writes of all Readys."""
         return list(self._role.appends()) if isinstance(self._role, Leader) else []
 
@@ -302,11 +334,13 @@ class Raft:
         accepts_loss = isinstance(self._role, Leader) and self._role.accepts_loss
         return RoleChange(self.role, self.term, self.leader, accepts_loss)
 
-    def _take_configuration(self) -> int | None:
-        if self.configuration_index == self._told_configuration:
-            return None
-        self._told_configuration = self.configuration_index
-        return self._told_configuration
+    def _take_configuration(self) -> bool:
+        was, self._told_configuration = self._told_configuration, self._configuration_state()
+        return was != self._told_configuration
+
+    def _configuration_state(self) -> tuple[int, bool]:
+        """Where the newest one stands, and whether it is committed."""
+        return self.configuration_index, self.configuration_index <= self.commit
 
     def _take_trusted(self) -> bool:
         was, self._told_suspect = self._told_suspect, self.is_suspect
@@ -314,7 +348,7 @@ class Raft:
 
     # -- terms (section 5.1)
 
-    def _follow(self, message: Append | Heartbeat | TimeoutNow) -> bool:
+    def _follow(self, message: Append | BaseChunk | Heartbeat | TimeoutNow) -> bool:
         """Whether it comes from the leader of the newest term known; then this server follows it. A stale leader is
         answered all the same, so that it learns of the newer term."""
         if message.term < self.term:
@@ -326,7 +360,7 @@ class Raft:
             self._become_follower(message.sender)
         return True
 
-    def _answered_leader(self, message: AppendResponse | HeartbeatResponse) -> Leader | None:
+    def _answered_leader(self, message: AppendResponse | BaseResponse | HeartbeatResponse) -> Leader | None:
         """The leader that the answer is for, if this server still is that."""
         if message.term > self.term:
             self._enter(message.term)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from raft.core.messages import Message
+from raft.core.messages import BaseChunk, Message
 
 
 class Role(Enum):
@@ -80,7 +80,10 @@ class Ready:
     reads: tuple[tuple[int, int], ...]
     # Role, term or known leader changed. Reads that were not answered before are lost when a leader ceases to be one.
     role: RoleChange | None
-    # The newest configuration in the log is now the one at this index; 0: there is none any more.
-    configuration: int | None = None
+    # The newest configuration in the log is another one now, or it is committed now.
+    configuration: bool = False
+    # Take this piece of a base, whose bytes came with it. Then call base_received(), or, when the base is complete and
+    # in the place of the log, installed().
+    chunk: BaseChunk | None = None
     # This node is suspect no more: forget it durably, some time.
     trusted: bool = False

@@ -1,6 +1,6 @@
 """What every server keeps, whatever its role: the upper part of Figure 2 of the paper.
 
-    log          1 ........ commit ........ durable ........ last_index
+    log       base ........ commit ........ durable ........ last_index
                  |  settled   |  held here     |  not yet held as the flush mode promises
                  |            |  (a leader's commit may pass its own durable)
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from raft.core.configuration import Configuration, Configurations
 from raft.core.errors import Diverged
 from raft.core.log_terms import LogTerms, runs_from
-from raft.core.messages import Append, Message
+from raft.core.messages import Append, BaseChunk, Message
 from raft.core.ready import Save, Write
 
 
@@ -39,6 +39,7 @@ class Server:
         "_token",
         "_valid_from",
         "_write",
+        "chunk",
         "commit",
         "configurations",
         "durable",
@@ -61,11 +62,11 @@ class Server:
         suspicion: int = 0,
     ) -> None:
         assert node >= 1, "node ids begin at 1"
-        assert 0 <= commit <= log.last_index, f"commit {commit} lies beyond the log's end {log.last_index}"
+        assert log.base_index <= commit <= log.last_index, f"commit {commit} lies outside of {log}"
         self.node = node
         self.log = log
         self.configurations = Configurations(configurations)
-        # commit <= last_index. Never falls.
+        # base_index <= commit <= last_index. Never falls.
         self.commit = commit
         # The log agrees with that of the leader of this term up to here; commit <= matched <= last_index. Falls only
         # with a new term, not with a new role: what is committed agrees with every later leader's log (Leader
@@ -88,8 +89,9 @@ class Server:
         self._saving = Save(0, state.term, state.voted_for)
         # Messages wait here while promise != _saved.
         self._outbox: list[Message] = []
-        # The write that the next Ready asks for.
+        # The write, and the piece of a base, that the next Ready asks for.
         self._write: Write | None = None
+        self.chunk: BaseChunk | None = None
         # Tokens of saves and writes, one sequence; each is used once.
         self._token = 0
         # Writes with an older token may have been overwritten: what they persisted is not counted.
@@ -202,6 +204,23 @@ class Server:
         self.configurations.truncate(last_index)
         self.durable = min(self.durable, last_index)
         self.matched = min(self.matched, last_index)
+
+    def take_chunk(self) -> BaseChunk | None:
+        chunk, self.chunk = self.chunk, None
+        return chunk
+
+    def log_starts_behind(self, index: int) -> None:
+        assert index <= self.commit, f"entry {index} is not committed: {self.commit}"
+        self.log.drop_before(index)
+        self.configurations.drop_before(index)
+
+    def install(self, index: int, term: int, configuration: Configuration) -> None:
+        """A base has taken the place of the log: what it stands for is committed, and held."""
+        assert index > self.commit, f"the base at {index} stands for less than is committed: {self.commit}"
+        self._valid_from = self.next_token()
+        self.log = LogTerms(base_index=index, base_term=term)
+        self.configurations = Configurations([(index, configuration)])
+        self.commit = self.durable = self.matched = index
 
     def take_write(self) -> Write | None:
         write, self._write = self._write, None

@@ -50,7 +50,8 @@ class Transfer:
             raise TransferRefused(f"node {to} may have lost entries in a crash and is catching up")
         if ticks - progress.heard_at >= self._timing.election_ticks:
             raise TransferRefused(f"node {to} does not answer")
-        self.to, self._began, self._ticks = to, ticks, ticks
+        if to != self.to:  # asked for again, it does not last longer
+            self.to, self._began, self._ticks = to, ticks, ticks
         self.heard(to)
 
     def tick(self, ticks: int) -> None:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12raft/v1/raft.proto\x12\x07raft.v1\"\x82\x01\n\x10IntroduceRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\r\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x0e\n\x06voters\x18\x04 \x03(\r\x12\x15\n\rsegment_bytes\x18\x05 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x06 \x01(\x04\"V\n\x11IntroduceResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x12\r\n\x05\x65mpty\x18\x03 \x01(\x08\x12\x0f\n\x07refusal\x18\x04 \x01(\t\"\xdc\x01\n\x0e\x43ontrolMessage\x12,\n\x0cvote_request\x18\x01 \x01(\x0b\x32\x14.raft.v1.VoteRequestH\x00\x12.\n\rvote_response\x18\x02 \x01(\x0b\x32\x15.raft.v1.VoteResponseH\x00\x12\'\n\theartbeat\x18\x03 \x01(\x0b\x32\x12.raft.v1.HeartbeatH\x00\x12\x38\n\x12heartbeat_response\x18\x04 \x01(\x0b\x32\x1a.raft.v1.HeartbeatResponseH\x00\x42\t\n\x07message\"O\n\x0bVoteRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\x12\x0b\n\x03pre\x18\x04 \x01(\x08\":\n\x0cVoteResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07granted\x18\x02 \x01(\x08\x12\x0b\n\x03pre\x18\x03 \x01(\x08\"8\n\tHeartbeat\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\"0\n\x11HeartbeatResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\"e\n\rAppendRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nprev_index\x18\x02 \x01(\x04\x12\x11\n\tprev_term\x18\x03 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\x04\x12\x0f\n\x07\x65ntries\x18\x05 \x01(\x0c\"~\n\x0e\x41ppendResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x10\n\x08rejected\x18\x02 \x01(\x08\x12\r\n\x05match\x18\x03 \x01(\x04\x12\x12\n\nhint_index\x18\x04 \x01(\x04\x12\x11\n\thint_term\x18\x05 \x01(\x04\x12\x16\n\x0erejected_index\x18\x06 \x01(\x04\"p\n\rConfiguration\x12\x1e\n\x06voters\x18\x01 \x03(\x0b\x32\x0e.raft.v1.Voter\x12\x15\n\rsegment_bytes\x18\x02 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x03 \x01(\x04\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\"*\n\x05Voter\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x32\xcd\x01\n\x04Raft\x12\x42\n\tIntroduce\x12\x19.raft.v1.IntroduceRequest\x1a\x1a.raft.v1.IntroduceResponse\x12?\n\x07\x43ontrol\x12\x17.raft.v1.ControlMessage\x1a\x17.raft.v1.ControlMessage(\x01\x30\x01\x12@\n\tReplicate\x12\x16.raft.v1.AppendRequest\x1a\x17.raft.v1.AppendResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x12raft/v1/raft.proto\x12\x07raft.v1\"\x92\x01\n\x10IntroduceRequest\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\r\x12\x0e\n\x06sender\x18\x03 \x01(\r\x12\x0e\n\x06voters\x18\x04 \x03(\r\x12\x15\n\rsegment_bytes\x18\x05 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x06 \x01(\x04\x12\x0e\n\x06\x61\x64\x64ing\x18\x07 \x01(\x08\"V\n\x11IntroduceResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x12\r\n\x05\x65mpty\x18\x03 \x01(\x08\x12\x0f\n\x07refusal\x18\x04 \x01(\t\"\x88\x02\n\x0e\x43ontrolMessage\x12,\n\x0cvote_request\x18\x01 \x01(\x0b\x32\x14.raft.v1.VoteRequestH\x00\x12.\n\rvote_response\x18\x02 \x01(\x0b\x32\x15.raft.v1.VoteResponseH\x00\x12\'\n\theartbeat\x18\x03 \x01(\x0b\x32\x12.raft.v1.HeartbeatH\x00\x12\x38\n\x12heartbeat_response\x18\x04 \x01(\x0b\x32\x1a.raft.v1.HeartbeatResponseH\x00\x12*\n\x0btimeout_now\x18\x05 \x01(\x0b\x32\x13.raft.v1.TimeoutNowH\x00\x42\t\n\x07message\"t\n\x0bVoteRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nlast_index\x18\x02 \x01(\x04\x12\x11\n\tlast_term\x18\x03 \x01(\x04\x12\x0b\n\x03pre\x18\x04 \x01(\x08\x12\x10\n\x08transfer\x18\x05 \x01(\x08\x12\x11\n\tunanimous\x18\x06 \x01(\x08\"M\n\x0cVoteResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0f\n\x07granted\x18\x02 \x01(\x08\x12\x0b\n\x03pre\x18\x03 \x01(\x08\x12\x11\n\tsuspicion\x18\x04 \x01(\x04\"H\n\tHeartbeat\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06lifted\x18\x04 \x01(\x04\"C\n\x11HeartbeatResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x11\n\tsuspicion\x18\x03 \x01(\x04\"\x1a\n\nTimeoutNow\x12\x0c\n\x04term\x18\x01 \x01(\x04\"\x87\x01\n\rAppendRequest\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x12\n\nprev_index\x18\x02 \x01(\x04\x12\x11\n\tprev_term\x18\x03 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x04 \x01(\x04\x12\x0f\n\x07\x65ntries\x18\x05 \x01(\x0c\x12 \n\x04\x62\x61se\x18\x06 \x01(\x0b\x32\x12.raft.v1.BasePiece\"{\n\tBasePiece\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x12\n\nindex_term\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x0b\n\x03\x63rc\x18\x04 \x01(\x07\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\r\n\x05piece\x18\x06 \x01(\x0c\x12\x11\n\tpiece_crc\x18\x07 \x01(\x07\"\xb6\x01\n\x0e\x41ppendResponse\x12\x0c\n\x04term\x18\x01 \x01(\x04\x12\x10\n\x08rejected\x18\x02 \x01(\x08\x12\r\n\x05match\x18\x03 \x01(\x04\x12\x12\n\nhint_index\x18\x04 \x01(\x04\x12\x11\n\thint_term\x18\x05 \x01(\x04\x12\x16\n\x0erejected_index\x18\x06 \x01(\x04\x12\x11\n\tsuspicion\x18\x07 \x01(\x04\x12#\n\x04\x62\x61se\x18\x08 \x01(\x0b\x32\x15.raft.v1.BaseReceived\"B\n\x0c\x42\x61seReceived\x12\r\n\x05index\x18\x01 \x01(\x04\x12\x10\n\x08received\x18\x02 \x01(\x04\x12\x11\n\tinstalled\x18\x03 \x01(\x08\"\x94\x01\n\rConfiguration\x12\x1f\n\x06voters\x18\x01 \x03(\x0b\x32\x0f.raft.v1.Member\x12\x15\n\rsegment_bytes\x18\x02 \x01(\x04\x12\x17\n\x0fmax_entry_bytes\x18\x03 \x01(\x04\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12!\n\x08learners\x18\x05 \x03(\x0b\x32\x0f.raft.v1.Member\"<\n\x06Member\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x13\n\x0bincarnation\x18\x02 \x01(\x0c\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t2\xcd\x01\n\x04Raft\x12\x42\n\tIntroduce\x12\x19.raft.v1.IntroduceRequest\x1a\x1a.raft.v1.IntroduceResponse\x12?\n\x07\x43ontrol\x12\x17.raft.v1.ControlMessage\x1a\x17.raft.v1.ControlMessage(\x01\x30\x01\x12@\n\tReplicate\x12\x16.raft.v1.AppendRequest\x1a\x17.raft.v1.AppendResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,27 +32,33 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'raft.v1.raft_pb2', _globals
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_INTRODUCEREQUEST']._serialized_start=32
-  _globals['_INTRODUCEREQUEST']._serialized_end=162
-  _globals['_INTRODUCERESPONSE']._serialized_start=164
-  _globals['_INTRODUCERESPONSE']._serialized_end=250
-  _globals['_CONTROLMESSAGE']._serialized_start=253
-  _globals['_CONTROLMESSAGE']._serialized_end=473
-  _globals['_VOTEREQUEST']._serialized_start=475
-  _globals['_VOTEREQUEST']._serialized_end=554
-  _globals['_VOTERESPONSE']._serialized_start=556
-  _globals['_VOTERESPONSE']._serialized_end=614
-  _globals['_HEARTBEAT']._serialized_start=616
-  _globals['_HEARTBEAT']._serialized_end=672
-  _globals['_HEARTBEATRESPONSE']._serialized_start=674
-  _globals['_HEARTBEATRESPONSE']._serialized_end=722
-  _globals['_APPENDREQUEST']._serialized_start=724
-  _globals['_APPENDREQUEST']._serialized_end=825
-  _globals['_APPENDRESPONSE']._serialized_start=827
-  _globals['_APPENDRESPONSE']._serialized_end=953
-  _globals['_CONFIGURATION']._serialized_start=955
-  _globals['_CONFIGURATION']._serialized_end=1067
-  _globals['_VOTER']._serialized_start=1069
-  _globals['_VOTER']._serialized_end=1111
-  _globals['_RAFT']._serialized_start=1114
-  _globals['_RAFT']._serialized_end=1319
+  _globals['_INTRODUCEREQUEST']._serialized_end=178
+  _globals['_INTRODUCERESPONSE']._serialized_start=180
+  _globals['_INTRODUCERESPONSE']._serialized_end=266
+  _globals['_CONTROLMESSAGE']._serialized_start=269
+  _globals['_CONTROLMESSAGE']._serialized_end=533
+  _globals['_VOTEREQUEST']._serialized_start=535
+  _globals['_VOTEREQUEST']._serialized_end=651
+  _globals['_VOTERESPONSE']._serialized_start=653
+  _globals['_VOTERESPONSE']._serialized_end=730
+  _globals['_HEARTBEAT']._serialized_start=732
+  _globals['_HEARTBEAT']._serialized_end=804
+  _globals['_HEARTBEATRESPONSE']._serialized_start=806
+  _globals['_HEARTBEATRESPONSE']._serialized_end=873
+  _globals['_TIMEOUTNOW']._serialized_start=875
+  _globals['_TIMEOUTNOW']._serialized_end=901
+  _globals['_APPENDREQUEST']._serialized_start=904
+  _globals['_APPENDREQUEST']._serialized_end=1039
+  _globals['_BASEPIECE']._serialized_start=1041
+  _globals['_BASEPIECE']._serialized_end=1164
+  _globals['_APPENDRESPONSE']._serialized_start=1167
+  _globals['_APPENDRESPONSE']._serialized_end=1349
+  _globals['_BASERECEIVED']._serialized_start=1351
+  _globals['_BASERECEIVED']._serialized_end=1417
+  _globals['_CONFIGURATION']._serialized_start=1420
+  _globals['_CONFIGURATION']._serialized_end=1568
+  _globals['_MEMBER']._serialized_start=1570
+  _globals['_MEMBER']._serialized_end=1630
+  _globals['_RAFT']._serialized_start=1633
+  _globals['_RAFT']._serialized_end=1838
 # @@protoc_insertion_point(module_scope)

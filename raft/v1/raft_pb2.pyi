@@ -7,20 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class IntroduceRequest(_message.Message):
-    __slots__ = ("cluster", "group", "sender", "voters", "segment_bytes", "max_entry_bytes")
+    __slots__ = ("cluster", "group", "sender", "voters", "segment_bytes", "max_entry_bytes", "adding")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     GROUP_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     VOTERS_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_ENTRY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ADDING_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     group: int
     sender: int
     voters: _containers.RepeatedScalarFieldContainer[int]
     segment_bytes: int
     max_entry_bytes: int
-    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ...) -> None: ...
+    adding: bool
+    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., adding: _Optional[bool] = ...) -> None: ...
 
 class IntroduceResponse(_message.Message):
     __slots__ = ("node", "incarnation", "empty", "refusal")
@@ -35,103 +37,159 @@ class IntroduceResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class ControlMessage(_message.Message):
-    __slots__ = ("vote_request", "vote_response", "heartbeat", "heartbeat_response")
+    __slots__ = ("vote_request", "vote_response", "heartbeat", "heartbeat_response", "timeout_now")
     VOTE_REQUEST_FIELD_NUMBER: _ClassVar[int]
     VOTE_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
     vote_request: VoteRequest
     vote_response: VoteResponse
     heartbeat: Heartbeat
     heartbeat_response: HeartbeatResponse
-    def __init__(self, vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_response: _Optional[_Union[VoteResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., heartbeat_response: _Optional[_Union[HeartbeatResponse, _Mapping]] = ...) -> None: ...
+    timeout_now: TimeoutNow
+    def __init__(self, vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_response: _Optional[_Union[VoteResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., heartbeat_response: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
-    __slots__ = ("term", "last_index", "last_term", "pre")
+    __slots__ = ("term", "last_index", "last_term", "pre", "transfer", "unanimous")
     TERM_FIELD_NUMBER: _ClassVar[int]
     LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_TERM_FIELD_NUMBER: _ClassVar[int]
     PRE_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_FIELD_NUMBER: _ClassVar[int]
+    UNANIMOUS_FIELD_NUMBER: _ClassVar[int]
     term: int
     last_index: int
     last_term: int
     pre: bool
-    def __init__(self, term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., pre: _Optional[bool] = ...) -> None: ...
+    transfer: bool
+    unanimous: bool
+    def __init__(self, term: _Optional[int] = ..., last_index: _Optional[int] = ..., last_term: _Optional[int] = ..., pre: _Optional[bool] = ..., transfer: _Optional[bool] = ..., unanimous: _Optional[bool] = ...) -> None: ...
 
 class VoteResponse(_message.Message):
-    __slots__ = ("term", "granted", "pre")
+    __slots__ = ("term", "granted", "pre", "suspicion")
     TERM_FIELD_NUMBER: _ClassVar[int]
     GRANTED_FIELD_NUMBER: _ClassVar[int]
     PRE_FIELD_NUMBER: _ClassVar[int]
+    SUSPICION_FIELD_NUMBER: _ClassVar[int]
     term: int
     granted: bool
     pre: bool
-    def __init__(self, term: _Optional[int] = ..., granted: _Optional[bool] = ..., pre: _Optional[bool] = ...) -> None: ...
+    suspicion: int
+    def __init__(self, term: _Optional[int] = ..., granted: _Optional[bool] = ..., pre: _Optional[bool] = ..., suspicion: _Optional[int] = ...) -> None: ...
 
 class Heartbeat(_message.Message):
-    __slots__ = ("term", "commit", "round")
+    __slots__ = ("term", "commit", "round", "lifted")
     TERM_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
+    LIFTED_FIELD_NUMBER: _ClassVar[int]
     term: int
     commit: int
     round: int
-    def __init__(self, term: _Optional[int] = ..., commit: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
+    lifted: int
+    def __init__(self, term: _Optional[int] = ..., commit: _Optional[int] = ..., round: _Optional[int] = ..., lifted: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("term", "round")
+    __slots__ = ("term", "round", "suspicion")
     TERM_FIELD_NUMBER: _ClassVar[int]
     ROUND_FIELD_NUMBER: _ClassVar[int]
+    SUSPICION_FIELD_NUMBER: _ClassVar[int]
     term: int
     round: int
-    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ...) -> None: ...
+    suspicion: int
+    def __init__(self, term: _Optional[int] = ..., round: _Optional[int] = ..., suspicion: _Optional[int] = ...) -> None: ...
+
+class TimeoutNow(_message.Message):
+    __slots__ = ("term",)
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    def __init__(self, term: _Optional[int] = ...) -> None: ...
 
 class AppendRequest(_message.Message):
-    __slots__ = ("term", "prev_index", "prev_term", "commit", "entries")
+    __slots__ = ("term", "prev_index", "prev_term", "commit", "entries", "base")
     TERM_FIELD_NUMBER: _ClassVar[int]
     PREV_INDEX_FIELD_NUMBER: _ClassVar[int]
     PREV_TERM_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
     term: int
     prev_index: int
     prev_term: int
     commit: int
     entries: bytes
-    def __init__(self, term: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_term: _Optional[int] = ..., commit: _Optional[int] = ..., entries: _Optional[bytes] = ...) -> None: ...
+    base: BasePiece
+    def __init__(self, term: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_term: _Optional[int] = ..., commit: _Optional[int] = ..., entries: _Optional[bytes] = ..., base: _Optional[_Union[BasePiece, _Mapping]] = ...) -> None: ...
+
+class BasePiece(_message.Message):
+    __slots__ = ("index", "index_term", "size", "crc", "offset", "piece", "piece_crc")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    INDEX_TERM_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    CRC_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PIECE_FIELD_NUMBER: _ClassVar[int]
+    PIECE_CRC_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    index_term: int
+    size: int
+    crc: int
+    offset: int
+    piece: bytes
+    piece_crc: int
+    def __init__(self, index: _Optional[int] = ..., index_term: _Optional[int] = ..., size: _Optional[int] = ..., crc: _Optional[int] = ..., offset: _Optional[int] = ..., piece: _Optional[bytes] = ..., piece_crc: _Optional[int] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("term", "rejected", "match", "hint_index", "hint_term", "rejected_index")
+    __slots__ = ("term", "rejected", "match", "hint_index", "hint_term", "rejected_index", "suspicion", "base")
     TERM_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     MATCH_FIELD_NUMBER: _ClassVar[int]
     HINT_INDEX_FIELD_NUMBER: _ClassVar[int]
     HINT_TERM_FIELD_NUMBER: _ClassVar[int]
     REJECTED_INDEX_FIELD_NUMBER: _ClassVar[int]
+    SUSPICION_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
     term: int
     rejected: bool
     match: int
     hint_index: int
     hint_term: int
     rejected_index: int
-    def __init__(self, term: _Optional[int] = ..., rejected: _Optional[bool] = ..., match: _Optional[int] = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., rejected_index: _Optional[int] = ...) -> None: ...
+    suspicion: int
+    base: BaseReceived
+    def __init__(self, term: _Optional[int] = ..., rejected: _Optional[bool] = ..., match: _Optional[int] = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., rejected_index: _Optional[int] = ..., suspicion: _Optional[int] = ..., base: _Optional[_Union[BaseReceived, _Mapping]] = ...) -> None: ...
+
+class BaseReceived(_message.Message):
+    __slots__ = ("index", "received", "installed")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    INSTALLED_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    received: int
+    installed: bool
+    def __init__(self, index: _Optional[int] = ..., received: _Optional[int] = ..., installed: _Optional[bool] = ...) -> None: ...
 
 class Configuration(_message.Message):
-    __slots__ = ("voters", "segment_bytes", "max_entry_bytes", "cluster")
+    __slots__ = ("voters", "segment_bytes", "max_entry_bytes", "cluster", "learners")
     VOTERS_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_ENTRY_BYTES_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
-    voters: _containers.RepeatedCompositeFieldContainer[Voter]
+    LEARNERS_FIELD_NUMBER: _ClassVar[int]
+    voters: _containers.RepeatedCompositeFieldContainer[Member]
     segment_bytes: int
     max_entry_bytes: int
     cluster: str
-    def __init__(self, voters: _Optional[_Iterable[_Union[Voter, _Mapping]]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., cluster: _Optional[str] = ...) -> None: ...
+    learners: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, voters: _Optional[_Iterable[_Union[Member, _Mapping]]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., cluster: _Optional[str] = ..., learners: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
 
-class Voter(_message.Message):
-    __slots__ = ("node", "incarnation")
+class Member(_message.Message):
+    __slots__ = ("node", "incarnation", "address")
     NODE_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
     node: int
     incarnation: bytes
-    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+    address: str
+    def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., address: _Optional[str] = ...) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from itertools import count
 from types import TracebackType
@@ -75,12 +76,14 @@ class Load:
         return any(task.done() for task in self._tasks)
 
 
-async def assert_every_replica_holds(bootstrap: str, topic: str, acknowledged: dict[tuple[int, int], bytes]) -> None:
+async def assert_every_replica_holds(
+    bootstrap: str, topic: str, acknowledged: dict[tuple[int, int], bytes], nodes: Sequence[int] = (1, 2, 3)
+) -> None:
     """That each node gives exactly these messages, when each of its queues is read to its end."""
     queues = sorted({queue for queue, _ in acknowledged})
     expected = {queue: [value for (of, _), value in sorted(acknowledged.items()) if of == queue] for queue in queues}
     assert all((queue, len(expected[queue]) - 1) in acknowledged for queue in queues), "acknowledged offsets are dense"
-    for node in (1, 2, 3):
+    for node in nodes:
         found = await read_to_the_end(bootstrap, topic, node)
         assert {queue: values for queue, values in found.items() if values} == expected, f"node {node} differs"
 

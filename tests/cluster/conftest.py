@@ -17,9 +17,9 @@ def nodes_come_and_go_quickly() -> Iterator[None]:
     """Here many nodes start and stop in one process, which is not theirs alone: what one does once in its life, for a
     clean heap and for streams that may end by themselves, would take most of the time of these tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cluster.group.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
+        patch.setattr("cluster.node.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
         patch.setattr("cluster.node.STOP_GRACE_S", 0.05)
-        patch.setattr("cluster.vital.end_now", lambda: None)  # this process; `nothing_unheard` hears of it
+        patch.setattr("cluster.vital.end_now", lambda _: None)  # this process; `nothing_unheard` hears of it
         yield
 
 

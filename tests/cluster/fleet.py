@@ -21,7 +21,7 @@ from cluster.node import Node
 from cluster.settings import NodeSettings
 from ledger import AsyncAdmin
 from ledger.batch import encode
-from ledger.client.connection import Connections
+from ledger.client.connection import Connections, GrpcChannel
 from ledger.errors import LedgerError, from_wire
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
@@ -43,7 +43,7 @@ class Fleet:
         self._disks = disks or {}
         self._settings = settings
         self._overrides: dict[int, dict[str, Any]] = {}
-        self._connections = Connections("test")
+        self._connections = Connections(GrpcChannel)
 
     @property
     def nodes(self) -> list[int]:

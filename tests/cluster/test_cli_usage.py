@@ -41,6 +41,15 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"Usage: ledgermq {command}" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("operation", ["add-node", "promote", "remove-node", "transfer-leader", "recover"])
+def test_every_operation_has_help(operation: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert status_of("cluster", operation, "--help") == 0
+    out = capsys.readouterr().out
+    assert "--timeout" in out
+    assert "--format" in out
+    assert ("--wait / --no-wait" in out) == (operation != "recover")
+
+
 def test_help_loads_neither_clients_nor_server() -> None:
     script = "\n".join(
         [
@@ -75,6 +84,15 @@ def test_help_loads_neither_clients_nor_server() -> None:
         ["dev", "start", "-n", "0"],
         ["server", "run", "--config", "missing.toml"],
         ["demo", "--input", "missing"],
+        ["cluster", "add-node", "4", "--bootstrap", "h:1"],
+        ["cluster", "add-node", "4", "--address", "nowhere", "--bootstrap", "h:1"],
+        ["cluster", "add-node", "0", "--address", "h:1", "--bootstrap", "h:1"],
+        ["cluster", "add-node", "4", "--address", "h:1", "--promote", "--no-wait", "--bootstrap", "h:1"],
+        ["cluster", "promote", "four", "--bootstrap", "h:1"],
+        ["cluster", "remove-node", "--bootstrap", "h:1"],
+        ["cluster", "transfer-leader", "--timeout", "0", "--bootstrap", "h:1"],
+        ["cluster", "recover", "--accept-loss", "--bootstrap", "h:1"],
+        ["dev", "remove-node"],
     ],
 )
 def test_wrong_usage_is_status_2_and_a_sentence(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,8 +149,10 @@ def test_a_demo_with_nothing_to_send(name: str, tmp_path: Path, capsys: pytest.C
     assert not Path("data").exists(), "no cluster was started for it"
 
 
-def node_status(node: int, role: str, *, term: int = 3, last_index: int = 100, leader: int = 1) -> NodeStatus:
-    group = GroupStatus(0, role, term, leader, last_index, last_index, last_index, 0, 0)
+def node_status(
+    node: int, role: str, *, term: int = 3, last_index: int = 100, leader: int = 1, suspect: bool = False
+) -> NodeStatus:
+    group = GroupStatus(0, role, term, leader, last_index, last_index, last_index, 0, 0, suspect)
     return NodeStatus(node, f"h:{node}", reachable=True, groups=(group,))
 
 
@@ -156,6 +176,9 @@ def test_lag_is_counted_from_the_leader_of_the_highest_term() -> None:
         ([node_status(1, "leader"), node_status(2, "follower")], "healthy"),
         ([node_status(1, "leader"), NodeStatus(2, "h:2", reachable=False)], "degraded"),
         ([node_status(1, "leader"), node_status(2, "candidate")], "degraded"),
+        ([node_status(1, "leader"), node_status(2, "learner")], "healthy"),
+        ([node_status(1, "leader"), node_status(2, "follower", suspect=True)], "degraded"),
+        ([node_status(1, "leader"), node_status(2, "removed", leader=0)], "degraded"),
         ([node_status(1, "follower"), node_status(2, "candidate")], "unavailable"),
         ([NodeStatus(1, "h:1", reachable=False)], "unavailable"),
     ],

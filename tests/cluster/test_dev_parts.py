@@ -41,6 +41,18 @@ def test_a_node_understands_its_toml(tmp_path: Path) -> None:
     assert settings.peers == {node: PLAN.address(node) for node in (1, 2, 3)}
 
 
+def test_nodes_come_and_go_and_keep_their_numbers(tmp_path: Path) -> None:
+    plan = PLAN.with_node(9900).without(2).with_node(9902)
+    assert plan.nodes == (1, 3, 4, 5)
+    assert [plan.address(node) for node in (3, 4, 5)] == ["127.0.0.1:9875", "127.0.0.1:9900", "127.0.0.1:9902"]
+    assert plan.next_node == 6
+    plan.save(tmp_path / "cluster.json")
+    assert Plan.load(tmp_path / "cluster.json") == plan
+    (tmp_path / "node.toml").write_text(plan.node_toml(5, tmp_path))
+    joining = NodeSettings.load(tmp_path / "node.toml")
+    assert (joining.node, joining.join, joining.peers) == (5, True, {})
+
+
 def test_ports_in_use_are_not_chosen() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -12,6 +12,8 @@ from cluster.disk_threads import DiskThreads
 from cluster.group import LocalGroup
 from cluster.metrics import Meters
 from cluster.settings import NodeSettings
+from cluster.surroundings import Surroundings
+from raft.transport import GrpcTransport
 from store import NodeDirectory
 from store.memory_disk import Killed, MemoryDisk
 
@@ -32,7 +34,8 @@ SETTINGS = NodeSettings(
 async def begin(disk: MemoryDisk) -> LocalGroup:
     """A process that finds this disk, up to where the group takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
-    group = LocalGroup(0, SETTINGS, disk, directory, Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node))
+    meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
+    group = LocalGroup(0, SETTINGS, disk, directory, meters, Surroundings(GrpcTransport))
     await group.take_part()
     return group
 

@@ -14,11 +14,13 @@ GAUGES = {
     "ledgermq_raft_role", "ledgermq_raft_term", "ledgermq_raft_has_leader", "ledgermq_raft_is_leader",
     "ledgermq_raft_last_index", "ledgermq_raft_commit_index", "ledgermq_raft_applied_index",
     "ledgermq_raft_proposals_pending", "ledgermq_raft_failed", "ledgermq_raft_follower_lag_entries",
-    "ledgermq_log_end_position_bytes", "ledgermq_node_info",
+    "ledgermq_log_end_position_bytes", "ledgermq_node_info", "ledgermq_raft_suspect", "ledgermq_raft_members",
+    "ledgermq_raft_learners",
 }  # fmt: skip
 COUNTERS = {
     "ledgermq_messages_in", "ledgermq_bytes_in", "ledgermq_messages_out", "ledgermq_bytes_out",
     "ledgermq_produce_duplicates", "ledgermq_produce_refusals", "ledgermq_raft_leader_changes_seen",
+    "ledgermq_raft_losses_accepted",
 }  # fmt: skip
 HISTOGRAMS = {
     "ledgermq_raft_commit_duration_seconds", "ledgermq_log_append_duration_seconds",
@@ -64,6 +66,8 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
         assert each["ledgermq_raft_has_leader"] == 1
         assert each["ledgermq_raft_failed"] == 0
         assert each["ledgermq_raft_proposals_pending"] == 0
+        assert each["ledgermq_raft_suspect"] == each["ledgermq_raft_losses_accepted_total"] == 0
+        assert (each["ledgermq_raft_members"], each["ledgermq_raft_learners"]) == (3, 0)
         assert each["ledgermq_raft_role"] == 1
         assert each["ledgermq_raft_leader_changes_seen_total"] >= 1
         assert each["ledgermq_log_end_position_bytes"] == status.end_position

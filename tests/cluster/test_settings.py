@@ -59,7 +59,8 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
     given = {
         "node": 2, "cluster": "prod", "data": "/d", "listen": "0.0.0.0:1", "advertised": "h:2", "http": "",
         "peers": "2=h:2", "flush": "sync", "flush_interval_ms": 7, "segment_bytes": 8 * MIB,
-        "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12,
+        "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12, "join": True,
+        "preferred_leader": 2,
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()
@@ -118,6 +119,29 @@ def test_a_wrong_setting_is_named(tmp_path: Path, more: str, named: str) -> None
 )
 def test_what_is_missing_or_contradicts_is_named(tmp_path: Path, text: str, named: str) -> None:
     assert named in refusal(tmp_path, text)
+
+
+@pytest.mark.parametrize("peers", ["", '[peers]\n4 = "d:4"', '[peers]\n1 = "a:1"'], ids=["none", "itself", "another"])
+def test_a_node_that_joins_needs_no_peers(tmp_path: Path, peers: str) -> None:
+    settings = load(tmp_path, f'node = 4\njoin = true\ndata = "/data"\nlisten = "0.0.0.0:9871"\n{peers}')
+    assert settings.join
+    assert settings.addresses.get(4) == ("d:4" if "d:4" in peers else None), "others know its address, it need not"
+
+
+def test_a_node_that_joins_may_be_told_its_address(tmp_path: Path) -> None:
+    settings = load(tmp_path, 'node = 4\njoin = true\ndata = "/data"\nadvertised = "public:1"')
+    assert settings.addresses == {4: "public:1"}
+
+
+def test_a_node_may_join_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in {"NODE": "4", "DATA": "/d", "JOIN": "yes"}.items():
+        monkeypatch.setenv(f"LEDGERMQ_{key}", value)
+    settings = NodeSettings.load(None)
+    assert (settings.join, settings.peers, settings.preferred_leader) == (True, {}, 0)
+
+
+def test_no_peers_at_all(tmp_path: Path) -> None:
+    assert "`peers` is empty" in refusal(tmp_path, 'node = 4\ndata = "/data"\npeers = {}')
 
 
 def test_all_faults_are_told_at_once(tmp_path: Path) -> None:

@@ -101,3 +101,14 @@ def test_waits_double_up_to_the_ceiling_and_are_shortened_by_at_most_half() -> N
     for failures, full in ((1, 20), (2, 40), (3, 80), (7, 1000), (500, 1000)):
         waits = [backoff.wait_ms(failures) for _ in range(100)]
         assert full / 2 <= min(waits) < max(waits) <= full
+
+
+def test_members_come_and_go_by_the_newest_configuration(table: RouteTable) -> None:
+    table.learn(Said("dev", {1: "a:1", 4: "d:4"}, {}, (), 4096, configuration=9))
+    assert table.nodes == {1: "a:1", 4: "d:4"}
+    table.learn(Said("dev", NODES, {}, (), 4096, configuration=7))  # of a node that is behind
+    table.learn(Said("dev", NODES, {}, (), 4096))  # of one that has just started
+    assert table.nodes == {1: "a:1", 4: "d:4"}
+    table.learn(Said("dev", {1: "moved:1", 4: "d:4"}, {}, (), 4096, configuration=9))  # where that node was told so
+    assert table.nodes[1] == "moved:1"
+    assert table.addresses() == ("moved:1", "d:4", "a:1", "z:9"), "whom the user named is always asked"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raft.configuration_entry import GroupConfiguration, encode_configuration
-from raft.core import Append, Configuration, Durable, LogTerms, Message, Raft, RoleChange, TermRun, Timing
+from raft.configuration_entry import GroupConfiguration, decode_configuration, encode_configuration
+from raft.configuration_entry import Member as GroupMember
+from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Message, Raft, RoleChange, TermRun, Timing
 from raft.driver import Driver
-from store import CommitLog, Draft, Header, Kind, MemoryDisk, StoreError
+from raft.held_up import HeldUp
+from raft.log_start import Piece
+from store import Base, Bases, CommitLog, Draft, Header, Kind, MemoryDisk, StoreError
 
 SEGMENT_BYTES = 1 << 16
 LOG_DIRECTORY = Path("/log")
@@ -18,15 +22,27 @@ LOG_DIRECTORY = Path("/log")
 
 @dataclass
 class RecordingMachine:
-    """A state machine that remembers what it was told."""
+    """A state machine that remembers what it was told. Its state is all that was ever applied."""
 
     applied: list[tuple[int, bytes]] = field(default_factory=list)
+    restored: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
     roles: list[RoleChange] = field(default_factory=list)
     led: list[int] = field(default_factory=list)
     failures: list[StoreError] = field(default_factory=list)
 
     def apply(self, header: Header, body: memoryview) -> None:
         self.applied.append((header.index, bytes(body)))
+
+    def snapshot(self) -> bytes:
+        return repr(self.applied).encode()
+
+    def restore(self, base: Base) -> None:
+        self.applied = ast.literal_eval(base.state.decode())
+        self.restored.append(base.index)
+
+    def log_starts(self, base: Base) -> None:
+        self.starts.append(base.index)
 
     def role_changed(self, change: RoleChange) -> None:
         self.roles.append(change)
@@ -44,6 +60,9 @@ class ManualDisk:
 
     holds_back: bool = False
     waiting: list[Callable[[], None]] = field(default_factory=list)
+    flushes: int = 0
+    is_trusted: bool = False
+    tidied: int = 0
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
         done()
@@ -54,7 +73,17 @@ class ManualDisk:
         else:
             done()
 
-    def flush(self) -> None:
+    def flush(self, done: Callable[[], None]) -> None:
+        self.flushes += 1
+        self.persist(done)
+
+    def tidy(self) -> None:
+        self.tidied += 1
+
+    def trusted(self) -> None:
+        self.is_trusted = True
+
+    def finish(self) -> None:
         waiting, self.waiting = self.waiting, []
         for done in waiting:
             done()
@@ -65,8 +94,8 @@ class TestProposal:
 
     __test__ = False
 
-    def __init__(self, body: bytes) -> None:
-        self.draft = Draft(Kind.COMMAND, body)
+    def __init__(self, body: bytes, kind: Kind = Kind.COMMAND) -> None:
+        self.draft = Draft(kind, body)
         self.header: Header | None = None
         self.outcome: bool | None = None
 
@@ -89,17 +118,34 @@ class Member:
         self.machine = RecordingMachine()
         self.turns: deque[Callable[[], None]] = deque()
         self.sent_ranges: list[Append] = []
+        self.configured_with: list[GroupConfiguration] = []
+        self.monotonic_ms = 0
         self._cluster = cluster
-        self.log = CommitLog.open(disk, LOG_DIRECTORY, segment_bytes=SEGMENT_BYTES)
-        if self.log.last_index == 0:
+        self.configurations: list[tuple[int, Configuration]] = []
+        self.bases = Bases(disk, Path("/"))
+        base = self.bases.base
+        if base:
+            self.configurations.append((base.index, decode_configuration(base.configuration).core))
+        self.log = CommitLog.open(
+            disk,
+            LOG_DIRECTORY,
+            segment_bytes=SEGMENT_BYTES,
+            base=base,
+            reset=self.bases.is_resetting,
+            on_entry=self._remember_configuration,
+        )
+        self.bases.finish_reset()
+        if self.log.last_index == 0 and node in cluster.nodes:
             self.log.append([cluster.first_entry], term=1, commit=0, now_ms=0)
-        last = self.log.last_index
+            self.configurations.append((1, Configuration(tuple(cluster.nodes))))
+        first, last = self.log.first_index, self.log.last_index
+        runs = [TermRun(*run) for run in self.log.term_runs(first, last)]
         self.driver = Driver(
             Raft(
                 node,
-                state=Durable(1, 0),
-                log=LogTerms([TermRun(*run) for run in self.log.term_runs(1, last)], last),
-                configurations=[(1, Configuration(tuple(cluster.nodes)))],
+                state=Durable(self.log.last_term, 0),
+                log=LogTerms(runs, last, base_index=first - 1, base_term=self.log.term(first - 1)),
+                configurations=self.configurations,
                 commit=self.log.known_commit,
                 timing=Timing(heartbeat_ticks=1, election_ticks=4),
                 jitter=lambda: node,
@@ -107,14 +153,22 @@ class Member:
                 max_uncommitted_bytes=1 << 15,
             ),
             self.log,
+            bases=self.bases,
             transport=self,
             disk=self.files,
             machine=self.machine,
             now_ms=lambda: 1_000,
             soon=self.turns.append,
             max_uncommitted_bytes=1 << 15,
+            was_held_up=HeldUp(lambda: self.monotonic_ms, 1000),
         )
+        if base:
+            self.machine.restore(base)
         self.driver.start()
+
+    def _remember_configuration(self, header: Header, body: memoryview) -> None:
+        if header.kind is Kind.CONFIGURATION:
+            self.configurations.append((header.index, decode_configuration(bytes(body)).core))
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
         last = self.log.reach(first, max_bytes)
@@ -122,6 +176,9 @@ class Member:
 
     def send(self, message: Message) -> None:
         self._cluster.deliver(message, b"")
+
+    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
+        self._cluster.deliver(chunk, piece)
 
     def replicate(self, append: Append, entries: bytes) -> None:
         self.sent_ranges.append(append)
@@ -138,8 +195,12 @@ class Member:
         )
         self._cluster.deliver(bare, entries)
 
+    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+        self.configured_with.append(configuration)
+
     def bytes_of_log(self) -> bytes:
-        return b"".join(self.log.read_range(index, index) for index in range(1, self.log.last_index + 1))
+        first, last = self.log.first_index, self.log.last_index
+        return b"".join(self.log.read_range(index, index) for index in range(first, last + 1))
 
 
 class DriverCluster:
@@ -147,18 +208,18 @@ class DriverCluster:
 
     def __init__(self, size: int) -> None:
         self.nodes = list(range(1, size + 1))
-        voters = {node: bytes([node]) * 16 for node in self.nodes}
-        configuration = GroupConfiguration("test", voters, SEGMENT_BYTES, SEGMENT_BYTES)
+        self.voters = {node: GroupMember(bytes([node]) * 16) for node in self.nodes}
+        configuration = GroupConfiguration("test", self.voters, SEGMENT_BYTES, SEGMENT_BYTES)
         self.first_entry = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
-        self.mail: deque[tuple[Message, bytes]] = deque()
+        self.mail: deque[tuple[Message, bytes | Piece]] = deque()
         self.cut_off: set[int] = set()
         self.members = {node: Member(self, node, MemoryDisk()) for node in self.nodes}
 
     def __getitem__(self, node: int) -> Member:
         return self.members[node]
 
-    def deliver(self, message: Message, entries: bytes) -> None:
-        self.mail.append((message, entries))
+    def deliver(self, message: Message, beside: bytes | Piece) -> None:
+        self.mail.append((message, beside))
 
     def run(self) -> None:
         """Until nobody has anything left to do without time passing."""
@@ -169,12 +230,22 @@ class DriverCluster:
             if self.mail:
                 self._hand_over(*self.mail.popleft())
 
-    def _hand_over(self, message: Message, entries: bytes) -> None:
-        if message.sender in self.cut_off or message.receiver in self.cut_off:
+    def hand_over_to(self, node: int) -> None:
+        """What lies in the mail of that node now."""
+        mine = [mail for mail in self.mail if mail[0].receiver == node]
+        self.mail = deque(mail for mail in self.mail if mail[0].receiver != node)
+        for message, beside in mine:
+            self._hand_over(message, beside)
+
+    def _hand_over(self, message: Message, beside: bytes | Piece) -> None:
+        gone = message.receiver not in self.members
+        if gone or message.sender in self.cut_off or message.receiver in self.cut_off:
             return
         driver = self.members[message.receiver].driver
-        if isinstance(message, Append):
-            driver.receive_append(message, entries)
+        if isinstance(message, Append) and isinstance(beside, bytes):
+            driver.receive_append(message, beside)
+        elif isinstance(message, BaseChunk) and isinstance(beside, Piece):
+            driver.receive_base(message, beside)
         else:
             driver.receive(message)
 
@@ -194,7 +265,14 @@ class DriverCluster:
                 return ready[-1]
         raise AssertionError("nobody was elected")
 
+    def join(self, node: int) -> Member:
+        """A new and empty node, which knows nobody."""
+        self.members[node] = Member(self, node, MemoryDisk())
+        return self.members[node]
+
     def restart(self, node: int) -> Member:
-        """The process is killed, and another one starts on what it left."""
+        """The process is killed, and another one starts on what it left. The others' streams to it break."""
         self.members[node] = Member(self, node, self.members[node].disk.after_kill())
+        for member in self.members.values():
+            member.driver.unreachable(node)
         return self.members[node]

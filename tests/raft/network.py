@@ -128,6 +128,7 @@ class Node:
         while ready := self.raft.ready():
             self._handle(ready, entries, prev_index)
         for append in self.raft.appends():
+            assert isinstance(append, Append), "logs begin with entry 1 here"
             self.network.send(Packet(append, tuple(self.disk.written[append.prev_index : append.last_index])))
         self.network.history.check(self)
 
@@ -188,8 +189,9 @@ class Node:
             say(f"{self.number} is {ready.role.role.value} in term {ready.role.term}{leader}{loss}")
             if ready.role.accepts_loss:
                 self.network.history.accept_loss(self)
-        if ready.configuration is not None:
-            say(f"{self.number} goes by {describe_members(self.raft.configuration)} of entry {ready.configuration}")
+        if ready.configuration:
+            members, index = describe_members(self.raft.configuration), self.raft.configuration_index
+            say(f"{self.number} goes by {members} of entry {index}{', committed' * (index <= self.raft.commit)}")
         if ready.trusted:
             say(f"{self.number} is trusted again")
         if ready.save:
@@ -350,7 +352,8 @@ class Network:
         try:
             node.raft.step(message)
         except Diverged:
-            assert self.history.losses_accepted, "committed entries were lost, and nobody said so"
+            if not self.history.losses_accepted:
+                raise
             self.say(f"{node.number} has another log than its leader, and is wiped")
             self.join(node.number)
             return

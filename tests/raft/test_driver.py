@@ -5,11 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from driver_cluster import DriverCluster, Member, TestProposal
+from driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
-from raft.core import Append, Busy, NotLeader
-from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS, CutFailedError
-from store import CorruptRangeError, DiskFailedError, DiskFullError, ForkedError, Header
+from raft.configuration_entry import GroupConfiguration, encode_configuration
+from raft.core import Append, Busy, ChangeRefused, NotLeader, Transferring
+from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS, CutFailedError, LossAcceptedError
+from store import (
+    CommitLog,
+    CorruptRangeError,
+    DiskFailedError,
+    DiskFullError,
+    Draft,
+    ForkedError,
+    Header,
+    Kind,
+    MemoryDisk,
+)
 
 
 def propose(member: Member, *bodies: bytes) -> list[TestProposal]:
@@ -125,11 +136,11 @@ def test_in_sync_mode_nothing_counts_before_it_is_flushed() -> None:
     assert all(member.log.last_index == leader.log.last_index for member in cluster.members.values())
     assert proposal.outcome is None
 
-    leader.files.flush()
+    leader.files.finish()
     cluster.run()
     assert proposal.outcome is None  # one of three is no majority
     follower = next(member for member in cluster.members.values() if member is not leader)
-    follower.files.flush()
+    follower.files.finish()
     cluster.run()
     assert proposal.outcome is True
 
@@ -159,7 +170,7 @@ def test_a_long_tail_is_applied_in_slices_so_that_no_turn_gets_long() -> None:
     propose(only, *[b"m%d" % number for number in range(count)])
     only.turns.popleft()()  # written
     before = len(only.machine.applied)
-    only.files.flush()
+    only.files.finish()
     only.turns.popleft()()
     assert len(only.machine.applied) - before == APPLY_ENTRIES_PER_TURN
     cluster.run()
@@ -305,3 +316,120 @@ def test_a_cut_that_fails_ends_the_node_for_the_log_is_not_known_any_more() -> N
     old.disk.fail("write", DiskFailedError(Path("/log"), "input/output error"))
     with pytest.raises(CutFailedError):
         cluster.tick(10)
+
+
+# -- members, transfer, pauses
+
+
+def change(member: Member, cluster: DriverCluster, voters: tuple[int, ...]) -> TestProposal:
+    configuration = GroupConfiguration(
+        "test", {node: cluster.voters[node] for node in voters}, SEGMENT_BYTES, SEGMENT_BYTES
+    )
+    proposal = TestProposal(encode_configuration(configuration), Kind.CONFIGURATION)
+    member.driver.change(proposal, configuration.core)
+    return proposal
+
+
+def test_a_change_is_an_entry_and_everyone_goes_by_it() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    leaves = next(node for node in cluster.nodes if node != leader.node)
+    stay = tuple(node for node in cluster.nodes if node != leaves)
+    proposal = change(leader, cluster, stay)
+    assert leader.configured_with[-1].core.voters == stay, "at once"
+    cluster.run()
+    cluster.tick(2)
+    assert proposal.outcome is True
+    for node in stay:
+        assert cluster[node].configured_with[-1].core.voters == stay
+        assert cluster[node].driver.raft.configuration.voters == stay
+
+
+def test_a_change_goes_behind_what_was_proposed_before() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    (before,) = propose(leader, b"m1")
+    changed = change(leader, cluster, (1, 2, 3))
+    (after,) = propose(leader, b"m2")
+    cluster.run()
+    headers = [proposal.header for proposal in (before, changed, after)]
+    assert [header.index - headers[0].index for header in headers if header and headers[0]] == [0, 1, 2]
+
+
+def test_a_configuration_is_flushed_whatever_the_mode_before_it_counts() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    for member in cluster.members.values():
+        member.files.flushes = 0
+    propose(leader, b"m1")
+    cluster.run()
+    assert [member.files.flushes for member in cluster.members.values()] == [0, 0, 0]
+    change(leader, cluster, (1, 2, 3))
+    cluster.run()
+    assert [member.files.flushes for member in cluster.members.values()] == [1, 1, 1]
+
+
+def test_a_refused_change_appends_nothing() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    last = leader.log.last_index
+    with pytest.raises(ChangeRefused):
+        change(leader, cluster, (leader.node,))
+    assert leader.log.last_index == last
+
+
+def test_a_disk_that_refuses_a_change_leaves_the_members_as_they_were() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    leader.disk.fail("write", DiskFailedError(Path("/log"), "EIO"))
+    with pytest.raises(DiskFailedError):
+        change(leader, cluster, (1, 2))
+    assert leader.driver.raft.configuration.voters == (1, 2, 3)
+    assert not leader.driver.leads
+    leader.disk.heal()
+    cluster.run()
+    assert cluster.elect().node != leader.node
+
+
+def test_a_transfer_moves_the_lead_and_proposals_are_refused_meanwhile() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    to = next(node for node in cluster.nodes if node != leader.node)
+    leader.driver.transfer(to)
+    with pytest.raises(Transferring):
+        leader.driver.check_room(1)
+    cluster.run()
+    assert cluster[to].driver.leads
+
+
+def test_a_leader_that_was_held_up_acknowledges_nothing_before_it_has_heard_a_majority() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    (proposal,) = propose(leader, b"m1")
+    leader.turns.popleft()()  # written, and on its way
+    for member in cluster.members.values():
+        if member is not leader:
+            cluster.hand_over_to(member.node)  # and acknowledged: that lies in the leader's mail
+    leader.monotonic_ms += 60_000
+    cluster.hand_over_to(leader.node)
+    assert proposal.outcome is None
+    cluster.run()
+    assert proposal.outcome is True
+
+
+def test_a_node_that_lacks_what_the_others_gave_up_does_not_go_on() -> None:
+    """Two of three lose their logs to a power cut, and are elected again by themselves, against the rules: the third
+    one, which holds committed entries, refuses to follow and says why."""
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    propose(leader, b"m1")
+    cluster.run()
+    cluster.tick(2)
+    witness = next(member for member in cluster.members.values() if member is not leader)
+    conflict = Append(leader.node, witness.node, leader.driver.raft.term + 1, 1, 1, (), 1, 1)
+    other = CommitLog.open(MemoryDisk(), LOG_DIRECTORY, segment_bytes=SEGMENT_BYTES)
+    other.append([cluster.first_entry], term=1, commit=0, now_ms=0)
+    other.append([Draft(Kind.COMMAND, b"else")], term=conflict.term, commit=0, now_ms=0)
+    witness.driver.receive_append(conflict, other.read_range(2, 2))
+    assert isinstance(witness.driver.failure, LossAcceptedError)
+    assert bodies(witness) == [b"m1"], "what it has stays readable"

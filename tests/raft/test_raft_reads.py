@@ -6,6 +6,7 @@ import pytest
 from network import Network, Packet
 
 from raft.core import AppendResponse, Heartbeat, HeartbeatResponse, NotLeader
+from raft.core.reads import Reads
 
 
 def answered(network: Network) -> list[str]:
@@ -129,3 +130,13 @@ def test_alone_a_leader_answers_at_once() -> None:
     network.propose(1, "a")
     network.read(1, 7)
     assert answered(network) == ["1 answers read 7 at 2"]
+
+
+def test_what_was_answered_is_not_kept() -> None:
+    reads = Reads()
+    reads.request(7, 5)
+    reads.begin(3)
+    assert reads.take(2) == ()
+    assert reads.take(3) == ((7, 5),)
+    assert not reads.in_round
+    assert not reads.needs_round

@@ -207,3 +207,20 @@ def test_a_leader_that_was_held_up_answers_no_read_before_that() -> None:
     assert network.raft(1).role is Role.LEADER
     network.deliver_all()
     assert any("answers read 7" in line for line in network.trace)
+
+
+def test_an_operator_accepts_the_loss_for_a_voter_that_never_comes_back() -> None:
+    network = led()
+    network.propose(1, "a")
+    network.deliver_all()
+    lose_power(network, 1, 2, 3)
+    come_back(network, 1, 2)
+    run(network, 60)
+    assert network.leaders == []
+    for node in (1, 2):
+        network.nodes[node].raft.accept_loss()
+        network.nodes[node].settle()
+        assert any(f"{node} is trusted again" in line for line in network.trace)
+    network.history.accept_loss(network.nodes[1])
+    run(network, 60)
+    assert len(network.leaders) == 1

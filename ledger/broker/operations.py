@@ -1,0 +1,202 @@
+"""The gRPC rim of what operators ask: members come and go, leadership moves, a suspect node is trusted again.
+
+Each method checks its request, finds the replica, and puts the answer into protobuf. What a request means is in
+members.py and handover.py; who a new node is, and what a suspect node has lost, is asked of the `Site`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol, TypeVar
+
+from grpc import aio
+
+from ledger.broker.handover import begin_transfer
+from ledger.broker.members import Introduction, Members
+from ledger.broker.proposals import ChangeProposal
+from ledger.broker.replica import Replica
+from ledger.errors import (
+    InvalidArgumentError,
+    LedgerError,
+    NotSuspectError,
+    RecoveryRefusedError,
+    UnavailableError,
+    to_wire,
+)
+from ledger.v1 import operations_pb2, operations_pb2_grpc
+from raft.configuration_entry import GroupConfiguration
+from store import Suspect
+
+Context = aio.ServicerContext[Any, Any]
+Response = TypeVar(
+    "Response",
+    operations_pb2.GetMembersResponse,
+    operations_pb2.ChangeResponse,
+    operations_pb2.TransferLeadershipResponse,
+    operations_pb2.RecoverNodeResponse,
+)
+
+
+class Site(Protocol):
+    """The group as it stands on this node, and the way to nodes that are no members yet."""
+
+    async def ask_newcomer(self, node: int, address: str, configuration: GroupConfiguration) -> Introduction | None:
+        """Who is there? None: nobody answers."""
+
+    def doubt(self) -> Suspect | None:
+        """What this node may have lost, as its disk remembers it."""
+
+    async def accept_loss(self) -> None:
+        """This node is trusted again; returns once its disk knows that."""
+
+
+class OperationsService(operations_pb2_grpc.OperationsServicer):
+    """Until the node's group has started, it can only say so."""
+
+    def __init__(self, node: int, cluster: str, site: Site) -> None:
+        self._node = node
+        self._cluster = cluster
+        self._site = site
+        self._replica: Replica | None = None
+
+    def serve(self, replica: Replica) -> None:
+        self._replica = replica
+
+    async def GetMembers(  # noqa: N802 (gRPC names)
+        self, request: operations_pb2.GetMembersRequest, context: Context
+    ) -> operations_pb2.GetMembersResponse:
+        response = operations_pb2.GetMembersResponse(cluster=self._cluster)
+        try:
+            replica = self._started(request.group)
+            await replica.confirm_leadership()
+            if not replica.driver.leads:
+                raise replica.not_leading()
+        except LedgerError as error:
+            return refused(response, error)
+        raft, membership = replica.driver.raft, replica.membership
+        assert membership.configuration is not None, "what a leader has applied begins with its own configuration"
+        response.term, response.leader, response.transferring_to = raft.term, raft.leader, raft.transferring_to
+        response.last_index, response.commit = replica.log.last_index, raft.commit
+        response.configuration_index = membership.index
+        for state in self._members(replica).states(membership.configuration):
+            response.members.add(
+                node=state.node,
+                address=state.address,
+                incarnation=state.incarnation,
+                voter=state.is_voter,
+                suspect=state.is_suspect,
+                lag_entries=state.lag_entries,
+                lag_bytes=state.lag_bytes,
+                caught_up=state.caught_up,
+            )
+        return response
+
+    async def AddNode(  # noqa: N802
+        self, request: operations_pb2.AddNodeRequest, context: Context
+    ) -> operations_pb2.ChangeResponse:
+        try:
+            check_address(request.address)
+            change = await self._members(self._started(request.group)).add(number(request.node), request.address)
+            return await changed(change, wait=request.wait)
+        except LedgerError as error:
+            return refused(operations_pb2.ChangeResponse(), error)
+
+    async def PromoteNode(  # noqa: N802
+        self, request: operations_pb2.PromoteNodeRequest, context: Context
+    ) -> operations_pb2.ChangeResponse:
+        try:
+            change = await self._members(self._started(request.group)).promote(number(request.node))
+            return await changed(change, wait=request.wait)
+        except LedgerError as error:
+            return refused(operations_pb2.ChangeResponse(), error)
+
+    async def RemoveNode(  # noqa: N802
+        self, request: operations_pb2.RemoveNodeRequest, context: Context
+    ) -> operations_pb2.ChangeResponse:
+        try:
+            change = self._members(self._started(request.group)).remove(number(request.node))
+            return await changed(change, wait=request.wait)
+        except LedgerError as error:
+            return refused(operations_pb2.ChangeResponse(), error)
+
+    async def TransferLeadership(  # noqa: N802
+        self, request: operations_pb2.TransferLeadershipRequest, context: Context
+    ) -> operations_pb2.TransferLeadershipResponse:
+        response = operations_pb2.TransferLeadershipResponse()
+        try:
+            replica = self._started(request.group)
+            other_leads = request.from_node not in (0, self._node)
+            if replica.driver.leads and (other_leads or request.to == self._node):
+                response.to = self._node  # it came about already
+            else:
+                response.to = begin_transfer(replica, request.to)
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def RecoverNode(  # noqa: N802
+        self, request: operations_pb2.RecoverNodeRequest, context: Context
+    ) -> operations_pb2.RecoverNodeResponse:
+        response = operations_pb2.RecoverNodeResponse()
+        try:
+            replica = self._started(request.group)
+            doubt = self._doubt(replica, number(request.node))
+            response.reason, response.since_ms, response.last_index = doubt.reason, doubt.since_ms, doubt.last_index
+            if request.accept_loss:
+                self._check_is_alone(replica)
+                await self._site.accept_loss()
+                response.recovered = True
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    def _doubt(self, replica: Replica, node: int) -> Suspect:
+        if node != self._node:
+            raise InvalidArgumentError(f"this is node {self._node}, not node {node}: ask the suspect node itself")
+        doubt = self._site.doubt()
+        if doubt is None or not replica.driver.raft.is_suspect:
+            raise NotSuspectError(f"node {node} is not suspect: nothing that it acknowledged is in doubt")
+        return doubt
+
+    def _check_is_alone(self, replica: Replica) -> None:
+        if leader := replica.driver.raft.leader:
+            raise RecoveryRefusedError(
+                f"node {self._node} follows node {leader}, which gives back what is missing: it is trusted again by "
+                "itself once it has caught up, and nothing need be lost"
+            )
+
+    def _members(self, replica: Replica) -> Members:
+        return Members(replica, self._site.ask_newcomer)
+
+    def _started(self, group: int) -> Replica:
+        if self._replica is None:
+            raise UnavailableError("this node has not started yet: it waits for the others' first start")
+        if group != self._replica.group:
+            raise InvalidArgumentError(f"there is no group {group} on this node")
+        return self._replica
+
+
+async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:
+    """The answer to a change that was appended; None: nothing had to change."""
+    if change is None:
+        return operations_pb2.ChangeResponse()
+    if wait:  # a client that goes away does not take it back
+        await asyncio.shield(change.future)
+    return operations_pb2.ChangeResponse(index=change.index)
+
+
+def refused(response: Response, error: LedgerError) -> Response:
+    response.error.CopyFrom(to_wire(error))
+    return response
+
+
+def number(node: int) -> int:
+    if node < 1:
+        raise InvalidArgumentError(f"{node} is no number of a node: they begin at 1")
+    return node
+
+
+def check_address(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= 65_535:
+        raise InvalidArgumentError(f"{address!r} is not an address of the form host:port")

@@ -1,0 +1,138 @@
+from ledger.v1 import error_pb2 as _error_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GetMembersRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    def __init__(self, group: _Optional[int] = ...) -> None: ...
+
+class GetMembersResponse(_message.Message):
+    __slots__ = ("error", "cluster", "term", "leader", "transferring_to", "last_index", "commit", "configuration_index", "members")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    TRANSFERRING_TO_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    cluster: str
+    term: int
+    leader: int
+    transferring_to: int
+    last_index: int
+    commit: int
+    configuration_index: int
+    members: _containers.RepeatedCompositeFieldContainer[Member]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., transferring_to: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., configuration_index: _Optional[int] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
+class Member(_message.Message):
+    __slots__ = ("node", "address", "incarnation", "voter", "suspect", "lag_entries", "lag_bytes", "caught_up")
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    VOTER_FIELD_NUMBER: _ClassVar[int]
+    SUSPECT_FIELD_NUMBER: _ClassVar[int]
+    LAG_ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    LAG_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
+    node: int
+    address: str
+    incarnation: bytes
+    voter: bool
+    suspect: bool
+    lag_entries: int
+    lag_bytes: int
+    caught_up: bool
+    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., voter: _Optional[bool] = ..., suspect: _Optional[bool] = ..., lag_entries: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., caught_up: _Optional[bool] = ...) -> None: ...
+
+class AddNodeRequest(_message.Message):
+    __slots__ = ("group", "node", "address", "wait")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    node: int
+    address: str
+    wait: bool
+    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., address: _Optional[str] = ..., wait: _Optional[bool] = ...) -> None: ...
+
+class PromoteNodeRequest(_message.Message):
+    __slots__ = ("group", "node", "wait")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    node: int
+    wait: bool
+    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
+
+class RemoveNodeRequest(_message.Message):
+    __slots__ = ("group", "node", "wait")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    node: int
+    wait: bool
+    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
+
+class ChangeResponse(_message.Message):
+    __slots__ = ("error", "index")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    index: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., index: _Optional[int] = ...) -> None: ...
+
+class TransferLeadershipRequest(_message.Message):
+    __slots__ = ("group", "to", "from_node")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    FROM_NODE_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    to: int
+    from_node: int
+    def __init__(self, group: _Optional[int] = ..., to: _Optional[int] = ..., from_node: _Optional[int] = ...) -> None: ...
+
+class TransferLeadershipResponse(_message.Message):
+    __slots__ = ("error", "to")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    to: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., to: _Optional[int] = ...) -> None: ...
+
+class RecoverNodeRequest(_message.Message):
+    __slots__ = ("group", "node", "accept_loss")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NODE_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_LOSS_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    node: int
+    accept_loss: bool
+    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., accept_loss: _Optional[bool] = ...) -> None: ...
+
+class RecoverNodeResponse(_message.Message):
+    __slots__ = ("error", "reason", "since_ms", "last_index", "recovered")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    LAST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    reason: str
+    since_ms: int
+    last_index: int
+    recovered: bool
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., last_index: _Optional[int] = ..., recovered: _Optional[bool] = ...) -> None: ...

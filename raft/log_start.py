@@ -1,0 +1,121 @@
+"""Where the log of a group begins (section 7): how that moves on, and how a replica gets there that lacks what came
+before.
+
+    the machine passes the start of a segment ──> a base is kept: place and chain of the log there, members, state
+    an entry says "begin behind index i"      ──> the base kept there is made durable, then whole segments go
+    a follower lacks entries from before that ──> it gets the base in pieces, checks it, and begins there itself;
+                                                  the retained log follows by the usual way
+
+The one idea: the log *is* the data, so a base never replaces it; it only stands for what is not kept any more. The log
+start moves by an entry of its own, so all replicas keep the same; one that has no base at that place keeps more.
+
+It must not know what the state means, nor what makes somebody want to move the start.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from dataclasses import dataclass
+
+import google_crc32c
+
+from raft.interfaces import Log, Machine
+from store import Base, Bases, Draft, Header, Kind, Offer
+
+log = logging.getLogger("raft.log_start")
+
+PIECE_BYTES = 256 << 10
+_INDEX = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Of a base on its way: `crc` is the CRC32C of `data`."""
+
+    offer: Offer
+    data: bytes
+    crc: int
+
+
+def log_start_draft(index: int) -> Draft:
+    """The entry by which the log begins behind `index`."""
+    return Draft(Kind.LOG_START, _INDEX.pack(index))
+
+
+class LogStart:
+    """One group's. Its calls write to the disk, and are rare."""
+
+    def __init__(self, log: Log, bases: Bases, machine: Machine) -> None:
+        self._log = log
+        self._bases = bases
+        self._machine = machine
+        base = bases.base
+        self._configuration = base.configuration if base else b""
+        """Of the newest configuration that is applied."""
+        self._kept = set(bases.candidates())
+        self._encoded: tuple[Base, bytes] | None = None
+
+    @property
+    def base(self) -> Base | None:
+        return self._bases.base
+
+    def candidates(self) -> list[int]:
+        """Behind which entries the log may begin now, ascending."""
+        return self._bases.candidates()
+
+    # -- the own log moves on
+
+    def passes(self, header: Header, body: memoryview) -> None:
+        """That entry is about to be applied."""
+        if header.index > self._log.first_index and self._log.begins_segment(header.index):
+            self._keep(header.index - 1)
+        if header.kind is Kind.CONFIGURATION:
+            self._configuration = bytes(body)
+
+    def _keep(self, index: int) -> None:
+        if index not in self._kept:  # in an earlier run of this node it was
+            state = self._machine.snapshot()
+            self._bases.keep(self._log.base_at(index, configuration=self._configuration, state=state))
+            self._kept.add(index)
+
+    def move(self, body: memoryview) -> Base | None:
+        """An entry that moves the log start is applied. Returns the new base; None where nothing moves here."""
+        (index,) = _INDEX.unpack(body)
+        if index < self._log.first_index:
+            return None
+        base = self._bases.candidate(index)
+        if base is None:
+            log.warning("the log could begin behind entry %d, but no base was kept there: all of it stays", index)
+            return None
+        self._bases.begin_behind(base)
+        self._log.drop_before(base)
+        return base
+
+    # -- to others
+
+    def piece(self, offset: int) -> Piece:
+        """Of the present base, from that byte on."""
+        base = self._bases.base
+        assert base is not None, "only a log that begins later has a base to send"
+        if self._encoded is None or self._encoded[0] is not base:
+            self._encoded = (base, base.encode())
+        data = self._encoded[1]
+        piece = data[offset : offset + PIECE_BYTES]
+        return Piece(Offer.of(base, data), piece, google_crc32c.value(piece))
+
+    # -- from others
+
+    def receive(self, offset: int, piece: Piece) -> int | Base:
+        """Returns how many bytes of it are here, or the whole base."""
+        return self._bases.receive(piece.offer, offset, piece.data, piece.crc)
+
+    def install(self, base: Base) -> None:
+        """Begin behind that base, without anything that was here before. The next start ends what a kill cut off."""
+        self._bases.begin_reset(base)
+        self._log.reset(base)
+        self._bases.finish_reset()
+        self._bases.forget_incoming()
+        self._kept.clear()
+        self._configuration = base.configuration
+        self._machine.restore(base)

@@ -1,0 +1,38 @@
+"""How a new node introduces itself: to a first start, and to a leader that is to add it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cluster.first_start import Newcomer
+from raft.v1 import raft_pb2
+
+JOINING = Newcomer("c", 0, 4, b"x" * 16, "d:4", (), 1 << 20, 1 << 16, empty=True, joins=True)
+INITIAL = replace(JOINING, voters=(3, 4), joins=False)
+
+
+def refusal(newcomer: Newcomer, **other: Any) -> str:
+    request: dict[str, Any] = {"cluster": "c", "sender": 3, "segment_bytes": 1 << 20, "max_entry_bytes": 1 << 16}
+    return str(newcomer.introduce(raft_pb2.IntroduceRequest(**{**request, **other})).refusal)
+
+
+def test_a_node_that_joins_can_be_added_and_takes_no_part_in_a_first_start() -> None:
+    assert refusal(JOINING, adding=True) == ""
+    assert "waits to be added (`join = true`)" in refusal(JOINING, voters=[3, 4])
+    assert not JOINING.asks
+
+
+def test_a_node_of_a_first_start_is_not_added() -> None:
+    assert refusal(INITIAL, voters=[3, 4]) == ""
+    assert "start it with `join = true`" in refusal(INITIAL, adding=True)
+
+
+@pytest.mark.parametrize(
+    ("other", "sentence"),
+    [({"cluster": "other"}, "is of cluster 'c', not 'other'"), ({"segment_bytes": 1 << 21}, "the sizes differ")],
+)
+def test_a_node_of_another_kind_is_not_added(other: dict[str, Any], sentence: str) -> None:
+    assert sentence in refusal(JOINING, adding=True, **other)

@@ -1,0 +1,160 @@
+"""How the admin client brings an operator's request to its end, over a cluster that is a list of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from ledger.client.operator import Operator
+from ledger.client.records import Members
+from ledger.errors import (
+    ChangeInProgressError,
+    LedgerError,
+    NotLeaderError,
+    OperationTimeoutError,
+    TransferFailedError,
+    UnavailableError,
+    UnknownNodeError,
+    from_wire,
+    to_wire,
+)
+from ledger.v1 import operations_pb2 as wire
+
+LOST = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata())
+
+
+def view(leader: int = 1, *, transferring_to: int = 0, caught_up: bool = True, **roles: bool) -> Any:
+    """What GetMembers says: node 1 votes, and those named `nN` vote (True) or learn (False)."""
+    response = wire.GetMembersResponse(term=3, leader=leader, transferring_to=transferring_to)
+    response.members.add(node=1, voter=True, caught_up=True)
+    for name, voter in roles.items():
+        response.members.add(node=int(name[1:]), voter=voter, caught_up=caught_up or voter, lag_entries=7)
+    return response
+
+
+class Cluster:
+    """Takes the place of a ClusterClient: gives each method's answers in turn, the last one again and again."""
+
+    def __init__(self, **answers: list[Any]) -> None:
+        self.answers = answers
+        self.asked: list[Any] = []
+
+    async def call(
+        self,
+        group: int,
+        send: Callable[[Any, float], Awaitable[Any]],
+        *,
+        node: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> Any:
+        """As the real one: again after what may go by, until the answers say otherwise; no time passes."""
+        for _ in range(10):
+            try:
+                response = await send(self, 1)
+            except grpc.aio.AioRpcError:
+                error: LedgerError = UnavailableError("lost")
+                continue
+            if not response.HasField("error"):
+                return response
+            error = from_wire(response.error)
+            if not error.retriable:
+                break
+        raise error
+
+    def __getattr__(self, method: str) -> Any:
+        async def answer(request: Any, timeout: float) -> Any:
+            self.asked.append(request)
+            waiting = self.answers[method]
+            given = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+            if isinstance(given, grpc.aio.AioRpcError):
+                raise given
+            if isinstance(given, LedgerError):
+                return wire.ChangeResponse(error=to_wire(given))
+            return given
+
+        return answer
+
+
+OPTIONS: dict[str, Any] = {"wait": True, "timeout_ms": 400, "on_progress": None}
+DONE = wire.ChangeResponse(index=9)
+
+
+def operator(cluster: Cluster) -> Operator:
+    return Operator(cluster)  # type: ignore[arg-type]
+
+
+async def test_a_node_is_added_promoted_and_watched_meanwhile() -> None:
+    cluster = Cluster(
+        AddNode=[DONE],
+        PromoteNode=[DONE],
+        GetMembers=[view(n4=False, caught_up=False), view(n4=False), view(n4=False), view(n4=True)],
+    )
+    seen: list[Members] = []
+    await operator(cluster).add(4, "d:4", promote=True, **{**OPTIONS, "timeout_ms": 5000, "on_progress": seen.append})
+    assert [member.voter for each in seen if (member := each.get(4))] == [False, False, False, True]
+    assert [type(request).__name__ for request in cluster.asked] == [
+        "AddNodeRequest", "GetMembersRequest", "GetMembersRequest", "PromoteNodeRequest", "GetMembersRequest",
+        "GetMembersRequest",
+    ]  # fmt: skip
+
+
+async def test_without_waiting_the_request_is_all() -> None:
+    cluster = Cluster(AddNode=[DONE])
+    await operator(cluster).add(4, "d:4", promote=False, **{**OPTIONS, "wait": False})
+    (request,) = cluster.asked
+    assert not request.wait
+
+
+async def test_a_node_that_does_not_catch_up_in_time() -> None:
+    cluster = Cluster(AddNode=[DONE], GetMembers=[view(n4=False, caught_up=False)])
+    with pytest.raises(OperationTimeoutError, match=r"node 4 is a learner now, and still lacks 7 entries .* 0.4 s"):
+        await operator(cluster).add(4, "d:4", promote=False, **OPTIONS)
+
+
+async def test_a_node_that_is_removed_while_it_is_added() -> None:
+    cluster = Cluster(AddNode=[DONE], GetMembers=[view()])
+    with pytest.raises(UnknownNodeError, match="removed meanwhile"):
+        await operator(cluster).add(4, "d:4", promote=False, **OPTIONS)
+
+
+@pytest.mark.parametrize("first", [LOST, NotLeaderError("it led when it appended it")], ids=["lost", "deposed"])
+async def test_a_removal_whose_answer_was_lost_has_come_about(first: Any) -> None:
+    cluster = Cluster(RemoveNode=[first, UnknownNodeError("no such node")], GetMembers=[view()])
+    await operator(cluster).remove(4, **OPTIONS)
+
+
+async def test_a_node_that_was_never_there_cannot_be_removed() -> None:
+    cluster = Cluster(RemoveNode=[UnknownNodeError("no such node")])
+    with pytest.raises(UnknownNodeError):
+        await operator(cluster).remove(4, **OPTIONS)
+
+
+async def test_another_change_is_told_from_the_own_one_that_is_not_committed() -> None:
+    busy = ChangeInProgressError("another change")
+    with pytest.raises(ChangeInProgressError):
+        await operator(Cluster(RemoveNode=[busy])).remove(4, **OPTIONS)
+    with pytest.raises(OperationTimeoutError, match=r"removing node 4 is not committed after 0.4 s.*a majority"):
+        await operator(Cluster(RemoveNode=[LOST, busy])).remove(4, **OPTIONS)
+
+
+async def test_leadership_is_watched_until_it_has_moved() -> None:
+    cluster = Cluster(
+        TransferLeadership=[wire.TransferLeadershipResponse(to=2)],
+        GetMembers=[view(n2=True), view(n2=True, transferring_to=2), view(2, n2=True)],
+    )
+    assert await operator(cluster).transfer(0, **OPTIONS) == 2
+    assert [(one.to, one.from_node) for one in cluster.asked if hasattr(one, "to")] == [(0, 1)]
+
+
+@pytest.mark.parametrize("later", [view(1, n2=True), view(3, n2=True, n3=True)], ids=["given up", "another"])
+async def test_leadership_that_does_not_move(later: Any) -> None:
+    cluster = Cluster(
+        TransferLeadership=[wire.TransferLeadershipResponse(to=2)],
+        GetMembers=[view(n2=True), view(n2=True, transferring_to=2), later],
+    )
+    with pytest.raises(TransferFailedError, match=f"node 2 did not take leadership over .* node {later.leader} leads"):
+        await operator(cluster).transfer(2, **OPTIONS)

@@ -1,0 +1,97 @@
+"""Messages made by hand, given to one node of a network, and what it sends in answer.
+
+Whatever was on the wire before is forgotten: such a test looks at one node and plays all the others. Must not know:
+what the answers should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from network import Entry, Network, Packet, runs_of
+
+from raft.core import Append, AppendResponse, Configuration, Message, Role, VoteResponse
+
+
+def sent(network: Network) -> list[Message]:
+    """Take what is on the wire."""
+    messages = [packet.message for packet in network.wire]
+    network.wire.clear()
+    return messages
+
+
+def step(network: Network, message: Message, entries: tuple[Entry, ...] = ()) -> list[Message]:
+    """Let the receiver handle this message; returns what it sends."""
+    network.wire.clear()
+    network.deliver(Packet(message, entries))
+    return sent(network)
+
+
+def append(
+    network: Network,
+    receiver: int,
+    term: int,
+    prev: tuple[int, int],
+    terms: Sequence[int],
+    commit: int = 0,
+    *,
+    sender: int = 1,
+    values: Sequence[object] = (),
+) -> list[Message]:
+    """Let `receiver` handle an Append of entries with these terms; returns what it sends."""
+    first = prev[0] + 1
+    named = values or [f"{term}.{index}" for index, term in enumerate(terms, first)]
+    entries = tuple(Entry(term, value) for term, value in zip(terms, named, strict=True))
+    configurations = tuple((i, e.value) for i, e in enumerate(entries, first) if isinstance(e.value, Configuration))
+    last = prev[0] + len(terms)
+    return step(
+        network, Append(sender, receiver, term, *prev, runs_of(entries, first), last, commit, configurations), entries
+    )
+
+
+def holds(node: int, term: int, match: int, leader: int = 1) -> AppendResponse:
+    return AppendResponse(node, leader, term, match=match)
+
+
+def stand(network: Network, number: int = 1) -> list[Message]:
+    """Let that node's time run out and the first of the others grant its pre-vote, just as many as it takes. Returns
+    what it sends as a candidate."""
+    for _ in range(100):
+        if network.raft(number).role is Role.PRE_CANDIDATE:
+            break
+        network.tick(number)
+    sent(network)
+    _vote_until(network, number, Role.CANDIDATE)
+    return sent(network)
+
+
+def lead(network: Network, number: int = 1) -> list[Message]:
+    """Let that node win an election with as many votes as it takes; returns what it sends as a leader, at once."""
+    stand(network, number)
+    _vote_until(network, number, Role.LEADER)
+    return sent(network)
+
+
+def _vote_until(network: Network, candidate: int, role: Role) -> None:
+    """One voter after the other answers yes, until the candidate has that role."""
+    raft, pre = network.raft(candidate), role is Role.CANDIDATE
+    voters = iter(voter for voter in raft.configuration.voters if voter != candidate)
+    while network.raft(candidate).role is not role:
+        network.deliver(Packet(VoteResponse(next(voters), candidate, raft.term + pre, granted=True, pre=pre)))
+
+
+def in_role(role: Role, nodes: int = 3) -> Network:
+    """A network whose node 1 is in that role; nothing is on the wire."""
+    network = Network(nodes)
+    match role:
+        case Role.FOLLOWER:
+            pass
+        case Role.PRE_CANDIDATE:
+            network.tick(1, 10)
+        case Role.CANDIDATE:
+            stand(network)
+        case Role.LEADER:
+            network.elect(1)
+    assert network.raft(1).role is role
+    network.wire.clear()
+    return network

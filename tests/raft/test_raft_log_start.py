@@ -1,0 +1,309 @@
+"""Where the log begins, and replicas that lack what came before (section 7): drivers over real CommitLogs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
+
+from raft import log_start
+from raft.configuration_entry import GroupConfiguration, encode_configuration
+from raft.configuration_entry import Member as GroupMember
+from raft.core import BaseChunk, Mode
+from raft.log_start import Piece, log_start_draft
+from store import DiskFailedError, Kind
+from store.memory_disk import Killed
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a base of a few kilobytes goes in several."""
+    monkeypatch.setattr(log_start, "PIECE_BYTES", 40_000)
+
+
+def propose(cluster: DriverCluster, leader: Member, draft_body: bytes, kind: Kind = Kind.COMMAND) -> TestProposal:
+    proposal = TestProposal(draft_body, kind)
+    leader.driver.check_room(len(draft_body))
+    leader.driver.propose(proposal)
+    cluster.run()
+    return proposal
+
+
+def fill(cluster: DriverCluster, leader: Member, segments: int) -> None:
+    for number in range(3 * segments):
+        propose(cluster, leader, b"%d" % number * 10_000)
+    cluster.tick(2)
+
+
+def move(cluster: DriverCluster, leader: Member) -> int:
+    """The log begins as late as it may. Returns behind which entry."""
+    assert leader.driver.log_start
+    index = leader.driver.log_start.candidates()[-1]
+    propose(cluster, leader, log_start_draft(index).body, Kind.LOG_START)
+    cluster.tick(2)
+    return index
+
+
+def change(cluster: DriverCluster, leader: Member, voters: list[int], learners: list[int]) -> None:
+    members = {node: GroupMember(bytes([node]) * 16) for node in (*voters, *learners)}
+    configuration = GroupConfiguration(
+        "test",
+        {node: members[node] for node in voters},
+        SEGMENT_BYTES,
+        SEGMENT_BYTES,
+        {node: members[node] for node in learners},
+    )
+    proposal = TestProposal(encode_configuration(configuration), Kind.CONFIGURATION)
+    leader.driver.change(proposal, configuration.core)
+    cluster.run()
+    cluster.tick(2)
+    assert proposal.outcome is True
+
+
+@pytest.fixture
+def moved() -> tuple[DriverCluster, Member, int]:
+    """Three nodes whose log begins behind the index given."""
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    fill(cluster, leader, 4)
+    return cluster, leader, move(cluster, leader)
+
+
+def agree(cluster: DriverCluster, *nodes: int) -> None:
+    """These have the same log and the same state."""
+    members = [cluster[node] for node in nodes]
+    assert len({member.log.chain for member in members}) == 1
+    assert len({member.bytes_of_log() for member in members}) == 1
+    assert len({tuple(member.machine.applied) for member in members}) == 1
+
+
+def test_the_log_start_moves_by_an_entry_on_all_replicas(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    for member in cluster.members.values():
+        assert member.log.first_index == index + 1
+        assert member.machine.starts == [index]
+    agree(cluster, 1, 2, 3)
+    propose(cluster, leader, b"after")
+    cluster.tick(2)
+    agree(cluster, 1, 2, 3)
+
+
+def test_a_restarted_replica_begins_with_the_state_at_the_base(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    follower = cluster.restart(next(node for node in cluster.nodes if node != leader.node))
+    assert follower.machine.restored == [index]
+    assert follower.driver.applied == index
+    cluster.tick(8)
+    agree(cluster, 1, 2, 3)
+
+
+def test_a_replica_without_a_base_there_keeps_more() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    fill(cluster, leader, 4)
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    for candidate in follower.bases.candidates():
+        follower.disk.unlink(follower.bases._path(candidate))
+    move(cluster, leader)
+    assert follower.log.first_index == 1
+    assert follower.driver.applied == leader.driver.applied
+
+
+def test_a_new_node_gets_the_base_and_then_the_log(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    newcomer = cluster.join(4)
+    change(cluster, leader, [1, 2, 3], [4])
+    cluster.tick(20)
+    assert newcomer.machine.restored == [index]
+    assert newcomer.log.first_index == index + 1
+    agree(cluster, leader.node, 4)
+    assert newcomer.driver.raft.configuration.learners == (4,)
+
+
+def test_a_follower_that_was_cut_off_while_the_log_start_moved_gets_the_base() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    late = next(node for node in cluster.nodes if node != leader.node)
+    propose(cluster, leader, b"before")
+    cluster.cut_off = {late}
+    fill(cluster, leader, 4)
+    index = move(cluster, leader)
+    assert leader.driver.raft.progress[late].match < index
+    cluster.cut_off.clear()
+    cluster.tick(30)
+    assert cluster[late].machine.restored == [index]
+    agree(cluster, 1, 2, 3)
+
+
+def test_pieces_that_are_lost_are_sent_again(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    newcomer = cluster.join(4)
+    deliver, seen = cluster.deliver, 0
+
+    def lossy(message: object, beside: object) -> None:
+        nonlocal seen
+        seen += isinstance(message, BaseChunk)
+        if not isinstance(message, BaseChunk) or seen % 2:
+            deliver(message, beside)  # type: ignore[arg-type]
+
+    cluster.deliver = lossy  # type: ignore[method-assign]
+    change(cluster, leader, [1, 2, 3], [4])
+    cluster.tick(40)
+    assert seen > 3
+    assert newcomer.machine.restored == [index]
+    agree(cluster, leader.node, 4)
+
+
+def test_a_damaged_piece_does_not_count(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, _ = moved
+    newcomer = cluster.join(4)
+    deliver, damaged = cluster.deliver, 0
+
+    def noisy(message: object, beside: object) -> None:
+        nonlocal damaged
+        if isinstance(beside, Piece) and not damaged:
+            damaged += 1
+            beside = Piece(beside.offer, beside.data[:-1] + b"?", beside.crc)
+        deliver(message, beside)  # type: ignore[arg-type]
+
+    cluster.deliver = noisy  # type: ignore[method-assign]
+    change(cluster, leader, [1, 2, 3], [4])
+    cluster.tick(40)
+    assert damaged == 1
+    agree(cluster, leader.node, 4)
+    assert newcomer.machine.restored
+
+
+def test_a_transfer_goes_on_where_a_kill_of_the_receiver_cut_it_off(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    cluster.join(4)
+    pieces: list[int] = []
+    send = leader.send_base
+
+    def watched(chunk: BaseChunk, piece: Piece) -> None:
+        pieces.append(chunk.offset)
+        if len(pieces) == 3:
+            cluster.cut_off = {4}
+        send(chunk, piece)
+
+    leader.send_base = watched  # type: ignore[method-assign]
+    change(cluster, leader, [1, 2, 3], [4])
+    assert len(pieces) >= 3
+    cluster.restart(4)
+    cluster.cut_off.clear()
+    pieces.clear()
+    cluster.tick(30)
+    assert cluster[4].machine.restored == [index]
+    assert pieces, "it goes on"
+    agree(cluster, leader.node, 4)
+
+
+def test_a_base_that_is_not_news_is_answered_and_changes_nothing(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    follower = next(member for member in cluster.members.values() if member is not leader)
+    assert leader.driver.log_start
+    chunk = BaseChunk(leader.node, follower.node, leader.driver.raft.term, index, 0)
+    before = follower.bytes_of_log()
+    cluster.deliver(chunk, leader.driver.log_start.piece(0))
+    cluster.run()
+    assert follower.bytes_of_log() == before
+    assert follower.machine.restored == []
+    assert leader.driver.raft.progress[follower.node].mode is Mode.REPLICATE
+
+
+def test_another_leader_takes_over_in_the_middle(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    newcomer = cluster.join(4)
+    change(cluster, leader, [1, 2, 3], [4])
+    cluster.mail.clear()
+    cluster.cut_off = {leader.node}
+    successor = cluster.elect()
+    assert successor is not leader
+    cluster.tick(30)
+    assert newcomer.machine.restored == [index]
+    agree(cluster, successor.node, 4)
+
+
+def test_two_replicas_are_replaced_one_after_the_other(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, _ = moved
+    old = [node for node in cluster.nodes if node != leader.node]
+    voters = [1, 2, 3]
+    for gone, new in zip(old, (4, 5), strict=True):
+        cluster.cut_off.add(gone)
+        cluster.join(new)
+        change(cluster, leader, voters, [new])
+        cluster.tick(20)
+        change(cluster, leader, sorted([*voters, new]), [])
+        voters = sorted([*(node for node in voters if node != gone), new])
+        change(cluster, leader, voters, [])
+    propose(cluster, leader, b"the last one")
+    cluster.tick(4)
+    agree(cluster, *voters)
+    assert cluster[5].machine.applied[-1][1] == b"the last one"
+
+
+def test_a_kill_at_any_step_of_an_installation_is_made_good() -> None:
+    """The newcomer is killed after n written bytes, for many n, and started again on what it left."""
+    kills = 0
+    for budget in [*range(0, 400, 7), *range(400, 200_000, 4_001)]:
+        cluster = DriverCluster(3)
+        leader = cluster.elect()
+        fill(cluster, leader, 3)
+        index = move(cluster, leader)
+        disk = cluster.join(4).disk
+        disk.kill_after(budget)
+        try:
+            change(cluster, leader, [1, 2, 3], [4])
+            cluster.tick(20)
+        except Killed:
+            kills += 1
+            cluster.restart(4)
+            cluster.tick(30)
+        assert cluster[4].log.first_index == index + 1
+        agree(cluster, leader.node, 4)
+        if not disk.is_dead:
+            break
+    assert kills > 20
+
+
+def test_a_disk_that_fails_during_an_installation_ends_the_node(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, index = moved
+    newcomer = cluster.join(4)
+    newcomer.disk.fail("rename", DiskFailedError(Path("/base.next"), "EIO"))
+    with pytest.raises(Exception, match="could not be cut"):
+        change(cluster, leader, [1, 2, 3], [4])
+    cluster.restart(4)
+    cluster.tick(30)
+    assert cluster[4].machine.restored[-1] == index
+    agree(cluster, leader.node, 4)
+
+
+def test_leadership_goes_to_one_that_began_with_a_base(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, _ = moved
+    newcomer = cluster.join(4)
+    change(cluster, leader, [1, 2, 3], [4])
+    cluster.tick(20)
+    change(cluster, leader, [1, 2, 3, 4], [])
+    leader.driver.transfer(4)
+    cluster.run()
+    assert newcomer.driver.leads
+    propose(cluster, newcomer, b"by the new one")
+    cluster.tick(4)
+    agree(cluster, 1, 2, 3, 4)
+
+
+def test_the_log_start_moves_on_while_a_base_is_sent(moved: tuple[DriverCluster, Member, int]) -> None:
+    cluster, leader, first = moved
+    newcomer = cluster.join(4)
+    send, on_their_way = leader.send_base, list[int]()
+    leader.send_base = lambda chunk, piece: on_their_way.append(chunk.index)  # type: ignore[method-assign]
+    change(cluster, leader, [1, 2, 3], [4])
+    assert set(on_their_way) == {first}
+    fill(cluster, leader, 4)
+    second = move(cluster, leader)
+    assert second > first
+    leader.send_base = send  # type: ignore[method-assign]
+    cluster.tick(30)
+    assert newcomer.machine.restored == [second]
+    agree(cluster, leader.node, 4)

@@ -1,0 +1,112 @@
+"""Section 5.1 of the Raft paper, and what Figure 2 says of terms: a test for each rule.
+
+The name of a test begins with its section; "Figure 2, All Servers 2" is the second line for all servers there.
+"""
+
+from __future__ import annotations
+
+import pytest
+from by_hand import append, in_role, stand, step
+from network import Network
+
+from raft.core import (
+    Append,
+    AppendResponse,
+    Heartbeat,
+    HeartbeatResponse,
+    Message,
+    Role,
+    VoteRequest,
+    VoteResponse,
+)
+
+
+def test_5_1_a_server_begins_as_a_follower_in_term_zero_without_a_vote() -> None:
+    """5.2, and Figure 2, State 1-2: whoever starts up follows; the first term is 0 and no vote was given."""
+    raft = Network().raft(1)
+    assert (raft.role, raft.term, raft.voted_for, raft.leader, raft.commit) == (Role.FOLLOWER, 0, 0, 0, 0)
+
+
+def test_5_1_term_vote_and_log_survive_a_restart() -> None:
+    """Figure 2, State 1-3: the three that are durable before any request is answered. The role is not among them."""
+    network = Network()
+    network.elect(1)
+    network.propose(1, "a")
+    network.crash(1)
+    network.restart(1)
+    raft = network.raft(1)
+    assert (raft.role, raft.term, raft.voted_for, raft.log.last_index) == (Role.FOLLOWER, 1, 1, 2)
+
+
+OF_A_NEWER_TERM: list[Message] = [
+    VoteRequest(2, 1, 7, 0, 0),
+    VoteResponse(2, 1, 7, granted=False),
+    VoteResponse(2, 1, 7, granted=False, pre=True),
+    Heartbeat(2, 1, 7, 0, 1),
+    HeartbeatResponse(2, 1, 7, 1),
+    Append(2, 1, 7, 0, 0, (), 0, 0),
+    AppendResponse(2, 1, 7, match=0),
+]
+
+
+@pytest.mark.parametrize("message", OF_A_NEWER_TERM, ids=lambda message: type(message).__name__)
+@pytest.mark.parametrize("role", Role, ids=lambda role: role.value)
+def test_5_1_a_newer_term_makes_a_follower_of_everyone(role: Role, message: Message) -> None:
+    """5.1, and Figure 2, All Servers 2: whatever the message and the role, a larger term is taken over, and its taker
+    follows. (A leader in office does not listen to requests for votes: section 6.)"""
+    network = in_role(role)
+    step(network, message)
+    deaf = role is Role.LEADER and isinstance(message, VoteRequest)
+    expected = (Role.LEADER, 1) if deaf else (Role.FOLLOWER, 7)
+    assert (network.raft(1).role, network.raft(1).term) == expected
+    assert network.nodes[1].disk.vote.term == network.raft(1).term, "and it is on disk"
+
+
+def test_5_1_the_first_message_of_a_newer_leader_names_it() -> None:
+    """5.1 and 5.2: a leader that hears of a newer one follows that one."""
+    network = in_role(Role.LEADER)
+    step(network, Heartbeat(3, 1, 2, 0, 1))
+    assert (network.raft(1).role, network.raft(1).leader) == (Role.FOLLOWER, 3)
+
+
+def test_5_1_requests_of_an_older_term_are_refused_and_answered_with_the_newer() -> None:
+    """5.1, and Figure 2, AppendEntries 1 and RequestVote 1: a stale leader or candidate learns of its successor."""
+    network = Network(terms={2: 5})
+    assert step(network, Heartbeat(1, 2, 3, 0, 1)) == [HeartbeatResponse(2, 1, 5, 1)]
+    (answer,) = step(network, Append(1, 2, 3, 0, 0, (), 0, 0))
+    assert isinstance(answer, AppendResponse)
+    assert (answer.term, answer.rejected) == (5, True)
+    assert step(network, VoteRequest(1, 2, 3, 9, 3)) == [VoteResponse(2, 1, 5, granted=False)]
+    assert step(network, VoteRequest(1, 2, 5, 9, 3, pre=True)) == [VoteResponse(2, 1, 5, granted=False, pre=True)]
+    assert (network.raft(2).leader, network.raft(2).voted_for) == (0, 0)
+
+
+def test_5_1_entries_of_an_older_term_are_not_taken() -> None:
+    """5.1, and Figure 2, AppendEntries 1: nor is its commit index."""
+    network = Network(logs={2: [1]}, terms={2: 5})
+    append(network, 2, 3, (1, 1), [3], commit=2)
+    assert (network.log(2), network.raft(2).commit) == ([1], 0)
+
+
+def test_5_1_answers_of_an_older_term_count_nothing() -> None:
+    """5.1: votes given to an earlier candidacy of the same server are none for this one."""
+    network = Network(5, terms={1: 4})
+    stand(network)
+    for voter in (2, 3, 4, 5):
+        step(network, VoteResponse(voter, 1, 4, granted=True))
+    assert network.raft(1).role is Role.CANDIDATE
+
+
+def test_5_1_an_acknowledgement_given_to_an_earlier_term_of_the_same_leader_counts_nothing() -> None:
+    """5.1: the follower's log may have been cut since."""
+    network = Network()
+    network.elect(1)
+    network.propose(1, "a")
+    network.deliver_all()
+    step(network, HeartbeatResponse(2, 1, 4, 1))
+    network.forget_leaders()
+    network.elect(1)
+    network.isolate(2, 3)
+    network.propose(1, "b")
+    step(network, AppendResponse(2, 1, 1, match=4))
+    assert (network.raft(1).term, network.raft(1).log.last_index, network.raft(1).commit) == (5, 4, 3)
