@@ -3,8 +3,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet
 INPUT ?=
+SEEDS ?= 1000
+MINUTES ?= 5
+WORLD ?= protocol
 
-.PHONY: help demo test check bench format proto lock clean
+.PHONY: help demo test check sim bench format proto lock clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -18,11 +21,17 @@ test: $(VENV)/.test ## the whole test suite
 check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy store raft ledger cluster bench tests
+	$(BIN)/mypy store raft ledger cluster chaos bench tests
 	$(BIN)/pytest tests/test_architecture.py
+
+sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
+	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl
 
 bench: $(VENV)/.server ## a first measurement: throughput and latency of three nodes on this machine
 	$(BIN)/python bench/quick.py
+
+mutants: $(VENV)/.server ## the planted faults, and which the simulator catches (ONLY= part of a name)
+	$(BIN)/python tests/mutants/hunt.py $(if $(ONLY),--only "$(ONLY)")
 
 format: $(VENV)/.test ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .

@@ -45,7 +45,7 @@ def importers(name: str, *folders: str) -> set[str]:
 
 
 def test_every_part_that_exists_is_looked_at() -> None:
-    for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster"):
+    for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster", "chaos", "chaos/sim"):
         assert sources(part), f"{part} has no sources"
     assert "raft.core.Raft" in set(imported(ROOT / "cluster/group.py"))  # and imports are found
 
@@ -94,8 +94,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "grpc": (*RIM_OF_RAFT, "raft/v1/", "ledger/broker/", "ledger/client/", "ledger/v1/", "cluster/", "chaos/"),
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
     "aiohttp": ("cluster/http.py", "chaos/"),
-    "click": ("cluster/cli/",),
-    "rich": ("cluster/cli/", "cluster/demo/"),
+    "click": ("cluster/cli/", "chaos/sim/command.py"),
+    "rich": ("cluster/cli/", "cluster/demo/", "chaos/sim/progress.py"),
 }
 
 

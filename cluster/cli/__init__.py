@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from typing import Any, NamedTuple
 
 import click
@@ -28,31 +28,40 @@ class _ReaderLeftError(Exception):
     """Whoever read our standard output has closed it."""
 
 
-class _Entry(NamedTuple):
+class Entry(NamedTuple):
+    """Where a command is, and what it is for: known without loading it."""
+
     module: str
     name: str
     help: str
 
 
 _COMMANDS = {
-    "dev": _Entry("cluster.cli.dev", "dev", "A local cluster: start, status, stop, purge."),
-    "server": _Entry("cluster.cli.server", "server", "Run one node."),
-    "topic": _Entry("cluster.cli.topic", "topic", "Topics: create, list, describe."),
-    "produce": _Entry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
-    "consume": _Entry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
-    "cluster": _Entry("cluster.cli.cluster", "cluster", "What a cluster's nodes say of themselves: info, health."),
-    "demo": _Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
+    "dev": Entry("cluster.cli.dev", "dev", "A local cluster: start, status, stop, purge."),
+    "server": Entry("cluster.cli.server", "server", "Run one node."),
+    "topic": Entry("cluster.cli.topic", "topic", "Topics: create, list, describe."),
+    "produce": Entry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
+    "consume": Entry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
+    "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; its members, and who leads."),
+    "demo": Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
 }
+
+_MORE_COMMANDS = "ledgermq.commands"
+"""The group of entry points, each an `Entry`, of parts that this one must not know."""
+
+
+def _all_commands() -> dict[str, Entry]:
+    return _COMMANDS | {point.name: point.load() for point in sorted(entry_points(group=_MORE_COMMANDS))}
 
 
 class _LazyGroup(click.Group):
     """A group whose commands are imported when they are needed; their one-line helps stand above."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(_all_commands())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        entry = _COMMANDS.get(cmd_name)
+        entry = _COMMANDS.get(cmd_name) or _all_commands().get(cmd_name)
         if entry is None:
             return None
         command = getattr(import_module(entry.module), entry.name)
@@ -69,7 +78,7 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in _COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in _all_commands().items()])
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

@@ -1,0 +1,7 @@
+"""What the command line finds here, by the entry points of group `ledgermq.commands`. Loads nothing."""
+
+from __future__ import annotations
+
+from cluster.cli import Entry
+
+SIM = Entry("chaos.sim.command", "sim", "Simulate whole clusters from seeds, and try to break them.")

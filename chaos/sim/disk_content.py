@@ -1,0 +1,200 @@
+"""What a simulated disk holds: files and directories, each as processes see it and as the platter has it.
+
+The one idea: a change is made in the page cache at once and reaches the platter by a sync, or by chance. After a power
+cut there is what the platter has, and of the rest any part: sectors of 512 bytes or pages of 4 KiB, names, lengths.
+
+    Inode       live bytes     | durable bytes, and the pages that differ
+    Directory   names          | durable names, and the changes since, in order
+
+It must not know paths, errors or faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Union
+
+SECTOR = 512
+PAGE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """How a power cut treats what was not synced. `keeps`: the share of it that is there all the same."""
+
+    random: Random
+    unit: int
+    """Bytes that are written whole or not at all: SECTOR or PAGE."""
+    keeps: float
+    ordered_names: bool
+    """Whether names change on the platter in the order in which they were changed, as under a journal."""
+    happened: Counter[str] = field(default_factory=Counter)
+    """What it really did: lost_write, torn_write, out_of_order, lost_rename."""
+
+    @staticmethod
+    def drawn(random: Random) -> Crash:
+        return Crash(
+            random,
+            unit=random.choice((SECTOR, PAGE)),
+            keeps=random.choice((0.0, 0.5, 0.9, 1.0)),
+            ordered_names=random.random() < 0.5,
+        )
+
+    def keep(self) -> bool:
+        return self.random.random() < self.keeps
+
+
+class Inode:
+    """A file's bytes."""
+
+    __slots__ = ("_dropped", "dirty", "durable", "durable_size", "live")
+
+    def __init__(self, size: int) -> None:
+        self.live = bytearray(size)
+        self.durable = bytearray()
+        self.durable_size = 0
+        """The length that the platter knows. `durable` may be shorter, or longer: see `_on_platter`."""
+        self.dirty: set[int] = set()
+        """Pages that differ from the platter."""
+        self._dropped: set[int] = set()
+        """Pages that a failed sync marked clean though the platter does not have them."""
+
+    def write(self, offset: int, data: bytes) -> None:
+        end, size = offset + len(data), len(self.live)
+        if offset > size:
+            self.live.extend(bytes(offset - size))
+        self.live[offset:end] = data
+        if data:
+            self.dirty.update(range(offset // PAGE, (end - 1) // PAGE + 1))
+
+    def sync(self) -> None:
+        for page in self.dirty:
+            self._promote(page * PAGE, PAGE)
+        self.dirty.clear()
+        self.durable_size = len(self.live)
+
+    def drop(self) -> None:
+        """A sync failed: the pages count as clean, and the platter has not got them."""
+        self._dropped |= self.dirty
+        self.dirty.clear()
+
+    def write_back(self, offset: int) -> None:
+        """One sector reaches the platter by itself."""
+        self._promote(offset - offset % SECTOR, SECTOR)
+
+    def after_kill(self, random: Random, *, evicts: bool) -> Inode:
+        """As the next process finds it. `evicts`: pages that a failed sync dropped may have left the page cache."""
+        inode = Inode(0)
+        inode.live, inode.durable, inode.durable_size = bytearray(self.live), self.durable, self.durable_size
+        inode.dirty, inode._dropped = self.dirty, self._dropped
+        if evicts:
+            for page in sorted(self._dropped - self.dirty):
+                if random.random() < 0.5:
+                    inode._revert(page)
+        return inode
+
+    def after_power_cut(self, crash: Crash) -> Inode:
+        size = self.durable_size
+        if size != len(self.live) and crash.keep():
+            size = len(self.live)
+        inode = Inode(size)
+        content = self._on_platter(size)
+        lost, kept = False, False
+        for at in self._unsynced(crash.unit, content):
+            if crash.keep():
+                crash.happened["out_of_order"] += lost
+                kept = True
+                content[at : at + crash.unit] = self.live[at : min(at + crash.unit, size)]
+            else:
+                lost = True
+        crash.happened["lost_write"] += lost
+        crash.happened["torn_write"] += lost and kept
+        inode.live[:] = content[:size].ljust(size, b"\0")
+        inode.durable, inode.durable_size = bytearray(inode.live), size
+        return inode
+
+    def can_tear(self, unit: int) -> bool:
+        """Whether a power cut now may keep some of what was written to this file, and lose some."""
+        return bool(self.dirty) and len(self._unsynced(unit, self._on_platter(len(self.live)))) > 1
+
+    def _unsynced(self, unit: int, platter: bytearray) -> list[int]:
+        """Where the units begin that the platter has otherwise, in order."""
+        size, live = len(platter), self.live
+        starts = (at for page in sorted(self.dirty) for at in range(page * PAGE, min((page + 1) * PAGE, size), unit))
+        return [at for at in starts if live[at : at + unit] != platter[at : at + unit]]
+
+    def _promote(self, at: int, count: int) -> None:
+        if len(self.durable) < at:
+            self.durable.extend(bytes(at - len(self.durable)))
+        self.durable[at : at + count] = self.live[at : at + count]
+
+    def _revert(self, page: int) -> None:
+        start, end = page * PAGE, min((page + 1) * PAGE, len(self.live))
+        self.live[start:end] = self._on_platter(end)[start:end]
+
+    def _on_platter(self, size: int) -> bytearray:
+        return bytearray(self.durable[:size].ljust(size, b"\0"))
+
+
+Node = Union[Inode, "Directory"]
+
+
+@dataclass(slots=True)
+class Directory:
+    """Names. `_changes` has those that are not durable: (name, what it stands for, None where it was removed)."""
+
+    names: dict[str, Node] = field(default_factory=dict)
+    _durable: dict[str, Node] = field(default_factory=dict)
+    _changes: list[list[tuple[str, Node | None]]] = field(default_factory=list)
+
+    def change(self, *changes: tuple[str, Node | None]) -> None:
+        """At once, and at a power cut all of them or none."""
+        _apply(self.names, changes)
+        self._changes.append([*changes])
+
+    def sync(self) -> None:
+        self._durable = dict(self.names)
+        self._changes.clear()
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether a power cut now may take back a name."""
+        return bool(self._changes)
+
+    def after_kill(self, random: Random, *, evicts: bool) -> Directory:
+        copies: dict[int, Node] = {}
+
+        def copy(node: Node) -> Node:
+            if id(node) not in copies:
+                copies[id(node)] = node.after_kill(random, evicts=evicts)
+            return copies[id(node)]
+
+        return Directory(
+            {name: copy(node) for name, node in self.names.items()},
+            {name: copy(node) for name, node in self._durable.items()},
+            [[(name, node and copy(node)) for name, node in group] for group in self._changes],
+        )
+
+    def after_power_cut(self, crash: Crash) -> Directory:
+        names = dict(self._durable)
+        for group in self._changes:
+            if crash.keep():
+                _apply(names, group)
+                continue
+            crash.happened["lost_rename"] += 1
+            if crash.ordered_names:
+                break
+        survived: dict[str, Node] = {name: node.after_power_cut(crash) for name, node in names.items()}
+        return Directory(survived, dict(survived))
+
+
+def _apply(
+    names: dict[str, Node], changes: tuple[tuple[str, Node | None], ...] | list[tuple[str, Node | None]]
+) -> None:
+    for name, node in changes:
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node

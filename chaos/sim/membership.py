@@ -1,0 +1,86 @@
+"""Transfers of leadership and changes of membership in the protocol world, one small step at each event.
+
+    voter --removed--> gone --added--> learner --promoted--> voter
+
+The one idea: whoever leads is asked for the next step, as an operator would; what the core refuses did not happen. A
+node whose disk was wiped is removed and comes back under its new incarnation.
+
+Must not know: schedules, invariants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from chaos.sim.protocol_node import ProtocolNode, incarnation_of
+from chaos.sim.targets import leader_of
+from raft.configuration_entry import GroupConfiguration, Member, decode_configuration, encode_configuration
+from raft.core import Refusal
+from store import Draft, Header, Kind, StoreError
+
+LEAST_VOTERS = 2
+
+
+class _Change:
+    """Implements `raft.interfaces.Proposal`: nobody waits for its end."""
+
+    def __init__(self, configuration: GroupConfiguration) -> None:
+        self.draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+
+    def appended(self, header: Header) -> None:
+        """It counts from now on."""
+
+    def settled(self, committed: bool) -> None:
+        """The next step asks anew what there is."""
+
+
+class Membership:
+    def __init__(self, nodes: Sequence[ProtocolNode]) -> None:
+        self._nodes = nodes
+
+    def transfer(self, random: Random) -> bool:
+        """Whether the leader has begun to hand over."""
+        leader = leader_of(self._nodes)
+        if leader is None or leader.paused:
+            return False
+        to = random.choice([node.node for node in self._nodes if node is not leader])
+        return leader.ask(lambda: leader.driver.transfer(to), Refusal)
+
+    def change(self, random: Random) -> bool:
+        """Whether the leader has taken the next step."""
+        leader = leader_of(self._nodes)
+        if leader is None or leader.paused:
+            return False
+        configuration = self._next(leader, random)
+        if configuration is None:
+            return False
+        change = _Change(configuration)
+        return leader.ask(lambda: leader.driver.change(change, configuration.core), (Refusal, StoreError))
+
+    def _next(self, leader: ProtocolNode, random: Random) -> GroupConfiguration | None:
+        now = decode_configuration(leader.driver.configuration())
+        strangers = [node.node for node in self._nodes if node.stranger and node.node in now.members]
+        gone = [node for node in self._nodes if node.node not in now.members]
+        if strangers:
+            return now.without(strangers[0])
+        if now.learners:
+            return self._with_voter(now, leader, random)
+        if gone:
+            return self._with_learner(now, random.choice(gone))
+        if len(now.voters) > LEAST_VOTERS:
+            return now.without(random.choice(sorted(now.voters)))
+        return None
+
+    def _with_learner(self, now: GroupConfiguration, node: ProtocolNode) -> GroupConfiguration:
+        if node.stranger:
+            node.join()
+        return now.with_learner(node.node, Member(incarnation_of(node.node, node.incarnation)))
+
+    def _with_voter(self, now: GroupConfiguration, leader: ProtocolNode, random: Random) -> GroupConfiguration | None:
+        """A learner that is nearly as far as its leader, or none."""
+        learner = random.choice(sorted(now.learners))
+        progress = leader.driver.raft.progress.get(learner)
+        if progress is None or progress.match + 50 < leader.log.last_index:
+            return None
+        return now.with_voter(learner)

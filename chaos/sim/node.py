@@ -1,0 +1,330 @@
+"""A simulated node: the production code of a node, from its directory to its broker, over simulated surroundings.
+
+    SimDisk ─> NodeDirectory ─> LocalGroup ─> Replica ─> BrokerService ─> Calls
+                                   └── SimTransport, SimWorker, Life
+
+The one idea: a node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a
+`Life` with everything in it, and is gone without a trace when that ends.
+
+It must not know faults, schedules or clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from prometheus_client import CollectorRegistry
+
+from chaos.sim.disk import SimDisk
+from chaos.sim.disk_content import Crash
+from chaos.sim.invariants import Invariants
+from chaos.sim.loop import SimLoop
+from chaos.sim.network import Network
+from chaos.sim.node_life import Life
+from chaos.sim.node_transport import Door, SimTransport
+from chaos.sim.node_worker import SimWorker
+from chaos.sim.rpc import Server, SimChannel, SimIntroductions
+from chaos.sim.rpc_server import Calls, Handler, Nobody
+from chaos.sim.world import SimNodeLog
+from cluster.group import GroupError, LocalGroup
+from cluster.metrics import Meters
+from cluster.settings import NodeSettings
+from cluster.surroundings import Surroundings
+from cluster.vital import Vital
+from ledger.broker.replica import Replica
+from ledger.broker.service import BrokerService, NodeFacts
+from raft.core import Raft
+from store import CommitLog, Header, NodeDirectory, StoreError
+from store.memory_disk import Killed
+
+GROUP = 0
+DATA = Path("/data")
+START_MS = 1_700_000_000_000
+"""What wall clocks show when a simulation begins."""
+
+
+class SimSettings(NodeSettings):
+    """Small enough for a simulation: production's smallest segment would rarely be filled."""
+
+    @property
+    def largest_entry_bytes(self) -> int:
+        return self.max_message_bytes + (4 << 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long work beside the loop takes on average, in ms."""
+
+    flush_ms: float
+    vote_ms: float
+
+
+class LogOfNode:
+    """The log as invariants look at it: mostly at its end."""
+
+    def __init__(self, log: CommitLog) -> None:
+        self.whole = log
+
+    @property
+    def last_index(self) -> int:
+        return self.whole.last_index
+
+    @property
+    def chain(self) -> int:
+        return self.whole.chain
+
+    @property
+    def term(self) -> int:
+        return self.whole.last_term
+
+    def header(self, index: int) -> LogOfNode | Header:
+        return self if index == self.whole.last_index else self.whole.header(index)
+
+
+class Process:
+    """One life of a node. Raises StoreError, GroupError where it cannot start."""
+
+    def __init__(self, node: StackNode, life: Life) -> None:
+        self.life = life
+        settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
+        self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
+        self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, node.surroundings(life))
+        facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated")
+        self._broker = BrokerService(facts, self.group.max_message_bytes, meters)
+        self.calls = Calls(life, node.node, self._handler)
+        self._node = node
+        self.start = node.vital.spawn(self._join(), "start of the group")
+
+    async def _join(self) -> None:
+        await self.group.take_part()
+        replica = self.group.replica
+        assert replica is not None
+        self._node.watch(replica)
+        self._broker.serve(replica)
+
+    def _handler(self, method: str) -> Handler:
+        if method == "Introduce":
+            return self._introduce
+        handler: Handler = getattr(self._broker, method)
+        return handler
+
+    async def _introduce(self, request: object, _: object) -> object:
+        return self.group.newcomer.introduce(request)  # type: ignore[arg-type]
+
+    async def stop(self) -> None:
+        self.start.cancel()
+        self.calls.stop()
+        await self.group.stop()
+        self._directory.close()
+
+
+class StackNode:
+    """Implements `chaos.sim.world.SimNode`."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        disk: SimDisk,
+        *,
+        loop: SimLoop,
+        network: Network,
+        doors: dict[int, Door],
+        channel: Callable[[Life, int, int], SimChannel],
+        invariants: Invariants,
+        chance: Random,
+        timing: Timing,
+    ) -> None:
+        self.node = settings.node
+        self.settings = settings
+        self.disk = disk
+        self.clock_ms = 0
+        """By how much its wall clock is wrong."""
+        self.clock_rate = 1.0
+        """How fast its clocks run."""
+        self.slow_disk = self.slow_vote = 1.0
+        """How many times longer than usual work on the disk takes; votes on top of that."""
+        self.ended: BaseException | None = None
+        """Why its last process ended by itself, or could not start."""
+        self.on_end: Callable[[StackNode], None] = _nothing
+        self.process: Process | None = None
+        self.boots = 1
+        """How often its computer was started."""
+        self.vital = Vital(self._broken)
+        self._loop = loop
+        self._network = network
+        self._doors = doors
+        self._channel = channel
+        self._invariants = invariants
+        self._chance = chance
+        self._timing = timing
+        self._lost_power = False
+        """And has not been started since."""
+        self._log: LogOfNode | None = None
+        self._raft: Raft | None = None
+        self._seen: object = None
+        """What of it was looked at last: most events change nothing that an invariant is about."""
+
+    # -- as invariants see it
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None
+
+    @property
+    def raft(self) -> Raft | None:
+        return self._raft
+
+    @property
+    def log(self) -> SimNodeLog | None:
+        return self._log
+
+    @property
+    def replica(self) -> Replica | None:
+        return self.process.group.replica if self.process is not None else None
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
+        return self._lost_power or self.disk.exists(DATA / f"group-{GROUP}" / "suspect")
+
+    @property
+    def server(self) -> Server:
+        return self.process.calls if self.process is not None else Nobody()
+
+    # -- its processes
+
+    def start(self) -> None:
+        """A new process on what is on the disk. Where it cannot start, `refused` says why."""
+        assert self.process is None
+        life = Life(self._loop, self._after_event)
+        life.run_at_rate(self.clock_rate)
+        self.disk.on_death = partial(self._ended, life, Killed())
+        life.deliver(self._begin, life)
+
+    def _begin(self, life: Life) -> None:
+        self.ended = None
+        try:
+            self.process = Process(self, life)
+        except (StoreError, GroupError) as refusal:
+            self._ended(life, refusal)
+            return
+        self._lost_power = False
+        self._invariants.restarted(self.node)
+        vote = self.process.group.vote
+        self._invariants.vote_found(self.node, vote.term, vote.voted_for)
+        self._network.up(self.node)
+
+    def kill(self) -> None:
+        """The process is killed: what it wrote stays."""
+        self._die()
+        self.disk = self.disk.kill()
+
+    def power_cut(self, crash: Crash) -> None:
+        """The computer is without power: what was not synced may be gone. `start` switches it on again."""
+        self._die()
+        self.boots += 1
+        self._lost_power = True
+        self.disk = self.disk.power_cut(crash)
+
+    def stop(self) -> None:
+        """In order, as on SIGTERM; `process` is None when it is over."""
+        if (process := self.process) is not None:
+            process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
+
+    async def _stop(self, process: Process) -> None:
+        await process.stop()
+        self._gone(process.life)
+        self.disk = self.disk.kill()
+
+    def wipe(self) -> None:
+        """The disk is lost; an empty one takes its place. The node must be down."""
+        assert self.process is None
+        self._lost_power = False
+        self.disk = SimDisk(self.disk.random, writes_back=self.disk.writes_back)
+        self._invariants.wiped(self.node)
+
+    def _die(self) -> None:
+        if self.process is not None:
+            self._gone(self.process.life)
+
+    def _gone(self, life: Life) -> None:
+        """This life is over, whoever ended it."""
+        life.end()
+        self._doors.pop(self.node, None)
+        self._network.down(self.node)
+        self.process = self._log = self._raft = self._seen = None
+
+    def _broken(self, error: BaseException) -> None:
+        if self.process is not None:
+            self._ended(self.process.life, error)
+
+    def _ended(self, life: Life, reason: BaseException) -> None:
+        """By itself."""
+        self.ended = reason
+        self._gone(life)
+        self.disk = self.disk.kill()
+        self.on_end(self)
+
+    # -- what is told of it
+
+    def surroundings(self, life: Life) -> Surroundings:
+        """Of one process."""
+        workers = {
+            "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
+            "flush": partial(SimWorker, mean_ms=self._flush_ms),
+            "segments": partial(SimWorker, mean_ms=self._flush_ms),
+        }
+        return Surroundings(
+            make_transport=lambda me, peers, receiver, incarnation_of: SimTransport(
+                life, self._network, self._doors, me, receiver
+            ),
+            introductions=lambda peers: SimIntroductions(
+                {peer: self._channel(life, self.node, peer) for peer in peers}
+            ),
+            worker=lambda name: workers[name](life, self._chance),
+            now_ms=lambda: START_MS + self.clock_ms + int(self._loop.time() * 1000),
+            chance=self._chance,
+            monotonic_ms=lambda: life.time() * 1000,
+            boot_id=lambda: f"boot {self.boots}",
+            vital=self.vital,
+        )
+
+    def watch(self, replica: Replica) -> None:
+        """Tells the invariants of what is applied from now on."""
+        self._log, self._raft = LogOfNode(replica.log), replica.driver.raft
+        apply, driver, state = replica.apply, replica.driver, replica.state
+
+        def applying(header: Header, body: memoryview) -> None:
+            apply(header, body)
+            self._invariants.applied(self.node, header.index, driver.raft.commit, state.digest)
+
+        replica.apply = applying  # type: ignore[method-assign]
+
+    def _flush_ms(self) -> float:
+        return self._timing.flush_ms * self.slow_disk
+
+    def _vote_ms(self) -> float:
+        return self._timing.vote_ms * self.slow_disk * self.slow_vote
+
+    def _vote_saved(self) -> None:
+        assert self.process is not None
+        vote = self.process.group.vote
+        self._invariants.vote_saved(self.node, vote.term, vote.voted_for)
+
+    def _after_event(self) -> None:
+        raft, log = self._raft, self._log
+        if raft is None or log is None:
+            return
+        whole = log.whole
+        seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.chain)
+        if seen != self._seen:
+            self._seen = seen
+            self._invariants.check(self)
+
+
+def _nothing(_: StackNode) -> None:
+    """Nobody asked to be told."""

@@ -1,0 +1,126 @@
+"""Raft's messages between simulated nodes, as datagrams: lost, repeated, late, or of an earlier life.
+
+The one idea: harsher than gRPC, whose streams keep their order and tell when they break. What stays is who is let in:
+a question goes to a node by the incarnation that the asker's configuration knows, and another one refuses it.
+
+It must not decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+
+from chaos.sim.network import Network
+from chaos.sim.node_life import Life
+from raft.configuration_entry import GroupConfiguration
+from raft.core import (
+    Append,
+    AppendResponse,
+    BaseChunk,
+    BaseResponse,
+    HeartbeatResponse,
+    Message,
+    VoteResponse,
+)
+from raft.log_start import Piece
+from raft.streams import RETRY_S
+from raft.transport import Identity, Receiver
+from store import CorruptRangeError, ForkedError
+
+_ANSWERS = (AppendResponse, BaseResponse, HeartbeatResponse, VoteResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where messages for one node come in, while its process runs."""
+
+    life: Life
+    transport: SimTransport
+
+
+class SimTransport:
+    """Implements `cluster.surroundings.PeerTransport`. `doors`: those of all nodes that take part at the moment."""
+
+    def __init__(
+        self,
+        life: Life,
+        network: Network,
+        doors: dict[int, Door],
+        identity: Identity,
+        receiver: Receiver,
+    ) -> None:
+        self.disowned = ""
+        self._life = life
+        self._network = network
+        self._doors = doors
+        self._identity = identity
+        self._receiver = receiver
+        self._retried: set[int] = set()
+        """Peers that a connection is being tried to again."""
+        self._incarnations: dict[int, bytes] = {}
+        """Of the other members, as the newest configuration in the log has them."""
+
+    def start(self) -> None:
+        self._doors[self._identity.node] = Door(self._life, self)
+
+    async def stop(self) -> None:
+        self._doors.pop(self._identity.node, None)
+
+    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+        self._incarnations = {
+            node: member.incarnation for node, member in configuration.members.items() if node != self._identity.node
+        }
+
+    def send(self, message: Message) -> None:
+        self._carry(message, lambda receiver: receiver.message(message))
+
+    def replicate(self, append: Append, entries: bytes) -> None:
+        # As on the wire: the receiver reads terms and configurations from the bytes.
+        prev = append.prev_index
+        bare = Append(append.sender, append.receiver, append.term, prev, append.prev_term, (), prev, append.commit)
+        self._carry(append, lambda receiver: receiver.append(bare if entries else append, entries))
+
+    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
+        self._carry(chunk, lambda receiver: receiver.base(chunk, piece))
+
+    def _carry(self, message: Message, hand_over: Callable[[Receiver], None]) -> None:
+        if self._life.over:
+            return
+        me, peer, meant = self._identity.node, message.receiver, b""
+        if not isinstance(message, _ANSWERS):
+            if peer not in self._incarnations:
+                return
+            meant = self._incarnations[peer]
+        self._network.send(me, peer, lambda: self._arrive(me, peer, meant, hand_over))
+        if isinstance(message, Append) and self._network.is_down(peer) and peer not in self._retried:
+            self._retried.add(peer)
+            self._life.call_later(RETRY_S, self._refused, peer)
+
+    def _refused(self, peer: int) -> None:
+        """Nobody listens there."""
+        self._retried.discard(peer)
+        self._receiver.unreachable(peer)
+
+    def _arrive(self, sender: int, peer: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
+        door = self._doors.get(peer)
+        if door is not None:
+            door.life.deliver(door.transport.take_in, sender, meant, hand_over)
+
+    def take_in(self, sender: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
+        """A message has come to this node. `meant`: the incarnation that it was sent to; empty for an answer."""
+        if meant:
+            self.disowned = "" if meant == self._identity.incarnation else "another incarnation is a voter here"
+            if self.disowned:
+                return
+        try:
+            hand_over(self._receiver)
+        except (CorruptRangeError, ForkedError):
+            # The stream that brought it is broken off, and the leader hears of that.
+            me = self._identity.node
+            self._network.send(me, sender, lambda: self._broken(sender, me))
+
+    def _broken(self, leader: int, peer: int) -> None:
+        door = self._doors.get(leader)
+        if door is not None:
+            door.life.deliver(door.transport._receiver.unreachable, peer)

@@ -1,0 +1,246 @@
+"""The replicated state of a node in the protocol world, and what a broker does with it: the real `ledger.state`.
+
+The one idea: as `ledger.broker.replica` does it, without bodies, futures or streams. Proposals are checked against the
+projected state, which exists only while this node leads and has applied its own no-op. It implements
+`raft.interfaces.Machine`.
+
+Must not know: how anything gets here, or who asks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, NoReturn, Protocol
+
+from chaos.sim.deliveries import Span, Stream
+from chaos.sim.protocol_log import NO_BASES
+from ledger.errors import TopicExistsError, UnknownTopicError
+from ledger.state import Accept, BatchRecord, Duplicate, Forgotten, Gap, Projected, State
+from ledger.v1 import command_pb2
+from raft.core import NotLeader, Refusal, RoleChange
+from raft.driver import Driver
+from store import Base, Draft, Header, Kind, StoreError
+
+_BODY = struct.Struct("<QQ")
+
+
+class Batch(NamedTuple):
+    """So many messages of a stream, from `sequence` on."""
+
+    stream: Stream
+    sequence: int
+    messages: int
+    size: int
+    """Of the body, in bytes."""
+
+    def draft(self, offset: int) -> Draft:
+        stream = self.stream
+        body = _BODY.pack(stream.producer, self.sequence).ljust(self.size, b"\0")
+        return Draft(Kind.BATCH, body, stream.topic, stream.queue, offset, self.messages)
+
+
+def span_of(header: Header, body: bytes | memoryview) -> Span:
+    """What a batch's entry says."""
+    producer, sequence = _BODY.unpack_from(body)
+    return Span(Stream(producer, header.topic_id, header.queue), sequence, header.count, header.base_offset)
+
+
+class Verdict(Enum):
+    DONE = "done"
+    NOT_LEADER = "not leader"
+    BUSY = "busy"
+    GAP = "gap"
+    NO_TOPIC = "no topic"
+    FORGOTTEN = "forgotten"
+
+
+class Answer(NamedTuple):
+    verdict: Verdict
+    offset: int = 0
+    leader: int = 0
+    """Where to ask instead; 0 when nobody knows."""
+
+
+Reply = Callable[[Answer], None]
+
+
+class _Proposal:
+    """Implements `raft.interfaces.Proposal`."""
+
+    __slots__ = ("draft", "machine", "record", "replies")
+
+    def __init__(self, machine: Machine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
+        self.machine = machine
+        self.draft = draft
+        self.record = record
+        """None for a command."""
+        self.replies = [reply]
+
+    def appended(self, header: Header) -> None:
+        if self.record is not None:
+            self.machine.appended(self.record, header)
+
+    def settled(self, committed: bool) -> None:
+        self.machine.settled(self, committed)
+
+
+class Applied(Protocol):
+    def __call__(self, index: int, digest: Callable[[], int]) -> None: ...
+
+
+class Machine:
+    """Of one process. Set `driver` before anything else."""
+
+    driver: Driver
+
+    def __init__(
+        self, on_applied: Applied, on_failed: Callable[[StoreError], None], on_loss: Callable[[], None]
+    ) -> None:
+        """`on_loss` is called when this node is elected over a loss that all voters accept."""
+        self.state = State()
+        self.queues: dict[tuple[int, int], list[Span]] = {}
+        """What can be fetched."""
+        self.repeats = 0
+        self._on_applied = on_applied
+        self._on_failed = on_failed
+        self._on_loss = on_loss
+        self._projected: Projected | None = None
+        self._pending: dict[int, _Proposal] = {}
+        """By id of their BatchRecord: looked up, never walked through."""
+
+    # -- as the driver sees it
+
+    def apply(self, header: Header, body: memoryview) -> None:
+        if header.kind is Kind.BATCH:
+            self._apply_batch(header, span_of(header, body))
+        elif header.kind is Kind.COMMAND:
+            self.state.apply_command(body, header.append_time_ms)
+        if self._projected is not None:
+            self._projected.settle(header.index)
+        self._on_applied(header.index, self.state.digest)
+
+    def role_changed(self, change: RoleChange) -> None:
+        if not self.driver.leads:
+            self._projected = None
+        elif change.accepts_loss:
+            self._on_loss()
+
+    def leading(self, term: int) -> None:
+        self._projected = Projected(self.state)
+
+    def failed(self, failure: StoreError) -> None:
+        self._on_failed(failure)
+
+    def snapshot(self) -> NoReturn:
+        raise AssertionError(NO_BASES)
+
+    def restore(self, base: Base) -> NoReturn:
+        raise AssertionError(NO_BASES)
+
+    def log_starts(self, base: Base) -> NoReturn:
+        raise AssertionError(NO_BASES)
+
+    # -- as clients see it
+
+    def produce(self, batch: Batch, reply: Reply) -> None:
+        """Appends a batch, or finds it appended; replies once it is known which, now or later."""
+        if (refusal := self._refusal(batch.size)) is not None:
+            reply(refusal)
+            return
+        projected, (producer, topic, queue) = self._projected, batch.stream
+        assert projected is not None
+        place = {"topic_id": topic, "queue": queue, "producer_id": producer, "epoch": 0}
+        try:
+            decision = projected.check(**place, first_sequence=batch.sequence, count=batch.messages)
+        except UnknownTopicError:
+            reply(Answer(Verdict.NO_TOPIC))
+            return
+        match decision:
+            case Accept():
+                record = projected.admit_batch(**place, first_sequence=batch.sequence, count=batch.messages)
+                self._propose(batch.draft(record.base_offset), record, reply)
+            case Duplicate(record):
+                self._repeated(record, reply)
+            case Gap():
+                reply(Answer(Verdict.GAP))
+            case Forgotten():
+                reply(Answer(Verdict.FORGOTTEN))
+            case _:
+                raise AssertionError(f"there is one epoch only, and this was answered: {decision}")
+
+    def create_topic(self, name: str, queues: int, reply: Reply) -> None:
+        command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
+        body = command.SerializeToString(deterministic=True)
+        if (refusal := self._refusal(len(body))) is not None:
+            reply(refusal)
+            return
+        assert self._projected is not None
+        try:
+            self._projected.admit_topic(name, queues)
+        except TopicExistsError:
+            done = self.state.topics.named(name) is not None
+            reply(Answer(Verdict.DONE if done else Verdict.BUSY))
+            return
+        self._propose(Draft(Kind.COMMAND, body), None, reply)
+
+    def _refusal(self, size: int) -> Answer | None:
+        try:
+            self.driver.check_room(size)
+        except (NotLeader, StoreError):
+            return self._not_leading()
+        except Refusal:
+            return Answer(Verdict.BUSY)
+        return None if self._projected is not None else Answer(Verdict.BUSY)
+
+    def _propose(self, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
+        proposal = _Proposal(self, draft, record, reply)
+        if record is not None:
+            self._pending[id(record)] = proposal
+        self.driver.propose(proposal)
+
+    def _repeated(self, record: BatchRecord, reply: Reply) -> None:
+        """The first result once more, but never before it is committed."""
+        self.repeats += 1
+        first = self._pending.get(id(record))
+        if first is not None:
+            first.replies.append(reply)
+        else:
+            reply(Answer(Verdict.DONE, record.base_offset))
+
+    def _not_leading(self) -> Answer:
+        leader = self.driver.raft.leader
+        return Answer(Verdict.NOT_LEADER, leader=0 if self.driver.leads else leader)
+
+    # -- as proposals see it
+
+    def appended(self, record: BatchRecord, header: Header) -> None:
+        assert self._projected is not None, "an entry was appended while nothing is led here"
+        self._projected.appended(record, index=header.index, term=header.term, append_time_ms=header.append_time_ms)
+
+    def settled(self, proposal: _Proposal, committed: bool) -> None:
+        record = proposal.record
+        if record is not None:
+            del self._pending[id(record)]
+        answer = self._not_leading()
+        if committed:
+            answer = Answer(Verdict.DONE, record.base_offset if record is not None else 0)
+        for reply in proposal.replies:
+            reply(answer)
+
+    def _apply_batch(self, header: Header, span: Span) -> None:
+        stream = span.stream
+        self.queues.setdefault((stream.topic, stream.queue), []).append(span)
+        self.state.apply_batch(
+            topic_id=stream.topic,
+            queue=stream.queue,
+            base_offset=span.offset,
+            count=span.messages,
+            append_time_ms=header.append_time_ms,
+            index=header.index,
+            term=header.term,
+            producer_id=stream.producer,
+            epoch=0,
+            first_sequence=span.sequence,
+        )

@@ -1,0 +1,38 @@
+"""Which seeds to run, as a person writes them: 7, 1..1000, 1..50,77,200..210"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    ranges: tuple[range, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Seeds:
+        """ValueError where it cannot be understood."""
+        return cls(tuple(_range(part) for part in text.split(",")))
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ranges))
+
+    def __contains__(self, seed: int) -> bool:
+        return any(seed in each for each in self.ranges)
+
+    def without(self, done: Sequence[int]) -> list[int]:
+        """In order, but for those."""
+        leave_out = frozenset(done)
+        return [seed for seed in chain(*self.ranges) if seed not in leave_out]
+
+
+def _range(text: str) -> range:
+    first, dots, last = text.strip().partition("..")
+    if not first.isdecimal() or (dots and not last.isdecimal()):
+        raise ValueError(f"{text!r} is neither a seed nor a range like 1..1000")
+    found = range(int(first), int(last if dots else first) + 1)
+    if not found:
+        raise ValueError(f"{text!r} is a range without seeds")
+    return found

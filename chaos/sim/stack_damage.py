@@ -1,0 +1,109 @@
+"""Damage to the files of a node that is down: a flipped bit, an old copy put back. The node must notice at its start.
+
+    kill, flip a bit of an entry           ─> start: refused ─> the file is restored ─> start
+    stop in order, put an old segment back ─> start: refused ─> the file is restored ─> start
+
+The one idea: damage is planted, and a start that takes it for whole is a violation. It must not know other faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+from chaos.sim.invariants import Invariants
+from chaos.sim.loop import SimLoop
+from chaos.sim.node import DATA, GROUP, StackNode
+from store import DamagedError
+
+DOWN_S = 0.5
+RESTORED_AFTER_S = 8.0
+OLD_AFTER_S = 3.0
+"""How old an old copy is."""
+LOG = DATA / f"group-{GROUP}" / "log"
+
+
+class Damages:
+    def __init__(self, loop: SimLoop, invariants: Invariants, happened: Counter[str]) -> None:
+        self._loop = loop
+        self._happened = happened
+        self._invariants = invariants
+        self._planted: dict[StackNode, tuple[Path, bytes]] = {}
+        """What was damaged, and its whole content."""
+
+    def flip(self, node: StackNode, random: Random) -> bool:
+        replica = node.replica
+        if replica is None or replica.log.last_index == 0 or node in self._planted:
+            return False
+        log = replica.log
+        index = random.randint(1, log.last_index)
+        position = log.position(index)
+        at = random.randrange(position, position + log.span(index, index))
+        base = at - at % node.settings.segment_bytes
+        path = LOG / f"{base:020}"
+        node.kill()
+        self._planted[node] = (path, node.disk.content(path))
+        node.disk.flip(path, at - base, random.randrange(8))
+        self._loop.call_later(DOWN_S, self._must_refuse, node)
+        return True
+
+    def put_back_old(self, node: StackNode) -> None:
+        """Keeps a copy of the newest segment now, for later; it is counted when it comes to that."""
+        replica = node.replica
+        if replica is None or replica.log.end == 0 or node in self._planted:
+            return
+        base = (replica.log.end - 1) // node.settings.segment_bytes * node.settings.segment_bytes
+        path = LOG / f"{base:020}"
+        self._loop.call_later(OLD_AFTER_S, self._stop, node, path, node.disk.content(path), node.process)
+
+    def _stop(self, node: StackNode, path: Path, old: bytes, process: object) -> None:
+        if node.process is process and process is not None and node not in self._planted:
+            node.stop()
+            self._loop.call_later(1.0, self._put_back, node, path, old, node.process)
+
+    def _put_back(self, node: StackNode, path: Path, old: bytes, process: object) -> None:
+        if process is None or node.process not in (None, process):
+            return
+        if node.alive:
+            node.kill()  # the orderly stop did not come to its end
+        disk = node.disk
+        was_clean, there = disk.exists(LOG.parent / "clean"), disk.exists(path)
+        if was_clean and there and disk.content(path) != old:
+            self._planted[node] = (path, disk.content(path))
+            disk.put_back(path, old)
+            self._happened["old_file"] += 1
+            self._must_refuse(node)
+        else:
+            node.start()
+
+    def _must_refuse(self, node: StackNode) -> None:
+        if node.alive or node not in self._planted:
+            return
+        node.start()
+        if node.process is not None:
+            self._invariants.fail("damage is noticed", f"node {node.node} starts on {self._planted[node][0]}")
+
+    def is_planted(self, node: StackNode) -> bool:
+        return node in self._planted
+
+    def noticed(self, node: StackNode) -> bool:
+        """Whether the end of this node was that it noticed planted damage; it is restored, then."""
+        if node not in self._planted or not isinstance(node.ended, DamagedError):
+            return False
+        self._loop.call_later(RESTORED_AFTER_S, self._restore_and_start, node)
+        return True
+
+    def _restore_and_start(self, node: StackNode) -> None:
+        self._restore(node)
+        if node.process is None:
+            node.start()
+
+    def repair_all(self) -> None:
+        for node in [*self._planted]:
+            self._restore(node)
+
+    def _restore(self, node: StackNode) -> None:
+        planted = self._planted.pop(node, None)
+        if planted is not None and node.process is None:
+            node.disk.put_back(*planted)

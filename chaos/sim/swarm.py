@@ -1,0 +1,149 @@
+"""What a seed draws: the cluster, the network's temper, the load, and which faults exist at all.
+
+The one idea (swarm testing): a run in which everything goes wrong finds little, because some faults hide others. So
+each seed leaves out about half of them, and draws how often the others come. Nothing else is random about a run but
+what follows from its seed; each concern has a source of chance of its own.
+
+Must not know: worlds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from chaos.sim.faults import KINDS, RATES, FaultKind, kinds_of
+from chaos.sim.links import Conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """One run."""
+
+    seed: int
+    world: str
+    nodes: int
+    sync: bool
+    """Acknowledged means fsynced by a majority; otherwise written to its page caches."""
+    minutes: float
+    conditions: Conditions
+    strengths: tuple[tuple[str, float], ...]
+    """The faults that exist, in the order of `faults.KINDS`: how many times as often as usual they come."""
+    requested: tuple[str, ...]
+    """Faults that were asked for by name: a run in which one of them did not happen proves nothing."""
+    tick_ms: int
+    heartbeat_ticks: int
+    election_ticks: int
+    flush_ms: float
+    """How long a flush takes, on average."""
+    flush_interval_ms: int
+    vote_ms: float
+    append_bytes: int
+    """The largest range that one Append carries."""
+    max_uncommitted_bytes: int
+    producers: int
+    queues: int
+    sends_per_second: float
+    largest_batch: int
+    in_flight: int
+    reads_per_second: float
+    accepted_loss: bool = False
+    """A majority may lose power under `async`, and what was acknowledged last may be gone: counted, not a violation."""
+
+    @property
+    def has_faults(self) -> bool:
+        """Of any kind, the network's rates among them."""
+        calm = (self.conditions.loss, self.conditions.duplicate, self.conditions.reorder, self.conditions.replay)
+        return bool(self.strengths) or any(calm)
+
+    @property
+    def duration_ms(self) -> int:
+        return round(self.minutes * 60_000)
+
+    def chance(self, concern: str) -> Random:
+        """The source of chance of one concern."""
+        return Random(f"{self.seed}/{concern}")
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What whoever runs seeds has settled; the seed draws the rest."""
+
+    world: str = "protocol"
+    minutes: float = 5.0
+    nodes: int | None = None
+    faults: tuple[str, ...] | None = None
+    """None: the seed draws; (): none at all."""
+    accepted_loss: bool = False
+
+
+def draw(seed: int, wishes: Wishes) -> Options:
+    """The options of a seed."""
+    random = Random(f"{seed}/options")
+    asked = [KINDS[name] for name in wishes.faults or () if name in KINDS]
+    least = max((kind.least_nodes for kind in asked), default=1)
+    nodes = wishes.nodes or max(least, random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5, 5)))
+    sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
+    sync = sync and not wishes.accepted_loss
+    strengths = _strengths(random, wishes, nodes)
+    names = [name for name, _ in strengths]
+    heartbeat_ticks = random.choice((1, 2))
+    return Options(
+        seed=seed,
+        world=wishes.world,
+        nodes=nodes,
+        sync=sync,
+        minutes=wishes.minutes,
+        conditions=_conditions(random, names),
+        strengths=tuple((name, strength) for name, strength in strengths if name not in RATES),
+        requested=tuple(wishes.faults or ()),
+        tick_ms=random.choice((200, 300, 400)) // heartbeat_ticks,
+        heartbeat_ticks=heartbeat_ticks,
+        election_ticks=random.choice((4, 5, 8)) * heartbeat_ticks,
+        flush_ms=random.choice((1.0, 20.0, 150.0)),
+        flush_interval_ms=500,
+        vote_ms=random.choice((1.0, 20.0, 100.0)),
+        append_bytes=random.choice((300, 2_000, 1 << 20)),
+        max_uncommitted_bytes=random.choice((3_000, 20_000, 1 << 20)),
+        producers=random.randint(1, 4),
+        queues=random.randint(1, 4),
+        sends_per_second=random.choice((13.0, 16.0, 20.0)),
+        largest_batch=random.choice((2, 10, 50)),
+        in_flight=random.randint(1, 5),
+        reads_per_second=random.choice((0.2, 0.5, 1.0)),
+        accepted_loss=wishes.accepted_loss,
+    )
+
+
+def _strengths(random: Random, wishes: Wishes, nodes: int) -> list[tuple[str, float]]:
+    """Each fault that exists in this run, and how often it comes."""
+    kinds = kinds_of(wishes.world, nodes)
+    share = random.choice((0.25, 0.5, 0.75))
+    drawn: list[tuple[str, float]] = []
+    for name in [*RATES, *_names(kinds)]:
+        there, strength = random.random() < share, random.choice((0.3, 1.0, 3.0))
+        if wishes.faults is not None:
+            there = name in wishes.faults
+            strength = max(strength, 1.0)
+        if there:
+            drawn.append((name, strength))
+    return drawn
+
+
+def _names(kinds: Sequence[FaultKind]) -> list[str]:
+    return [kind.name for kind in kinds]
+
+
+def _conditions(random: Random, names: Sequence[str]) -> Conditions:
+    """The temper of the network: the rates that exist, each mild or wild."""
+    slow = random.choice((5.0, 20.0, 60.0))
+    loss, duplicate, reorder, replay = (random.choice((0.002, 0.02, 0.1)) for _ in range(4))
+    return Conditions(
+        delay_ms=random.choice((0.1, 0.5, 2.0)),
+        spread_ms=slow if "delay" in names else random.choice((0.1, 1.0)),
+        loss=loss if "loss" in names else 0.0,
+        duplicate=duplicate if "duplicate" in names else 0.0,
+        reorder=reorder if "reorder" in names else 0.0,
+        replay=replay / 2 if "replay" in names else 0.0,
+    )

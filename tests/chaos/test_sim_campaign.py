@@ -1,0 +1,102 @@
+"""Campaigns: many processes, what they come to, their ledger, and taking one up again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaos.sim.campaign import LEAST_TRIES, Totals, run_seeds
+from chaos.sim.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
+from chaos.sim.run import Report, run
+from chaos.sim.swarm import Wishes
+
+WISHES = Wishes(minutes=0.2, nodes=3)
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[Report]:
+    return [run(seed, WISHES) for seed in (1, 2, 3)]
+
+
+def test_several_processes_find_what_one_finds(reports: list[Report]) -> None:
+    assert sorted(run_seeds([1, 2, 3], WISHES, jobs=2), key=lambda report: report.seed) == reports
+    assert list(run_seeds([1, 2, 3], WISHES, jobs=1)) == reports
+
+
+def test_a_campaign_that_is_left_early_runs_nothing_more() -> None:
+    endless = run_seeds(iter(range(1, 1_000_000)), WISHES, jobs=2)
+    next(endless)
+    endless.close()
+
+
+def test_totals_add_up_and_tell_what_failed_or_never_happened(reports: list[Report]) -> None:
+    totals = Totals()
+    for report in reports:
+        totals.add(report)
+    assert totals.passed
+    assert totals.figures["acknowledged"] == sum(report.figures["acknowledged"] for report in reports)
+    assert totals.hours == sum(report.simulated_ms for report in reports) / 3_600_000
+    never = replace(reports[0], scheduled={"wipe": LEAST_TRIES}, happened={})
+    totals.add(never)
+    assert totals.never_happened == ["wipe"]
+    assert not totals.passed
+
+
+def test_a_campaign_without_seeds_or_with_a_failure_does_not_pass(reports: list[Report]) -> None:
+    totals = Totals()
+    assert not totals.passed
+    totals.add(replace(reports[0], passed=False, missing=("nobody leads",)))
+    assert [report.seed for report in totals.failures] == [1]
+    assert not totals.passed
+
+
+def test_the_ledger_gives_back_what_was_added(tmp_path: Path, reports: list[Report]) -> None:
+    path = tmp_path / "ledger.jsonl"
+    first = LedgerFile(path, WISHES, "abc")
+    assert first.begin() == []
+    for report in reports[:2]:
+        first.add(report)
+    again = LedgerFile(path, WISHES, "abc")
+    assert again.begin() == reports[:2]
+    again.add(reports[2])
+    assert LedgerFile(path, WISHES, "abc").begin() == reports
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line.get("commit") for line in lines if "campaign" in line] == ["abc"] * 3
+
+
+def test_what_another_commit_has_run_does_not_count(tmp_path: Path, reports: list[Report]) -> None:
+    path = tmp_path / "ledger.jsonl"
+    old = LedgerFile(path, WISHES, "old")
+    old.begin()
+    old.add(reports[0])
+    new = LedgerFile(path, WISHES, "new")
+    assert new.begin() == []
+    new.add(reports[1])
+    assert LedgerFile(path, WISHES, "new").begin() == [reports[1]]
+
+
+def test_a_line_that_was_cut_short_is_passed_over(tmp_path: Path, reports: list[Report]) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = LedgerFile(path, WISHES, "abc")
+    ledger.begin()
+    ledger.add(reports[0])
+    with open(path, "a") as file:
+        file.write('{"seed": 2, "pas')
+    again = LedgerFile(path, WISHES, "abc")
+    assert again.begin() == [reports[0]]
+    again.add(reports[2])
+    assert LedgerFile(path, WISHES, "abc").begin() == [reports[0], reports[2]]
+
+
+def test_the_ledger_of_another_campaign_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    LedgerFile(path, WISHES, "abc").begin()
+    with pytest.raises(OtherCampaignError, match="another campaign"):
+        LedgerFile(path, replace(WISHES, nodes=5), "abc").begin()
+
+
+def test_the_commit_is_told() -> None:
+    assert commit_of_code()

@@ -1,0 +1,129 @@
+"""The life of a simulated process: nothing of it runs behind its death, and after a pause all comes at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from chaos.sim.loop import SimLoop
+from chaos.sim.node_life import Life
+from store.memory_disk import Killed
+
+
+class Process:
+    """Counts, once a second, and remembers that it was taken down."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.events = 0
+        self.life = Life(loop, self._after_event)
+        self.ticks: list[float] = []
+        self.cleaned = False
+        self.life.deliver(lambda: self.life.create_task(self._run()))
+
+    def _after_event(self) -> None:
+        self.events += 1
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(1)
+                self.ticks.append(self.life.time())
+        finally:
+            self.cleaned = True
+            await asyncio.sleep(0)
+            self.ticks.append(-1)
+
+
+def _noting(came: list[tuple[int, float]], number: int, loop: SimLoop) -> Callable[[], None]:
+    return lambda: came.append((number, loop.time()))
+
+
+@pytest.fixture
+def loop() -> SimLoop:
+    return SimLoop()
+
+
+@pytest.fixture
+def process(loop: SimLoop) -> Iterator[Process]:
+    process = Process(loop)
+    yield process
+    process.life.end()
+    process.life.bury()
+
+
+def test_it_runs_on_its_own_loop_and_every_event_is_told(loop: SimLoop, process: Process) -> None:
+    loop.run_until(3.5)
+    assert process.ticks == pytest.approx([1, 2, 3])
+    assert process.events > 6
+
+
+def test_nothing_of_it_runs_behind_its_death(loop: SimLoop, process: Process) -> None:
+    loop.run_until(2.5)
+    process.life.end()
+    events = process.events
+    process.life.call_soon(process.ticks.append, 0.0)
+    process.life.deliver(process.ticks.append, 0.0)
+    loop.run_until(10)
+    assert process.ticks == pytest.approx([1, 2])
+    assert process.cleaned  # its coroutine was taken down, and what that tried to do reached nobody
+    assert process.events == events
+    assert not loop.errors
+
+
+def test_a_process_that_dies_in_an_event_ends_quietly(loop: SimLoop, process: Process) -> None:
+
+    def die() -> None:
+        process.life.end()
+        raise Killed
+
+    process.life.call_later(1.5, die)
+    loop.run_until(5)
+    assert len(process.ticks) == 1
+    assert not loop.errors
+
+
+def test_an_error_that_nobody_handles_is_no_quiet_end(loop: SimLoop, process: Process) -> None:
+
+    def fail() -> None:
+        raise ValueError("a bug")
+
+    process.life.call_later(1.5, fail)
+    loop.run_until(5)
+    assert [str(error) for error in loop.errors] == ["a bug"]
+
+
+def test_a_pause_keeps_everything_back_in_order(loop: SimLoop, process: Process) -> None:
+    came = list[tuple[int, float]]()
+    for number in range(3):
+        process.life.call_later(1.2 + number, _noting(came, number, loop))
+    loop.run_until(1.5)
+    process.life.pause()
+    loop.run_until(6)
+    assert [number for number, _ in came] == [0]
+    process.life.deliver(lambda: came.append((9, loop.time())))
+    process.life.go_on()
+    loop.run_until(7.5)
+    assert [number for number, _ in came] == [0, 1, 2, 9]
+    assert all(at == pytest.approx(6) for _, at in came[1:])
+    assert process.ticks == pytest.approx([1, 6, 7])
+
+
+def test_what_is_cancelled_in_the_burst_does_not_come(loop: SimLoop, process: Process) -> None:
+    came = list[int]()
+    second = process.life.call_later(2, came.append, 2)
+    process.life.call_later(1, second.cancel)
+    process.life.pause()
+    loop.run_until(3)
+    process.life.go_on()
+    loop.run_until(4)
+    assert came == []
+
+
+def test_its_clock_may_run_wrong(loop: SimLoop, process: Process) -> None:
+    loop.run_until(10.5)
+    process.life.run_at_rate(2.0)
+    loop.run_until(15.5)
+    assert process.life.time() == pytest.approx(20.5)
+    assert len(process.ticks) == pytest.approx(20, abs=1)

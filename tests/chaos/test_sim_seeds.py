@@ -1,0 +1,40 @@
+"""A piece of the protocol campaign with every test run: enough seeds for about forty seconds on one core.
+
+`ledgermq sim --seeds 1..100000`, or `make sim SEEDS=100000`, for more.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos.sim.campaign import Totals
+from chaos.sim.faults import PROTOCOL, kinds_of
+from chaos.sim.run import run
+from chaos.sim.swarm import Wishes
+
+GROUPS, SEEDS_A_GROUP = 10, 12
+MINUTES = 1.0
+
+
+@pytest.fixture(scope="module")
+def totals() -> Totals:
+    return Totals()
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_seeds_pass(group: int, totals: Totals) -> None:
+    for seed in range(1 + group * SEEDS_A_GROUP, 1 + (group + 1) * SEEDS_A_GROUP):
+        report = run(seed, Wishes(minutes=MINUTES))
+        totals.add(report)
+        assert report.passed, f"ledgermq sim --seeds {seed} --minutes {MINUTES:g}: {report.reason}"
+
+
+def test_together_they_were_no_walk_in_the_park(totals: Totals) -> None:
+    """A run that proved nothing never passes."""
+    if totals.seeds < GROUPS * SEEDS_A_GROUP:
+        pytest.skip("not all groups were run")
+    never = {kind.name for kind in kinds_of(PROTOCOL, 5)} - set(totals.happened)
+    assert never == set()
+    assert totals.figures["acknowledged"] > 10 * totals.simulated_ms / 1000 * 0.7
+    assert totals.figures["leaders"] > 2 * totals.seeds
+    assert totals.figures["reads"] > totals.seeds

@@ -1,0 +1,17 @@
+"""A fixed number of seeds of the full-stack world: about a minute of every test run."""
+
+from __future__ import annotations
+
+import pytest
+
+from chaos.sim.run import run
+from chaos.sim.swarm import Wishes
+
+SEEDS = range(1, 25)
+WISHES = Wishes(world="stack", minutes=1.0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_seed(seed: int) -> None:
+    report = run(seed, WISHES)
+    assert not report.failed, f"{report.reason}\nreplay: ledgermq sim --stack --seeds {seed}..{seed} --minutes 1"
