@@ -1,0 +1,69 @@
+"""The planted faults: each is a small change of the production code, and the simulator must notice it.
+
+The one idea: a simulator that has never failed proves nothing. So these are kept, one file each, and hunted again
+whenever the code or the simulator changes (`make mutants`). A file of `patches/`:
+
+    # why it is wrong
+    world: stack                                   protocol, where nothing is said
+    in raft/core/leader.py
+    -        if held <= server.commit or ...        what is there now: exactly once, or the mutant is stale
+    +        if held <= server.commit:              what takes its place
+     lines that stay begin with a blank
+
+It must not know how they are hunted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PATCHES = Path(__file__).parent / "patches"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    name: str
+    world: str
+    changes: tuple[Change, ...]
+
+
+class StaleMutantError(Exception):
+    """A change does not fit the code any more. The sentence says which."""
+
+
+def mutants() -> list[Mutant]:
+    return [read(path) for path in sorted(PATCHES.glob("*.txt"))]
+
+
+def read(path: Path) -> Mutant:
+    lines = path.read_text().splitlines(keepends=True)
+    worlds = [line.removeprefix("world: ").strip() for line in lines if line.startswith("world: ")]
+    return Mutant(path.stem.replace("_", " "), worlds[0] if worlds else "protocol", tuple(_changes(lines)))
+
+
+def _changes(lines: list[str]) -> Iterator[Change]:
+    starts = [number for number, line in enumerate(lines) if line.startswith("in ")]
+    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+        body = lines[start + 1 : stop]
+        old = "".join(line[1:] for line in body if line[0] in " -")
+        new = "".join(line[1:] for line in body if line[0] in " +")
+        yield Change(lines[start].removeprefix("in ").strip(), old, new)
+
+
+def plant(mutant: Mutant, directory: Path) -> None:
+    """Changes the production code that lies in `directory`. Raises StaleMutantError."""
+    for change in mutant.changes:
+        path = directory / change.file
+        text = path.read_text()
+        if text.count(change.old) != 1:
+            raise StaleMutantError(f"{mutant.name}: not once in {change.file}: {change.old.strip()!r}")
+        path.write_text(text.replace(change.old, change.new))

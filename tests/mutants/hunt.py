@@ -1,0 +1,98 @@
+"""Hunts the planted faults: for each a copy of the production code with that change, and seeds until one fails.
+
+    python tests/mutants/hunt.py [--only NAME] [--seeds 2000]        or: make mutants
+
+A mutant must first pass seeds without faults: code that breaks at once proves nothing about the simulator. Then it is
+to be caught, and the table says by which invariant and after how many seeds. The exit status is 0 when all were caught.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from catalogue import Mutant, mutants, plant
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PARTS = ("store", "raft", "ledger", "cluster", "chaos")
+CALM_SEEDS = "1..4"
+CALM_MINUTES = 0.5
+MINUTES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Catch:
+    """How a hunt ended; `by` is empty for a mutant that got away."""
+
+    mutant: str
+    by: str
+    seeds: int
+
+
+def copy_of_the_code(directory: Path) -> None:
+    for part in PARTS:
+        shutil.copytree(ROOT / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
+
+
+def simulate(directory: Path, *options: str) -> dict[str, Any]:
+    """What `ledgermq sim` of the code in that directory says, as JSON."""
+    command = [sys.executable, "-m", "cluster.cli", "sim", "--json", "--no-shrink", "--until-failure", *options]
+    environment = {**os.environ, "PYTHONPATH": str(directory)}
+    ended = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+    try:
+        found: dict[str, Any] = json.loads(ended.stdout)
+    except json.JSONDecodeError:
+        raise RuntimeError(f"the simulator said nothing:\n{ended.stderr}") from None
+    return found
+
+
+def hunt(mutant: Mutant, seeds: str, jobs: int) -> Catch:
+    """Looks for the mutant with these seeds, as `ledgermq sim` takes them."""
+    with tempfile.TemporaryDirectory(prefix="mutant-") as name:
+        directory = Path(name)
+        copy_of_the_code(directory)
+        plant(mutant, directory)
+        world = ("--world", mutant.world, "--jobs", str(jobs))
+        calm = simulate(directory, *world, "--seeds", CALM_SEEDS, "--minutes", str(CALM_MINUTES), "--faults", "none")
+        if calm["failures"]:
+            raise RuntimeError(f"{mutant.name} breaks without any fault: {calm['failures'][0]['reason']}")
+        found = simulate(directory, *world, "--seeds", seeds, "--minutes", str(MINUTES))
+    return Catch(mutant.name, found["failures"][0]["reason"] if found["failures"] else "", found["seeds"])
+
+
+@click.command()
+@click.option("--only", multiple=True, help="Mutants whose name contains this.")
+@click.option("--seeds", default=2000, show_default=True, help="How many may be needed.")
+@click.option("--jobs", default=os.cpu_count() or 1, show_default=True, help="Processes.")
+def main(only: tuple[str, ...], seeds: int, jobs: int) -> None:
+    """Hunt the planted faults, and show which the simulator caught."""
+    console = Console()
+    catches = []
+    for mutant in mutants():
+        if only and not any(part in mutant.name for part in only):
+            continue
+        with console.status(f"hunting: {mutant.name}"):
+            catches.append(hunt(mutant, f"1..{seeds}", jobs))
+        console.print(f"{mutant.name}: {catches[-1].by or 'NOT CAUGHT'} ({catches[-1].seeds} seeds)", highlight=False)
+    table = Table("mutant", "caught", "by", "seeds")
+    for catch in catches:
+        table.add_row(catch.mutant, "yes" if catch.by else "NO", catch.by, str(catch.seeds))
+    console.print(table)
+    sys.exit(0 if all(catch.by for catch in catches) else 1)
+
+
+if __name__ == "__main__":
+    main()

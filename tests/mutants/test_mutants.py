@@ -1,0 +1,45 @@
+"""The planted faults still fit the code. That the simulator catches them `make mutants` shows: it takes a while."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from catalogue import Mutant, StaleMutantError, mutants, plant
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def copied(mutant: Mutant, directory: Path) -> None:
+    for change in mutant.changes:
+        target = directory / change.file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text((ROOT / change.file).read_text())
+
+
+def test_there_are_enough() -> None:
+    assert len(mutants()) >= 16
+    assert {mutant.world for mutant in mutants()} == {"protocol", "stack"}
+
+
+@pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.name)
+def test_a_mutant_fits_the_code_and_changes_it(mutant: Mutant, tmp_path: Path) -> None:
+    copied(mutant, tmp_path)
+    plant(mutant, tmp_path)
+    for change in mutant.changes:
+        planted = (tmp_path / change.file).read_text()
+        ast.parse(planted)
+        assert planted != (ROOT / change.file).read_text()
+
+
+def test_a_mutant_that_does_not_fit_is_noticed(tmp_path: Path) -> None:
+    mutant = mutants()[0]
+    copied(mutant, tmp_path)
+    (tmp_path / mutant.changes[0].file).write_text("something else\n")
+    with pytest.raises(StaleMutantError):
+        plant(mutant, tmp_path)
