@@ -77,7 +77,6 @@ class Invariants:
         commit = raft.commit
         if commit != view.commit:
             self._commit_changed(node.node, view, log, commit)
-            self._check_counting(view, raft, log)
             changed = True
         if raft.term != view.term or raft.role is not view.role:
             self._role_changed(node.node, view, raft)
@@ -188,12 +187,6 @@ class Invariants:
             elif committed[index - 1] != chains[index - 1]:
                 self.fail("State Machine Safety", f"node {node} commits another entry {index} than was committed")
         view.commit = commit
-
-    def _check_counting(self, view: _View, raft: Raft, log: SimNodeLog) -> None:
-        """Section 5.4.2: a leader commits by counting only entries of its own term."""
-        led_before = view.role is Role.LEADER and view.term == raft.term
-        if led_before and raft.role is Role.LEADER and log.header(raft.commit).term != raft.term:
-            self.fail("commit by counting", f"node {raft.node} leads term {raft.term}, and commits {raft.commit}")
 
     def _role_changed(self, node: int, view: _View, raft: Raft) -> None:
         if raft.term < view.term:

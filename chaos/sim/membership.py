@@ -3,7 +3,8 @@
     voter --removed--> gone --added--> learner --promoted--> voter
 
 The one idea: whoever leads is asked for the next step, as an operator would; what the core refuses did not happen. A
-node whose disk was wiped is removed and comes back under its new incarnation.
+node whose disk was wiped is removed and comes back under its new incarnation. Some operators are in haste: they ask for
+too much at once, and for the next step before the last is done; the core must refuse that.
 
 Must not know: schedules, invariants.
 """
@@ -20,6 +21,7 @@ from raft.core import Refusal
 from store import Draft, Header, Kind, StoreError
 
 LEAST_VOTERS = 2
+HASTE = 0.25
 
 
 class _Change:
@@ -52,11 +54,27 @@ class Membership:
         leader = leader_of(self._nodes)
         if leader is None or leader.paused:
             return False
-        configuration = self._next(leader, random)
+        in_haste = random.random() < HASTE
+        if in_haste:
+            self._ask(leader, self._too_much(leader, random))
+        taken = self._ask(leader, self._next(leader, random))
+        if in_haste and leader.leads:
+            self._ask(leader, self._next(leader, random))
+        return taken
+
+    def _ask(self, leader: ProtocolNode, configuration: GroupConfiguration | None) -> bool:
         if configuration is None:
             return False
         change = _Change(configuration)
         return leader.ask(lambda: leader.driver.change(change, configuration.core), (Refusal, StoreError))
+
+    def _too_much(self, leader: ProtocolNode, random: Random) -> GroupConfiguration | None:
+        """Two voters fewer."""
+        now = decode_configuration(leader.driver.configuration())
+        if len(now.voters) < LEAST_VOTERS + 1:
+            return None
+        first, second = random.sample(sorted(now.voters), 2)
+        return now.without(first).without(second)
 
     def _next(self, leader: ProtocolNode, random: Random) -> GroupConfiguration | None:
         now = decode_configuration(leader.driver.configuration())

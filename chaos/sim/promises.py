@@ -1,9 +1,11 @@
 """What a node tells others must be true of it when it says so: what it holds, whom it voted for, that it may stand.
 
     acknowledgement       what it says that it holds is flushed (`sync`), or at least in its log (`async`)
-    vote                  is on its disk
+    vote                  is on its disk; and a suspect gives none, unless every voter does
     request for votes     its own vote is on its disk, and a majority has said that it would vote for it (pre-vote)
     leadership            it heard a majority lately (check-quorum)
+    commit                by counting only entries of its own term (section 5.4.2)
+    another configuration one voter at a time, and not before the last one and an entry of its own term are committed
 
 The one idea: a broken promise does harm only when something else goes wrong too, later, and somewhere else; looked at
 when it is made, it shows at once. Promises of the real core, judged by what the simulated disk and network know.
@@ -21,6 +23,7 @@ from chaos.sim.swarm import Options
 from raft.core import (
     AppendResponse,
     BaseResponse,
+    Configuration,
     HeartbeatResponse,
     Message,
     Raft,
@@ -41,10 +44,14 @@ class Promises:
         self._patience = PATIENCE * options.election_ticks
         self._would_vote: dict[tuple[int, int], set[int]] = {}
         """(candidate, term) -> who has told it that it would vote for it."""
+        self._unanimous: set[tuple[int, int]] = set()
+        """(candidate, term) that every voter would vote for, as it says."""
         self._ticks: dict[int, int] = {}
         """Node -> its ticks since it became leader, or was started."""
         self._heard: dict[int, dict[int, int]] = {}
         """Leader -> voter -> the leader's tick at which it was heard last."""
+        self._leads: dict[int, tuple[int, int, int, Configuration]] = {}
+        """Leader -> its term, commit, and newest configuration with its index, when it was looked at last."""
 
     def sends(self, node: ProtocolNode, message: Message) -> None:
         match message:
@@ -52,6 +59,7 @@ class Promises:
                 self._holds(node, message.match)
             case VoteResponse(granted=True, pre=False):
                 self._has_saved(node, message.term, message.receiver)
+                self._may_vote(node, message)
             case VoteRequest(pre=False):
                 self._has_saved(node, message.term, node.node)
                 if not message.transfer:
@@ -59,6 +67,8 @@ class Promises:
 
     def receives(self, node: ProtocolNode, message: Message) -> None:
         match message:
+            case VoteRequest(unanimous=True):
+                self._unanimous.add((message.sender, message.term))
             case VoteResponse(granted=True, pre=True):
                 self._would_vote.setdefault((node.node, message.term), set()).add(message.sender)
             case AppendResponse() | HeartbeatResponse() | BaseResponse():
@@ -78,9 +88,34 @@ class Promises:
 
     def touched(self, node: ProtocolNode) -> None:
         """Something happened to that node."""
-        if self._sync and node.driver.raft.durable > node.log.flushed:
-            held, flushed = node.driver.raft.durable, node.log.flushed
+        raft = node.driver.raft
+        if self._sync and raft.durable > node.log.flushed:
+            held, flushed = raft.durable, node.log.flushed
             self._fail("held as promised", f"node {node.node} counts {held} as held, {flushed} is flushed")
+        if raft.role is Role.LEADER:
+            self._led(node, raft)
+        else:
+            self._leads.pop(node.node, None)
+
+    def _led(self, node: ProtocolNode, raft: Raft) -> None:
+        """Compares with what the same leader had done before."""
+        now = (raft.term, raft.commit, raft.configuration_index, raft.configuration)
+        before = self._leads.get(node.node)
+        self._leads[node.node] = now
+        if before is None or before == now or before[0] != raft.term:
+            return
+        _, commit, index, configuration = before
+        if raft.commit > commit and node.log.term(raft.commit) != raft.term:
+            self._fail("commit by counting", f"node {node.node} leads term {raft.term}, and commits {raft.commit}")
+        if raft.configuration_index > index:
+            self._changed(node, commit, index, configuration)
+
+    def _changed(self, node: ProtocolNode, commit: int, index: int, before: Configuration) -> None:
+        raft = node.driver.raft
+        if not raft.configuration.is_one_step_from(before):
+            self._fail("one voter at a time", f"node {node.node} goes from {before} to {raft.configuration}")
+        if index > commit or node.log.term(commit) != raft.term:
+            self._fail("one change at a time", f"node {node.node} changes members, and has committed only {commit}")
 
     def _holds(self, node: ProtocolNode, match: int) -> None:
         held = node.log.flushed if self._sync else node.log.last_index
@@ -92,6 +127,10 @@ class Promises:
         if (saved.term, saved.voted_for) != (term, voted_for):
             told = f"its vote for {voted_for} in term {term}"
             self._fail("voted what it saved", f"node {node.node} tells of {told}, its disk has {saved}")
+
+    def _may_vote(self, node: ProtocolNode, vote: VoteResponse) -> None:
+        if node.driver.raft.is_suspect and (vote.receiver, vote.term) not in self._unanimous:
+            self._fail("suspects do not vote", f"node {node.node} votes for {vote.receiver} in term {vote.term}")
 
     def _was_encouraged(self, node: ProtocolNode, term: int) -> None:
         voters = node.driver.raft.configuration.voters
