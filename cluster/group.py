@@ -3,8 +3,7 @@
     log, votes ─> (first start) ─> core ─> driver ─> replica
                                      └── transport, disk threads, ticks
 
-The one idea: everything of a group is made here, once, in this order, and let go in the reverse one. An orderly stop
-flushes the log and leaves a clean mark, so that the next start can tell damage from a torn tail.
+The one idea: everything of a group is made here, once, in this order, and let go in the reverse one.
 
 It must not know ports: `cluster.node` joins the group to those.
 """
@@ -13,16 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-
-from google.protobuf.message import DecodeError
 
 from cluster.disk_threads import DiskThreads
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
-from cluster.metrics import MeasuredLog, Meters
+from cluster.group_log import GroupLog
+from cluster.metrics import Meters
 from cluster.settings import NodeSettings
 from cluster.surroundings import PeerTransport, Surroundings
 from ledger.broker.members import Introduction
@@ -36,20 +32,15 @@ from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
     ConsumeQueues,
-    CrashEnd,
     Disk,
     DiskFullError,
     Draft,
-    File,
-    Header,
     Kind,
     NodeDirectory,
-    StoreError,
     Suspect,
     Vote,
     VoteFile,
 )
-from store.entry import HEADER_SIZE, EntryFlawError, parse
 from store.vote_file import INCARNATION_BYTES
 
 log = logging.getLogger("cluster.group")
@@ -58,10 +49,6 @@ MAX_UNCOMMITTED_BYTES = 64 << 20
 TRY_FULL_DISK_S = 1.0
 BUSY_ENTRIES = 1024
 """What a node that keeps up may have left to apply at any moment. With more it is catching up."""
-
-
-class GroupError(Exception):
-    """The group cannot run on this node. The sentence says why and what to do."""
 
 
 class LocalGroup:
@@ -86,19 +73,13 @@ class LocalGroup:
         self._meters = meters
         self._surroundings = surroundings
         self._vital = surroundings.vital
-        self._boot_id = surroundings.boot_id()
-        self.max_message_bytes = settings.max_message_bytes
-        """As set; less where the group began with smaller entries."""
-        self._configurations: list[tuple[int, GroupConfiguration]] = []
-        """Those that the log, and the base before it, held at the start."""
         self._transport: PeerTransport | None = None
         self._threads: DiskThreads | None = None
         self._ticks: asyncio.Task[None] | None = None
         incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
-        self._bases = directory.bases(number)
-        self._log = self._open_log()
-        self._check_peers()
+        self._opened = GroupLog(number, settings, disk, directory, meters, surroundings)
+        self._log = self._opened.log
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
         self._queues.wipe()  # rebuilt by applying the log from its start
 
@@ -113,7 +94,7 @@ class LocalGroup:
         driver = Driver(
             self._make_core(),
             self._log,
-            bases=self._bases,
+            bases=self._opened.bases,
             transport=transport,
             disk=threads,
             machine=replica,
@@ -123,8 +104,8 @@ class LocalGroup:
             was_held_up=HeldUp(self._surroundings.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
         )
         replica.attach(driver)
-        if self._bases.base is not None:
-            replica.restore(self._bases.base)
+        if (base := self._opened.bases.base) is not None:
+            replica.restore(base)
         self.replica = replica
         threads.start()
         driver.start()
@@ -141,8 +122,12 @@ class LocalGroup:
         if self._threads is not None:
             await self._threads.stop()
         self._queues.close()
-        self._close_log()
+        self._opened.close()
         self._votes.close()
+
+    @property
+    def max_message_bytes(self) -> int:
+        return self._opened.max_message_bytes
 
     def not_ready(self) -> str:
         """Why this group should not be given work here; empty when it should."""
@@ -219,98 +204,6 @@ class LocalGroup:
         log.error("group %d: what this node lost stays lost: an operator accepts that", self.number)
         self.replica.driver.accept_loss()
 
-    # -- the files
-
-    def _open_log(self) -> MeasuredLog:
-        started = time.perf_counter()
-        directory = self._directory.log_directory(self.number)
-        base = self._bases.base
-        if base is not None:
-            self._configurations.append((base.index, decode_configuration(base.configuration)))
-        commit_log = MeasuredLog.open(
-            self._disk,
-            directory,
-            segment_bytes=self._fixed_sizes(directory),
-            base=base,
-            reset=self._bases.is_resetting,
-            clean=self._directory.clean_mark(self.number),
-            after_crash=self._directory.crashed(self.number, self._boot_id),
-            before_cut=self._remember_loss,
-            on_entry=self._remember_configuration,
-            on_progress=tell_progress(),
-        )
-        commit_log.observe = self._meters.append_seconds.observe
-        commit_log.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
-        self._bases.finish_reset()
-        self._directory.record_boot(self.number, self._boot_id)
-        self._directory.remove_clean_mark(self.number)  # until then it vouches for what is here
-        seconds = time.perf_counter() - started
-        entries, size = commit_log.last_index, commit_log.end
-        log.info("group %d: a log of %d entries, %d bytes, read in %.2f s", self.number, entries, size, seconds)
-        return commit_log
-
-    def _remember_loss(self, end: CrashEnd) -> None:
-        """The machine went down. In `sync` mode what was acknowledged is there, unless the log was torn in its middle;
-        in `async` mode its last entries may be missing without a trace."""
-        if self._settings.flush == "sync" and not end.reason:
-            return
-        reason = end.reason or "the machine went down before the log was flushed"
-        found = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=end.last_index)
-        mark = self._directory.mark_suspect(self.number, found)
-        log.warning(
-            "group %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
-            "caught up with a leader",
-            self.number,
-            mark.last_index,
-            mark.reason,
-        )
-
-    def _fixed_sizes(self, directory: Path) -> int:
-        """Segment size, and the bound on messages, as the group's first configuration entry fixed them; as the settings
-        say before there is one."""
-        settings = self._settings
-        fixed = self._first_configuration(directory / f"{0:020}")
-        if fixed is None:
-            return settings.segment_bytes
-        if fixed.segment_bytes != settings.segment_bytes:
-            log.warning("`segment_bytes` is ignored: this group began with %d, and keeps it", fixed.segment_bytes)
-        beside_the_message = settings.largest_entry_bytes - settings.max_message_bytes
-        if fixed.max_entry_bytes < settings.largest_entry_bytes:
-            self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
-            log.warning("`max_message_bytes` is %d here: this group began with that", self.max_message_bytes)
-        return fixed.segment_bytes
-
-    def _first_configuration(self, first_segment: Path) -> GroupConfiguration | None:
-        if self._bases.base is not None:
-            return decode_configuration(self._bases.base.configuration)
-        if not self._disk.exists(first_segment):
-            return None
-        file = self._disk.open(first_segment)
-        try:
-            return first_entry(file)
-        finally:
-            file.close()
-
-    def _remember_configuration(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.CONFIGURATION:
-            self._configurations.append((header.index, decode_configuration(bytes(body))))
-
-    def _check_peers(self) -> None:
-        members = self._configurations[-1][1].members if self._configurations else {}
-        peers = self._settings.peers
-        if missing := [node for node, member in members.items() if not member.address and node not in peers]:
-            self._log.close()
-            raise GroupError(f"`peers` lacks node {missing[0]}, a member of group {self.number}: add its address")
-
-    def _close_log(self) -> None:
-        try:
-            self._log.sync()
-            self._directory.write_clean_mark(self.number, self._log.clean_mark())
-        except StoreError as error:
-            log.error("group %d: no clean mark, the log could not be flushed: %s", self.number, error)
-        finally:
-            self._log.close()
-
     # -- the first start
 
     @property
@@ -349,7 +242,7 @@ class LocalGroup:
         draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
         while not self._write_first(draft):  # noqa: ASYNC110 (room on a disk announces itself to nobody)
             await asyncio.sleep(TRY_FULL_DISK_S)
-        self._configurations.append((1, configuration))
+        self._opened.configurations.append((1, configuration))
         log.info("group %d: first start, voters %s", self.number, sorted(configuration.voters))
 
     def _write_first(self, draft: Draft) -> bool:
@@ -412,7 +305,7 @@ class LocalGroup:
             settings.node,
             state=Durable(vote.term, vote.voted_for),
             log=LogTerms(runs, last, base_index=first - 1, base_term=self._log.term(first - 1)),
-            configurations=[(index, configuration.core) for index, configuration in self._configurations],
+            configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
             commit=self._log.known_commit,
             timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
             jitter=lambda: chance.randrange(settings.election_ticks),
@@ -440,27 +333,3 @@ class LocalGroup:
         while True:
             await asyncio.sleep(self._settings.tick_ms / 1000)
             tick()
-
-
-def first_entry(first_segment: File) -> GroupConfiguration | None:
-    """What entry 1 says; None where the file does not begin with a configuration (opening the log tells why)."""
-    try:
-        header = parse(first_segment.read(0, HEADER_SIZE), 0)
-        if header.kind is Kind.CONFIGURATION:
-            return decode_configuration(first_segment.read(HEADER_SIZE, header.body_bytes))
-    except (EntryFlawError, DecodeError):
-        pass
-    return None
-
-
-def tell_progress() -> Callable[[int, int], None]:
-    """Reports about reading a long log, every few seconds."""
-    told = time.monotonic()
-
-    def tell(done: int, total: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > 2:
-            told = time.monotonic()
-            log.info("reading the log: %d of %d MB", done >> 20, total >> 20)
-
-    return tell

@@ -19,7 +19,8 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
-from cluster.group import GroupError, LocalGroup
+from cluster.group import LocalGroup
+from cluster.group_log import GroupError
 from cluster.http import HttpPort
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector

@@ -39,6 +39,7 @@ from raft.core import (
     Transferring,
     Write,
 )
+from raft.errors import CutFailedError, LossAcceptedError
 from raft.interfaces import Disk, Log, Machine, Proposal, Transport
 from raft.log_start import LogStart, Piece
 from raft.ranges import configurations, term_runs
@@ -51,23 +52,6 @@ APPLY_BYTES_PER_TURN = 4 << 20
 
 TRY_FULL_DISK_TICKS = 20
 """How long a node with a full disk waits before it tries to write again."""
-
-
-class CutFailedError(Exception):
-    """The disk failed while the end of the log was being cut off: what the log holds now only a restart can tell."""
-
-    def __init__(self, last_index: int) -> None:
-        super().__init__(f"the log could not be cut to entry {last_index}: check the disk, then start this node again")
-
-
-class LossAcceptedError(StoreError):
-    """This node has committed entries that the others have given up."""
-
-    def __init__(self, index: int) -> None:
-        super().__init__(
-            f"The others accepted the loss of entries that are committed here, from index {index} on. See whether they "
-            "matter; then remove this node and add it again with an empty directory."
-        )
 
 
 class Driver:

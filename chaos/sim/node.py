@@ -25,20 +25,23 @@ from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.network import Network
 from chaos.sim.node_life import Life
-from chaos.sim.node_transport import Door, SimTransport
+from chaos.sim.node_transport import Door, SimTransport, Transit
 from chaos.sim.node_worker import SimWorker
 from chaos.sim.rpc import Server, SimChannel, SimIntroductions
 from chaos.sim.rpc_server import Calls, Handler, Nobody
-from chaos.sim.world import SimNodeLog
-from cluster.group import GroupError, LocalGroup
+from chaos.sim.world import EntryHeader, SimNodeLog
+from cluster.group import LocalGroup
+from cluster.group_log import GroupError
 from cluster.metrics import Meters
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
+from ledger.broker.handover import hand_over
+from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
 from raft.core import Raft
-from store import CommitLog, Header, NodeDirectory, StoreError
+from store import Base, CommitLog, Header, NodeDirectory, StoreError
 from store.memory_disk import Killed
 
 GROUP = 0
@@ -64,10 +67,12 @@ class Timing:
 
 
 class LogOfNode:
-    """The log as invariants look at it: mostly at its end."""
+    """The log as invariants look at it: mostly at its end. What it has let go is what was committed there."""
 
-    def __init__(self, log: CommitLog) -> None:
-        self.whole = log
+    def __init__(self, replica: Replica, committed: Callable[[int], EntryHeader]) -> None:
+        self.whole: CommitLog = replica.log
+        self._replica = replica
+        self._committed = committed
 
     @property
     def last_index(self) -> int:
@@ -81,8 +86,14 @@ class LogOfNode:
     def term(self) -> int:
         return self.whole.last_term
 
-    def header(self, index: int) -> LogOfNode | Header:
-        return self if index == self.whole.last_index else self.whole.header(index)
+    def header(self, index: int) -> EntryHeader:
+        if index == self.whole.last_index:
+            return self
+        if index >= self.whole.first_index:
+            return self.whole.header(index)
+        log_start = self._replica.driver.log_start
+        base = log_start.base if log_start is not None else None
+        return base if base is not None and base.index == index else self._committed(index)
 
 
 class Process:
@@ -93,8 +104,9 @@ class Process:
         settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
         self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, node.surroundings(life))
-        facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated")
+        facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated", settings.join)
         self._broker = BrokerService(facts, self.group.max_message_bytes, meters)
+        self._operations = OperationsService(node.node, settings.cluster, self.group)
         self.calls = Calls(life, node.node, self._handler)
         self._node = node
         self.start = node.vital.spawn(self._join(), "start of the group")
@@ -105,17 +117,23 @@ class Process:
         assert replica is not None
         self._node.watch(replica)
         self._broker.serve(replica)
+        self._operations.serve(replica)
 
     def _handler(self, method: str) -> Handler:
         if method == "Introduce":
             return self._introduce
-        handler: Handler = getattr(self._broker, method)
+        service = self._broker if hasattr(self._broker, method) else self._operations
+        handler: Handler = getattr(service, method)
         return handler
 
     async def _introduce(self, request: object, _: object) -> object:
         return self.group.newcomer.introduce(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
+        """As `cluster.node.Node.stop` does it."""
+        replica, settings = self.group.replica, self._node.settings
+        if replica is not None and replica.driver.leads:
+            await hand_over(replica, within_s=settings.tick_ms * settings.election_ticks / 1000)
         self.start.cancel()
         self.calls.stop()
         await self.group.stop()
@@ -137,7 +155,9 @@ class StackNode:
         invariants: Invariants,
         chance: Random,
         timing: Timing,
+        committed: Callable[[int], EntryHeader],
     ) -> None:
+        """`committed(index)`: what was committed there, by whomever."""
         self.node = settings.node
         self.settings = settings
         self.disk = disk
@@ -147,10 +167,17 @@ class StackNode:
         """How fast its clocks run."""
         self.slow_disk = self.slow_vote = 1.0
         """How many times longer than usual work on the disk takes; votes on top of that."""
+        self.transit = Transit(chance)
+        """What becomes of bytes that it sends."""
         self.ended: BaseException | None = None
         """Why its last process ended by itself, or could not start."""
         self.on_end: Callable[[StackNode], None] = _nothing
+        self.on_log_start: Callable[[Replica, Base], None] = _nobody_asks
         self.process: Process | None = None
+        self.is_present = False
+        """Whether it was ever switched on, and not put away since."""
+        self.incarnation = b""
+        """Of its disk, as the last process had it."""
         self.boots = 1
         """How often its computer was started."""
         self.vital = Vital(self._broken)
@@ -161,6 +188,7 @@ class StackNode:
         self._invariants = invariants
         self._chance = chance
         self._timing = timing
+        self._committed = committed
         self._lost_power = False
         """And has not been started since."""
         self._log: LogOfNode | None = None
@@ -192,6 +220,11 @@ class StackNode:
         return self._lost_power or self.disk.exists(DATA / f"group-{GROUP}" / "suspect")
 
     @property
+    def is_empty(self) -> bool:
+        """Whether its process runs, and has taken in nothing yet."""
+        return self.process is not None and self.process.group.newcomer.empty
+
+    @property
     def server(self) -> Server:
         return self.process.calls if self.process is not None else Nobody()
 
@@ -200,6 +233,7 @@ class StackNode:
     def start(self) -> None:
         """A new process on what is on the disk. Where it cannot start, `refused` says why."""
         assert self.process is None
+        self.is_present = True
         life = Life(self._loop, self._after_event)
         life.run_at_rate(self.clock_rate)
         self.disk.on_death = partial(self._ended, life, Killed())
@@ -215,8 +249,14 @@ class StackNode:
         self._lost_power = False
         self._invariants.restarted(self.node)
         vote = self.process.group.vote
+        self.incarnation = vote.incarnation
         self._invariants.vote_found(self.node, vote.term, vote.voted_for)
         self._network.up(self.node)
+
+    def start_again(self) -> None:
+        """If it is down, and was not put away."""
+        if not self.alive and self.is_present:
+            self.start()
 
     def kill(self) -> None:
         """The process is killed: what it wrote stays."""
@@ -244,8 +284,26 @@ class StackNode:
         """The disk is lost; an empty one takes its place. The node must be down."""
         assert self.process is None
         self._lost_power = False
-        self.disk = SimDisk(self.disk.random, writes_back=self.disk.writes_back)
+        self.disk = self.disk.replaced()
+        self.incarnation = b""
         self._invariants.wiped(self.node)
+
+    def join(self) -> None:
+        """With an empty disk, waiting to be added."""
+        self.put_away()
+        self.wipe()
+        self.settings = self.settings.model_copy(update={"join": True})
+        self.start()
+
+    def put_away(self) -> None:
+        """Switched off, for longer than any fault lasts."""
+        if self.alive:
+            self.kill()
+        self.is_present = False
+
+    def will_be_suspect(self) -> None:
+        """What it acknowledged may be gone: its next start finds that out."""
+        self._lost_power = True
 
     def _die(self) -> None:
         if self.process is not None:
@@ -280,7 +338,7 @@ class StackNode:
         }
         return Surroundings(
             make_transport=lambda me, peers, receiver, incarnation_of: SimTransport(
-                life, self._network, self._doors, me, receiver
+                life, self._network, self._doors, me, receiver, self.transit
             ),
             introductions=lambda peers: SimIntroductions(
                 {peer: self._channel(life, self.node, peer) for peer in peers}
@@ -294,15 +352,35 @@ class StackNode:
         )
 
     def watch(self, replica: Replica) -> None:
-        """Tells the invariants of what is applied from now on."""
-        self._log, self._raft = LogOfNode(replica.log), replica.driver.raft
-        apply, driver, state = replica.apply, replica.driver, replica.state
+        """Tells the invariants of what is applied from now on, and of where the log begins."""
+        driver, invariants, me = replica.driver, self._invariants, self.node
+        apply, snapshot, restore, log_starts = replica.apply, replica.snapshot, replica.restore, replica.log_starts
+        self._log, self._raft = LogOfNode(replica, self._committed), driver.raft
+        invariants.restarted(me, driver.applied)
 
         def applying(header: Header, body: memoryview) -> None:
             apply(header, body)
-            self._invariants.applied(self.node, header.index, driver.raft.commit, state.digest)
+            invariants.applied(me, header.index, driver.raft.commit, replica.state.digest)
+
+        def keeping() -> bytes:
+            invariants.same_state(me, driver.applied, replica.state.digest())
+            return snapshot()
+
+        def restoring(base: Base) -> None:
+            restore(base)
+            invariants.restarted(me, base.index)
+            invariants.same_state(me, base.index, replica.state.digest())
+
+        def beginning(base: Base) -> None:
+            log_starts(base)
+            self.on_log_start(replica, base)
 
         replica.apply = applying  # type: ignore[method-assign]
+        replica.snapshot = keeping  # type: ignore[method-assign]
+        replica.restore = restoring  # type: ignore[method-assign]
+        replica.log_starts = beginning  # type: ignore[method-assign]
+        if driver.applied:  # the state of the base that its log begins behind
+            invariants.same_state(me, driver.applied, replica.state.digest())
 
     def _flush_ms(self) -> float:
         return self._timing.flush_ms * self.slow_disk
@@ -328,3 +406,7 @@ class StackNode:
 
 def _nothing(_: StackNode) -> None:
     """Nobody asked to be told."""
+
+
+def _nobody_asks(_: Replica, __: Base) -> None:
+    """Where logs begin."""

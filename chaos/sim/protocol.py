@@ -31,7 +31,7 @@ from chaos.sim.swarm import Options
 from chaos.sim.targets import leader_of
 from chaos.sim.world import SimNodeLog, Violation
 from raft.core import Message, NotLeader
-from raft.driver import LossAcceptedError
+from raft.errors import LossAcceptedError
 from store import Kind, StoreError
 
 FIRST_CLIENT = 100

@@ -22,7 +22,8 @@ from chaos.sim.protocol_machine import Machine
 from chaos.sim.swarm import Options
 from raft.configuration_entry import GroupConfiguration, Member, decode_configuration, encode_configuration
 from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Message, Raft, Timing
-from raft.driver import CutFailedError, Driver
+from raft.driver import Driver
+from raft.errors import CutFailedError
 from raft.held_up import HeldUp
 from store import Draft, Kind, StoreError
 

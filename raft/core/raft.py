@@ -172,17 +172,17 @@ class Raft:
                 if self._follow(message):
                     self._as_follower().on_append(message)
                 else:
-                    self._send(AppendResponse(*self._to(message), rejected=True, rejected_index=message.prev_index))
+                    self._send(AppendResponse(*self._to(message), rejected=True))
             case Heartbeat():
                 if self._follow(message):
                     self._as_follower().on_heartbeat(message)
                 else:
-                    self._send(HeartbeatResponse(*self._to(message), message.round))
+                    self._send(HeartbeatResponse(*self._to(message), round=0))
             case BaseChunk():
                 if self._follow(message):
                     self._as_follower().on_chunk(message)
                 else:
-                    self._send(BaseResponse(*self._to(message), message.index, 0))
+                    self._send(BaseResponse(*self._to(message), index=0, received=0))
             case AppendResponse():
                 if leader := self._answered_leader(message):
                     self._become(leader.on_append_response(message))
@@ -350,7 +350,8 @@ class Raft:
 
     def _follow(self, message: Append | BaseChunk | Heartbeat | TimeoutNow) -> bool:
         """Whether it comes from the leader of the newest term known; then this server follows it. A stale leader is
-        answered all the same, so that it learns of the newer term."""
+        answered all the same, so that it learns of the newer term; of nothing else, for it may lead in that term again
+        by then, and take the answer for one to a message of that term."""
         if message.term < self.term:
             return False
         assert self.role is not Role.LEADER or message.term > self.term, f"two leaders in term {self.term}"

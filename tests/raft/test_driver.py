@@ -9,7 +9,8 @@ from driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, 
 
 from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.core import Append, Busy, ChangeRefused, NotLeader, Transferring
-from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS, CutFailedError, LossAcceptedError
+from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS
+from raft.errors import CutFailedError, LossAcceptedError
 from store import (
     CommitLog,
     CorruptRangeError,

@@ -72,7 +72,7 @@ def test_5_1_the_first_message_of_a_newer_leader_names_it() -> None:
 def test_5_1_requests_of_an_older_term_are_refused_and_answered_with_the_newer() -> None:
     """5.1, and Figure 2, AppendEntries 1 and RequestVote 1: a stale leader or candidate learns of its successor."""
     network = Network(terms={2: 5})
-    assert step(network, Heartbeat(1, 2, 3, 0, 1)) == [HeartbeatResponse(2, 1, 5, 1)]
+    assert step(network, Heartbeat(1, 2, 3, 0, 1)) == [HeartbeatResponse(2, 1, 5, round=0)]
     (answer,) = step(network, Append(1, 2, 3, 0, 0, (), 0, 0))
     assert isinstance(answer, AppendResponse)
     assert (answer.term, answer.rejected) == (5, True)

@@ -140,3 +140,23 @@ def test_what_was_answered_is_not_kept() -> None:
     assert reads.take(3) == ((7, 5),)
     assert not reads.in_round
     assert not reads.needs_round
+
+
+def test_an_answer_to_a_heartbeat_of_an_earlier_leadership_confirms_nothing() -> None:
+    """The simulator found it (seed 1079): 1 leads again, and rounds of its earlier term, which were more, are answered
+    late, in the present term."""
+    network = led()
+    for _ in range(20):
+        network.tick(1, 2)
+        old = network.wire[-1]
+        network.deliver_all()
+    network.transfer(1, 2)
+    network.deliver_all()
+    network.transfer(2, 1)
+    network.deliver_all()
+    assert network.leaders == [1]
+    network.read(1, 7)
+    network.wire.clear()
+    network.deliver(old)
+    network.deliver_all()
+    assert answered(network) == []

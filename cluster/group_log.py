@@ -1,0 +1,174 @@
+"""The log of one group, opened: what a start finds on the disk, and what follows from it.
+
+    crashed?  ->  base and log (a loss is remembered before anything is cut)  ->  flushed  ->  this boot is recorded
+
+The one idea: whatever the last run left (an orderly stop, a kill, a machine that went down, a log being replaced),
+after this the log is whole and flushed, and it is said what may be missing. An orderly stop leaves a clean mark, so
+that the next start can tell damage from a torn tail.
+
+It must not know elections, or what entries mean but for configurations.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from cluster.metrics import MeasuredLog, Meters
+from cluster.settings import NodeSettings
+from cluster.surroundings import Surroundings
+from raft.configuration_entry import GroupConfiguration, decode_configuration
+from store import CrashEnd, Disk, File, Header, Kind, NodeDirectory, StoreError, Suspect
+from store.entry import HEADER_SIZE, EntryFlawError, parse
+
+log = logging.getLogger("cluster.group")
+
+
+class GroupError(Exception):
+    """The group cannot run on this node. The sentence says why and what to do."""
+
+
+class GroupLog:
+    def __init__(
+        self,
+        number: int,
+        settings: NodeSettings,
+        disk: Disk,
+        directory: NodeDirectory,
+        meters: Meters,
+        surroundings: Surroundings,
+    ) -> None:
+        """Reads the whole log. Raises StoreError, GroupError."""
+        self.bases = directory.bases(number)
+        self.configurations: list[tuple[int, GroupConfiguration]] = []
+        """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
+        self.max_message_bytes = settings.max_message_bytes
+        """As set; less where the group began with smaller entries."""
+        self._number = number
+        self._settings = settings
+        self._disk = disk
+        self._directory = directory
+        self._surroundings = surroundings
+        self.log = self._open(directory.log_directory(number))
+        self.log.observe = meters.append_seconds.observe
+        self._check_peers()
+
+    def close(self) -> None:
+        """Orderly: flushed, with a clean mark."""
+        try:
+            self.log.sync()
+            self._directory.write_clean_mark(self._number, self.log.clean_mark())
+        except StoreError as error:
+            log.error("group %d: no clean mark, the log could not be flushed: %s", self._number, error)
+        finally:
+            self.log.close()
+
+    def _open(self, path: Path) -> MeasuredLog:
+        started, boot_id = time.perf_counter(), self._surroundings.boot_id()
+        directory, number, base = self._directory, self._number, self.bases.base
+        if base is not None:
+            self.configurations.append((base.index, decode_configuration(base.configuration)))
+        opened = MeasuredLog.open(
+            self._disk,
+            path,
+            segment_bytes=self._fixed_sizes(path),
+            base=base,
+            reset=self.bases.is_resetting,
+            clean=directory.clean_mark(number),
+            after_crash=directory.crashed(number, boot_id),
+            before_cut=self._remember_loss,
+            on_entry=self._remember_configuration,
+            on_progress=tell_progress(),
+        )
+        opened.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
+        self.bases.finish_reset()
+        directory.record_boot(number, boot_id)
+        directory.remove_clean_mark(number)  # until then it vouches for what is here
+        seconds = time.perf_counter() - started
+        log.info(
+            "group %d: a log of %d entries, %d bytes, read in %.2f s", number, opened.last_index, opened.end, seconds
+        )
+        return opened
+
+    def _remember_configuration(self, header: Header, body: memoryview) -> None:
+        if header.kind is Kind.CONFIGURATION:
+            self.configurations.append((header.index, decode_configuration(bytes(body))))
+
+    def _remember_loss(self, end: CrashEnd) -> None:
+        """The machine went down. In `sync` mode what was acknowledged is there, unless the log was torn in its middle;
+        in `async` mode its last entries may be missing without a trace."""
+        if self._settings.flush == "sync" and not end.reason:
+            return
+        reason = end.reason or "the machine went down before the log was flushed"
+        found = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=end.last_index)
+        mark = self._directory.mark_suspect(self._number, found)
+        log.warning(
+            "group %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
+            "caught up with a leader",
+            self._number,
+            mark.last_index,
+            mark.reason,
+        )
+
+    # -- what is fixed for ever
+
+    def _fixed_sizes(self, path: Path) -> int:
+        """Segment size, and the bound on messages, as the group's first configuration entry fixed them; as the settings
+        say before there is one."""
+        settings = self._settings
+        fixed = self._first_configuration(path / f"{0:020}")
+        if fixed is None:
+            return settings.segment_bytes
+        if fixed.segment_bytes != settings.segment_bytes:
+            log.warning("`segment_bytes` is ignored: this group began with %d, and keeps it", fixed.segment_bytes)
+        beside_the_message = settings.largest_entry_bytes - settings.max_message_bytes
+        if fixed.max_entry_bytes < settings.largest_entry_bytes:
+            self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
+            log.warning("`max_message_bytes` is %d here: this group began with that", self.max_message_bytes)
+        return fixed.segment_bytes
+
+    def _first_configuration(self, first_segment: Path) -> GroupConfiguration | None:
+        if self.bases.base is not None:
+            return decode_configuration(self.bases.base.configuration)
+        if not self._disk.exists(first_segment):
+            return None
+        file = self._disk.open(first_segment)
+        try:
+            return first_entry(file)
+        finally:
+            file.close()
+
+    def _check_peers(self) -> None:
+        members = self.configurations[-1][1].members if self.configurations else {}
+        peers = self._settings.peers
+        if missing := [node for node, member in members.items() if not member.address and node not in peers]:
+            self.log.close()
+            raise GroupError(f"`peers` lacks node {missing[0]}, a member of group {self._number}: add its address")
+
+
+def first_entry(first_segment: File) -> GroupConfiguration | None:
+    """What entry 1 says; None where the file does not begin with a configuration (opening the log tells why)."""
+    try:
+        header = parse(first_segment.read(0, HEADER_SIZE), 0)
+        if header.kind is Kind.CONFIGURATION:
+            return decode_configuration(first_segment.read(HEADER_SIZE, header.body_bytes))
+    except (EntryFlawError, DecodeError):
+        pass
+    return None
+
+
+def tell_progress() -> Callable[[int, int], None]:
+    """Reports about reading a long log, every few seconds."""
+    told = time.monotonic()
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > 2:
+            told = time.monotonic()
+            log.info("reading the log: %d of %d MB", done >> 20, total >> 20)
+
+    return tell
