@@ -7,7 +7,7 @@ SEEDS ?= 1000
 MINUTES ?= 5
 WORLD ?= protocol
 
-.PHONY: help demo test check sim bench format proto lock clean
+.PHONY: help demo test check sim mutants bench format proto lock clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
