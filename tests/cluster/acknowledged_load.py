@@ -14,8 +14,9 @@ from contextlib import AsyncExitStack
 from itertools import count
 from types import TracebackType
 
-from waiter import until
+from waiter import eventually, until
 
+from cluster.dev import DevCluster
 from ledger import AsyncConsumer, AsyncProducer, RecordMetadata
 
 _IN_FLIGHT = 15
@@ -74,6 +75,16 @@ class Load:
 
     def _died(self) -> bool:
         return any(task.done() for task in self._tasks)
+
+
+async def level(cluster: DevCluster) -> None:
+    """Waits until all nodes have applied the same log to its end."""
+
+    async def same() -> bool:
+        states = await asyncio.to_thread(cluster.status)
+        return len({(state.last_index, state.applied) for state in states}) == 1 and states[0].applied > 0
+
+    await eventually(same, "all replicas are level")
 
 
 async def assert_every_replica_holds(

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acknowledged_load import Load, assert_every_replica_holds
+from acknowledged_load import Load, assert_every_replica_holds, level
 from ports import free_base_port
 from waiter import eventually
 
@@ -52,16 +52,6 @@ async def leader(cluster: DevCluster) -> int:
             return None
 
     return await eventually(known, "there is a leader")
-
-
-async def level(cluster: DevCluster) -> None:
-    """Waits until all three have applied the same log to its end."""
-
-    async def same() -> bool:
-        states = await asyncio.to_thread(cluster.status)
-        return len({(state.last_index, state.applied) for state in states}) == 1 and states[0].applied > 0
-
-    await eventually(same, "all replicas are level")
 
 
 async def assert_logs_are_the_same_bytes(cluster: DevCluster) -> int:
