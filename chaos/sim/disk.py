@@ -136,6 +136,11 @@ class SimDisk:
         disk.room, disk.faults = self.room, self.faults
         return disk
 
+    def replaced(self) -> SimDisk:
+        """An empty one of the same kind takes its place."""
+        self.dead = True
+        return SimDisk(self.random, writes_back=self.writes_back, evicts=self._evicts)
+
     def fail(self, operation: str, times: int = 1) -> None:
         """The next `times` operations of this kind (read, write, sync) end in EIO."""
         self._failing[operation] = times

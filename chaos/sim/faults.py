@@ -129,7 +129,12 @@ _KINDS = (
     FaultKind("read_error", "a read fails with EIO", (STACK,), every_ms=90_000),
     FaultKind("flipped_bit", "a bit of a node's log is flipped", (STACK,), every_ms=120_000, least_nodes=3),
     FaultKind("old_file", "an old copy of a file is put back", (STACK,), every_ms=120_000, least_nodes=3),
-    FaultKind("log_start", "the log's start is moved up", (STACK,)),
+    FaultKind("log_start", "the log's start is moved up", (STACK,), target=False),
+    FaultKind("flipped_base", "a bit is flipped in a base that is kept, or on its way in", (STACK,)),
+    FaultKind("corrupt_in_transit", "bits flip in what a node sends of its log and its base", (STACK,),
+              for_ms=(2_000, 20_000), least_nodes=2),
+    FaultKind("isolate_with_client", "the leader is cut off from all others, together with a client", (STACK,),
+              for_ms=(500, 10_000), target=False, every_ms=15_000, least_nodes=2),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

@@ -9,7 +9,8 @@ It must not decide anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from random import Random
 
 from chaos.sim.network import Network
 from chaos.sim.node_life import Life
@@ -39,6 +40,27 @@ class Door:
     transport: SimTransport
 
 
+class Transit:
+    """Of what one node sends: ranges of entries, and pieces of bases."""
+
+    def __init__(self, random: Random) -> None:
+        self.corrupts = 0.0
+        """How likely it is that a bit is flipped on the way."""
+        self.corrupted = 0
+        """How often that happened."""
+        self._random = random
+
+    def of(self, data: bytes) -> bytes:
+        """As it arrives."""
+        random = self._random
+        if not self.corrupts or not data or random.random() >= self.corrupts:
+            return data
+        self.corrupted += 1
+        spoiled = bytearray(data)
+        spoiled[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        return bytes(spoiled)
+
+
 class SimTransport:
     """Implements `cluster.surroundings.PeerTransport`. `doors`: those of all nodes that take part at the moment."""
 
@@ -49,6 +71,7 @@ class SimTransport:
         doors: dict[int, Door],
         identity: Identity,
         receiver: Receiver,
+        transit: Transit,
     ) -> None:
         self.disowned = ""
         self._life = life
@@ -56,13 +79,18 @@ class SimTransport:
         self._doors = doors
         self._identity = identity
         self._receiver = receiver
+        self._transit = transit
         self._retried: set[int] = set()
         """Peers that a connection is being tried to again."""
         self._incarnations: dict[int, bytes] = {}
         """Of the other members, as the newest configuration in the log has them."""
 
     def start(self) -> None:
-        self._doors[self._identity.node] = Door(self._life, self)
+        me = self._identity.node
+        for _, door in sorted(self._doors.items()):
+            # Its streams to the process that was here before are broken, idle ones too.
+            door.life.call_later(RETRY_S, door.transport._receiver.unreachable, me)
+        self._doors[me] = Door(self._life, self)
 
     async def stop(self) -> None:
         self._doors.pop(self._identity.node, None)
@@ -79,10 +107,12 @@ class SimTransport:
         # As on the wire: the receiver reads terms and configurations from the bytes.
         prev = append.prev_index
         bare = Append(append.sender, append.receiver, append.term, prev, append.prev_term, (), prev, append.commit)
-        self._carry(append, lambda receiver: receiver.append(bare if entries else append, entries))
+        arrives = self._transit.of(entries)
+        self._carry(append, lambda receiver: receiver.append(bare if entries else append, arrives))
 
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
-        self._carry(chunk, lambda receiver: receiver.base(chunk, piece))
+        arrives = replace(piece, data=self._transit.of(piece.data))
+        self._carry(chunk, lambda receiver: receiver.base(chunk, arrives))
 
     def _carry(self, message: Message, hand_over: Callable[[Receiver], None]) -> None:
         if self._life.over:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import xxhash
 
 from chaos.sim.disk import SimDisk
-from chaos.sim.faults import RATES, FaultEvent
+from chaos.sim.faults import KINDS, RATES, FaultEvent
 from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.network import Network
@@ -28,21 +29,34 @@ from chaos.sim.node_transport import Door
 from chaos.sim.rpc import SimChannel
 from chaos.sim.stack_end import compare, unsettled
 from chaos.sim.stack_faults import StackFaults
+from chaos.sim.stack_operator import Operator
+from chaos.sim.stack_roster import Roster
 from chaos.sim.swarm import Options
-from chaos.sim.workload import ClientProcess, Workload
+from chaos.sim.workload import FIRST_CLIENT, ClientProcess, Workload
 from chaos.sim.workload_history import History, Outcome
 from chaos.sim.world import SimNodeLog, Violation
 from ledger.batch import Batch
+from ledger.broker.replica import Replica
 from ledger.client.environment import Environment
-from store import Kind
+from ledger.state import State
+from store import Base, Kind
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
-EVICTS = False
-"""Whether what a failed flush dropped may be gone at the next start. So far the store takes such a log for damaged, and
-the node does not come back."""
+SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
+"""Where the log is to begin later: it can do so only behind a whole segment."""
+OPERATOR = FIRST_CLIENT + 70
+MOST_NODES = 6
 SETTLE_STEP_S = 0.5
 _COMMIT = struct.Struct("<dQQ")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was committed at some index: implements `chaos.sim.world.EntryHeader`."""
+
+    term: int
+    chain: int
 
 
 class StackWorld:
@@ -57,38 +71,58 @@ class StackWorld:
         self.invariants.on_commit = self._committed
         self.history_of_clients = History(self.invariants.fail)
         self._doors: dict[int, Door] = {}
-        self._addresses = {node: f"node-{node}:9871" for node in range(1, options.nodes + 1)}
+        self._committed_entries: list[Entry] = []
+        """By index, from 1 on."""
+        spare = 2 if self._is_drawn("reconfigure") else 0
+        self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
         self._clients: list[ClientProcess] = []
-        self._network_faults = NetworkFaults(self.loop, self.network)
-        self._faults = StackFaults(self.loop, options, self._nodes, self.invariants, self.happened)
+        roster = self._roster = Roster(self._nodes, options.nodes)
         addresses = [*self._addresses.values()]
-        self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, self._faults.strangers)
+        self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, roster.is_member)
+        self._network_faults = NetworkFaults(self.loop, self.network)
+        self._faults = StackFaults(
+            self.loop,
+            self.network,
+            options,
+            roster,
+            self._make_operator(),
+            self.workload,
+            self.invariants,
+            self.happened,
+        )
         self._hash = xxhash.xxh3_64()
         for node in self._nodes:
+            node.on_end, node.on_log_start = self._faults.ended, self._log_starts
+        for node in self._nodes[: options.nodes]:
             node.start()
 
     # -- its parts
 
+    def _is_drawn(self, kind: str) -> bool:
+        return any(kind == name for name, _ in self.options.strengths)
+
     def _make_nodes(self) -> list[StackNode]:
         random = self.options.chance("nodes")
-        segment_bytes = random.choice(SEGMENT_BYTES)
+        segment_bytes = random.choice(SMALL_SEGMENT_BYTES if self._is_drawn("log_start") else SEGMENT_BYTES)
         return [self._make_node(number, segment_bytes, self._make_disk(number)) for number in self._addresses]
 
     def _make_disk(self, number: int) -> SimDisk:
         random = self.options.chance(f"disk {number}")
-        return SimDisk(random, writes_back=random.choice((0.0, 0.1, 0.5)), evicts=EVICTS)
+        return SimDisk(random, writes_back=random.choice((0.0, 0.1, 0.5)))
 
     def _make_node(self, number: int, segment_bytes: int, disk: SimDisk) -> StackNode:
         options = self.options
+        founders = dict([*self._addresses.items()][: options.nodes])
         settings = SimSettings.model_construct(
             node=number,
             cluster="simulated",
             data=DATA,
+            join=number not in founders,
             listen=self._addresses[number],
             advertised=self._addresses[number],
             http="",
-            peers=dict(self._addresses),
+            peers=founders if number in founders else {},
             flush="sync" if options.sync else "async",
             flush_interval_ms=options.flush_interval_ms,
             segment_bytes=segment_bytes,
@@ -107,7 +141,12 @@ class StackWorld:
             invariants=self.invariants,
             chance=options.chance(f"node {number}"),
             timing=Timing(options.flush_ms, options.vote_ms),
+            committed=lambda index: self._committed_entries[index - 1],
         )
+
+    def _make_operator(self) -> Operator:
+        process, most = self._make_client(OPERATOR), min(self.options.nodes + 1, MOST_NODES)
+        return Operator(self.loop, self._nodes, self._roster, process, self._addresses, most, self.happened)
 
     def _make_client(self, number: int) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
@@ -133,7 +172,9 @@ class StackWorld:
         return self._nodes
 
     def fire(self, event: FaultEvent) -> None:
-        done = self._network_faults.fire(event, self._nodes) or self._faults.fire(event)
+        present = self._roster.present
+        enough = len(present) >= KINDS[event.kind].least_nodes
+        done = enough and (self._network_faults.fire(event, present) or self._faults.fire(event))
         if done:
             self.happened[event.kind] += 1
         self._hash.update(f"{event} {done}".encode())
@@ -157,11 +198,11 @@ class StackWorld:
         while (missing := self._unsettled()) and self.loop.time() < deadline and not self._failed():
             self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
         if not missing and not self._failed():
-            compare(self._nodes, self.invariants)
+            compare(self._roster.members, self.invariants)
         return missing
 
     def _unsettled(self) -> list[str]:
-        return [*unsettled(self._nodes, self._faults.strangers), *self.workload.unsettled()]
+        return [*unsettled(self._roster.members), *self.workload.unsettled()]
 
     def _failed(self) -> bool:
         return bool(self.violations() or self.loop.errors)
@@ -177,6 +218,7 @@ class StackWorld:
             "entries": self.invariants.newest_commit,
             "leaders": len(self.invariants.leaders),
             "consumed": history.delivered,
+            "skipped": history.skipped,
             "reads": history.reads,
             "events": self.loop.events,
         }
@@ -197,9 +239,16 @@ class StackWorld:
     def _committed(self, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)
         header, body = log.whole.entry(index)
+        self._committed_entries.append(Entry(header.term, header.chain))
         self._hash.update(_COMMIT.pack(self.loop.time(), index, header.chain))
         if header.kind is Kind.BATCH:
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
+
+    def _log_starts(self, replica: Replica, base: Base) -> None:
+        for topic_id, queue, offset in State.decode(base.state).ends():
+            topic = replica.state.topics.get(topic_id)
+            assert topic is not None, "a base knows the topics that its state has"
+            self.history_of_clients.begins(topic.name, queue, offset)
 
 
 def _nothing() -> None:

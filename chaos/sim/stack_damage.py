@@ -1,9 +1,10 @@
 """Damage to the files of a node that is down: a flipped bit, an old copy put back. The node must notice at its start.
 
-    kill, flip a bit of an entry           ─> start: refused ─> the file is restored ─> start
+    kill, flip a bit of an entry or base   ─> start: refused ─> the file is restored ─> start
     stop in order, put an old segment back ─> start: refused ─> the file is restored ─> start
 
-The one idea: damage is planted, and a start that takes it for whole is a violation. It must not know other faults.
+The one idea: damage is planted, and a start that takes it for whole is a violation. A node whose last flush had failed
+takes it for what that left behind, cuts it off, and knows that it may lack something. It must not know other faults.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from random import Random
 from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.node import DATA, GROUP, StackNode
-from store import DamagedError
+from store import CommitLog, DamagedError
 
 DOWN_S = 0.5
 RESTORED_AFTER_S = 8.0
 OLD_AFTER_S = 3.0
 """How old an old copy is."""
 LOG = DATA / f"group-{GROUP}" / "log"
+BASE = LOG.parent / "base"
+KEPT, INCOMING = LOG.parent / "bases", LOG.parent / "incoming"
 
 
 class Damages:
@@ -34,18 +37,33 @@ class Damages:
 
     def flip(self, node: StackNode, random: Random) -> bool:
         replica = node.replica
-        if replica is None or replica.log.last_index == 0 or node in self._planted:
+        if replica is None or node in self._planted or replica.log.last_index < replica.log.first_index:
             return False
-        log = replica.log
-        index = random.randint(1, log.last_index)
+        path, at = self._place(replica.log, node, random)
+        node.kill()
+        self._planted[node] = (path, node.disk.content(path))
+        node.disk.flip(path, at, random.randrange(8))
+        self._loop.call_later(DOWN_S, self._must_refuse, node)
+        return True
+
+    def _place(self, log: CommitLog, node: StackNode, random: Random) -> tuple[Path, int]:
+        """Of a byte that matters: in an entry, or in the base before the first one."""
+        if log.first_index > 1 and random.random() < 0.2:
+            return BASE, random.randrange(len(node.disk.content(BASE)))
+        index = random.randint(log.first_index, log.last_index)
         position = log.position(index)
         at = random.randrange(position, position + log.span(index, index))
         base = at - at % node.settings.segment_bytes
-        path = LOG / f"{base:020}"
-        node.kill()
-        self._planted[node] = (path, node.disk.content(path))
-        node.disk.flip(path, at - base, random.randrange(8))
-        self._loop.call_later(DOWN_S, self._must_refuse, node)
+        return LOG / f"{base:020}", at - base
+
+    def flip_base(self, node: StackNode, random: Random) -> bool:
+        """In one that the node may do without: it begins its log elsewhere then, or asks for the pieces once more."""
+        disk = node.disk
+        paths = [path for path in disk.files() if (path.parent == KEPT or path == INCOMING) and disk.content(path)]
+        if not paths:
+            return False
+        path = random.choice(paths)
+        disk.flip(path, random.randrange(len(disk.content(path))), random.randrange(8))
         return True
 
     def put_back_old(self, node: StackNode) -> None:
@@ -75,14 +93,16 @@ class Damages:
             self._happened["old_file"] += 1
             self._must_refuse(node)
         else:
-            node.start()
+            node.start_again()
 
     def _must_refuse(self, node: StackNode) -> None:
-        if node.alive or node not in self._planted:
+        if node.alive or node not in self._planted or not node.is_present:
             return
         node.start()
-        if node.process is not None:
+        if node.process is not None and not node.suspect:
             self._invariants.fail("damage is noticed", f"node {node.node} starts on {self._planted[node][0]}")
+        if node.process is not None:
+            del self._planted[node]
 
     def is_planted(self, node: StackNode) -> bool:
         return node in self._planted
@@ -96,8 +116,7 @@ class Damages:
 
     def _restore_and_start(self, node: StackNode) -> None:
         self._restore(node)
-        if node.process is None:
-            node.start()
+        node.start_again()
 
     def repair_all(self) -> None:
         for node in [*self._planted]:
@@ -105,5 +124,5 @@ class Damages:
 
     def _restore(self, node: StackNode) -> None:
         planted = self._planted.pop(node, None)
-        if planted is not None and node.process is None:
+        if planted is not None and node.process is None and node.is_present:
             node.disk.put_back(*planted)

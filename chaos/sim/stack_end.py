@@ -5,7 +5,7 @@ It must not know how the run went.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from chaos.sim.invariants import Invariants
 from chaos.sim.node import StackNode
@@ -13,9 +13,8 @@ from chaos.sim.targets import leader_of
 from ledger.broker.replica import Replica
 
 
-def unsettled(nodes: Sequence[StackNode], strangers: Collection[int]) -> list[str]:
-    """What is still missing on the nodes. `strangers` lost their disks, and take no part any more."""
-    members = [node for node in nodes if node.node not in strangers]
+def unsettled(members: Sequence[StackNode]) -> list[str]:
+    """What is still missing on the nodes that take part."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
         return ["nobody leads"]
@@ -32,32 +31,32 @@ def unsettled(nodes: Sequence[StackNode], strangers: Collection[int]) -> list[st
     return missing
 
 
-def compare(nodes: Sequence[StackNode], invariants: Invariants) -> None:
-    """Logs, states and ConsumeQueues of all replicas that take part."""
-    replicas = [(node.node, node.replica) for node in nodes if node.replica is not None and node.replica.log.end]
-    first, reference = replicas[0]
-    log, queues = _log_bytes(reference), _units(reference)
+def compare(members: Sequence[StackNode], invariants: Invariants) -> None:
+    """Logs, states and ConsumeQueues of all replicas that take part, each two from where both of them have something:
+    one that had no base at the place where the others' logs begin keeps more."""
+    replicas = [(node.node, node.replica) for node in members if node.replica is not None]
+    first, reference = min(replicas, key=lambda each: each[1].log.first_index)
     for node, replica in replicas:
+        start = replica.log.first_index
         invariants.same_state(node, replica.driver.applied, replica.state.digest())
-        if _log_bytes(replica) != log:
+        if _log_bytes(replica, start) != _log_bytes(reference, start):
             invariants.fail("logs are byte-identical", f"nodes {first} and {node} have different bytes")
-        if _units(replica) != queues:
-            invariants.fail("ConsumeQueues are equal", f"nodes {first} and {node} have different units")
+        for topic_id, queue in _queues(replica):
+            if _units(replica, topic_id, queue) != _units(reference, topic_id, queue, since=replica):
+                invariants.fail("ConsumeQueues are equal", f"nodes {first} and {node} have different units")
 
 
-def _log_bytes(replica: Replica) -> bytes:
+def _log_bytes(replica: Replica, start: int) -> bytes:
     log = replica.log
-    return b"".join(log.read_range(index, index) for index in range(1, log.last_index + 1))
+    return b"".join(log.read_range(index, index) for index in range(start, log.last_index + 1))
 
 
-def _units(replica: Replica) -> dict[tuple[int, int], bytes]:
-    return {
-        (topic.topic_id, queue): _units_of(replica, topic.topic_id, queue)
-        for topic in replica.state.topics
-        for queue in range(topic.queues)
-    }
+def _queues(replica: Replica) -> list[tuple[int, int]]:
+    return [(topic.topic_id, queue) for topic in replica.state.topics for queue in range(topic.queues)]
 
 
-def _units_of(replica: Replica, topic_id: int, queue: int) -> bytes:
+def _units(replica: Replica, topic_id: int, queue: int, since: Replica | None = None) -> bytes:
+    """From the first offset that `since` has."""
+    first = (since or replica).queues.get(topic_id, queue).first_offset
     units = replica.queues.get(topic_id, queue)
-    return units.read(0, units.end_offset).tobytes()
+    return units.read(first, units.end_offset - first).tobytes()

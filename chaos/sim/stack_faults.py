@@ -9,55 +9,63 @@ It must not know clients. What happens to files of nodes that are down is in sta
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 from random import Random
 
 from chaos.sim.disk_content import PAGE, SECTOR, Crash
 from chaos.sim.faults import FaultEvent
 from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
+from chaos.sim.network import Network
+from chaos.sim.network_faults import both_ways
 from chaos.sim.node import DATA, StackNode
 from chaos.sim.stack_damage import LOG, Damages
+from chaos.sim.stack_operator import Operator
+from chaos.sim.stack_power import Power
+from chaos.sim.stack_roster import Roster
 from chaos.sim.swarm import Options
 from chaos.sim.targets import chance_of, leader_of, target_of
+from chaos.sim.workload import READER, Workload
 from raft.core import Refusal
-from raft.driver import CutFailedError
+from raft.errors import CutFailedError
 from store import DamagedError, DiskFullError, StoreError
 from store.memory_disk import Killed
 
 LOOK_S = 1.0
 LOOKED_AFTER_S = (1.0, 15.0)
 """How long it takes until somebody starts a node again that ended, or that can write no more."""
-WAIT_S, WAIT_STEP_S = 15.0, 0.005
-"""For a moment at which a power cut does something special."""
 STOP_S = 5.0
 """What an orderly stop may take before the process is killed."""
 
 
 class StackFaults:
-    """`happened`: also counted there is what a power cut did to a disk."""
-
     def __init__(
         self,
         loop: SimLoop,
+        network: Network,
         options: Options,
-        nodes: Sequence[StackNode],
+        roster: Roster,
+        operator: Operator,
+        workload: Workload,
         invariants: Invariants,
         happened: Counter[str],
     ) -> None:
-        self.strangers: set[int] = set()
-        """Nodes whose disk was wiped: they take no part."""
+        """`happened`: counted there is what shows only later."""
         self._loop = loop
-        self._options = options
-        self._nodes = nodes
+        self._network = network
+        self._roster = roster
+        self._operator = operator
+        self._workload = workload
         self._invariants = invariants
         self._happened = happened
         self._random = options.chance("repairs")
         self._damages = Damages(loop, invariants, happened)
+        self._power = Power(loop, options, roster, self._damages, happened)
         self._over = False
-        for node in nodes:
-            node.on_end = self._ended
         loop.call_later(LOOK_S, self._look)
+
+    @property
+    def _nodes(self) -> list[StackNode]:
+        return self._roster.present
 
     def fire(self, event: FaultEvent) -> bool:
         """Does it, if it is one of these and may be done. Returns whether it was."""
@@ -69,60 +77,83 @@ class StackFaults:
                 killed = [self._kill(each, random.uniform(0, seconds), random) for each in self._nodes]
                 return any(killed)
             case "power_cut":
-                return self._cut_power([node], seconds, Crash.drawn(random))
+                return self._power.cut([node], seconds, Crash.drawn(random))
             case "power_cut_minority":
-                few = random.sample(list(self._nodes), (len(self._nodes) - 1) // 2)
-                return self._cut_power(few, seconds, Crash.drawn(random))
+                voters = self._roster.voters
+                few = random.sample(voters, (len(voters) - 1) // 2)
+                return self._power.cut(few, seconds, Crash.drawn(random))
             case "power_cut_all":
-                return self._cut_power(self._nodes, seconds, Crash.drawn(random))
+                return self._power.cut(self._nodes, seconds, Crash.drawn(random))
             case "torn_write" | "out_of_order":
-                crash = Crash(random, random.choice((SECTOR, SECTOR, PAGE)), keeps=0.5, ordered_names=True)
-                return self._cut_power_when(node, crash, lambda: node.disk.can_tear(LOG, crash.unit))
+                unit = random.choice((SECTOR, SECTOR, PAGE))
+                self._power.cut_when_it_tears(node, Crash(random, unit, keeps=0.5, ordered_names=True))
             case "lost_rename":
-                crash = Crash(random, PAGE, keeps=0.0, ordered_names=True)
-                return self._cut_power_when(node, crash, lambda: node.disk.can_forget_names(LOG))
-            case "pause":
-                return self._pause(node, seconds)
-            case "clock_jump":
-                node.clock_ms += random.randint(-3_600_000, 3_600_000)
-                return node.alive
-            case "clock_skew":
-                _set_rate(node, random.uniform(0.9, 1.1))
-                return self._for_a_while(node, seconds, lambda: _set_rate(node, 1.0))
+                self._power.cut_when_names_are_lost(node, Crash(random, PAGE, keeps=0.0, ordered_names=True))
+            case "failed_flush":
+                return self._power.fail_flush(self._nodes if random.random() < 0.3 else [node], random)
             case "wipe":
                 return self._wipe(node)
             case "rolling_restart":
                 return self._restart_all(seconds)
             case "transfer":
                 return self._transfer(random)
+            case "reconfigure":
+                self._operator.change(random)
+            case "log_start":
+                self._operator.move_log_start(random)
+            case "isolate_with_client":
+                return self._isolate_with_client(random, seconds)
+            case "flipped_bit":
+                return self._power.may_miss(node) and self._damages.flip(node, random)
+            case "old_file":
+                if self._power.may_miss(node):
+                    self._damages.put_back_old(node)
+            case "flipped_base":
+                return self._damages.flip_base(node, random)
+            case _:
+                return self._trouble(event, node, random, seconds)
+        return False
+
+    def _trouble(self, event: FaultEvent, node: StackNode, random: Random, seconds: float) -> bool:
+        """What a node lives through, if it is one of these."""
+        match event.kind:
+            case "pause":
+                return self._pause(node, seconds)
+            case "clock_jump":
+                node.clock_ms += random.randint(-3_600_000, 3_600_000)
+            case "clock_skew":
+                _set_rate(node, random.uniform(0.9, 1.1))
+                self._loop.call_later(seconds, _set_rate, node, 1.0)
             case "slow_disk":
                 node.slow_disk = random.uniform(5, 200)
-                return self._for_a_while(node, seconds, lambda: _set_slowness(node))
+                self._loop.call_later(seconds, _set_slowness, node)
             case "slow_vote":
                 node.slow_vote = 200.0
-                return self._for_a_while(node, seconds, lambda: _set_slowness(node))
+                self._loop.call_later(seconds, _set_slowness, node)
             case "full_disk":
                 node.disk.room = random.choice((0, 100, 5_000))
-                return self._for_a_while(node, seconds, lambda: _give_room(node))
-            case "failed_flush":
-                node.disk.fail("sync")
-                return node.alive
+                self._loop.call_later(seconds, _give_room, node)
             case "read_error":
                 # A running node reads its log through a mapping; what reads by calls is its start.
                 node.disk.fail("read")
                 return self._kill(node, 0.0, None)
-            case "flipped_bit":
-                return self._may_miss(node) and self._damages.flip(node, random)
-            case "old_file":
-                if self._may_miss(node):
-                    self._damages.put_back_old(node)
-        return False
+            case "corrupt_in_transit":
+                node.transit.corrupts = random.choice((0.05, 0.5))
+                self._loop.call_later(seconds, _be_clear, node)
+                return False  # counted are the bits
+            case _:
+                return False
+        return node.alive
 
     def heal(self) -> None:
         """Every disk and clock is well; whoever is down or cannot write any more is started anew."""
         self._over = True
+        self._power.end()
+        self._operator.end()
         self._damages.repair_all()
         for node in self._nodes:
+            self._happened["corrupt_in_transit"] += node.transit.corrupted
+            _be_clear(node)
             node.disk.heal()
             _set_rate(node, 1.0)
             _set_slowness(node)
@@ -130,8 +161,7 @@ class StackFaults:
                 node.process.life.go_on()
             if _has_failed(node):
                 node.kill()
-            if node.process is None:
-                node.start()
+            node.start_again()
 
     def _living(self, node: StackNode) -> StackNode:
         """The node, or another one where it is down already."""
@@ -150,58 +180,15 @@ class StackFaults:
             seconds += 1.0
         else:
             node.kill()
-        self._loop.call_later(seconds, self._start, node)
+        self._loop.call_later(seconds, node.start_again)
         return True
-
-    def _cut_power(self, nodes: Sequence[StackNode], seconds: float, crash: Crash) -> bool:
-        # Of a log with planted damage a power loss would make a torn one, which is cut and not refused.
-        nodes = [node for node in nodes if not self._damages.is_planted(node)]
-        if not any(node.alive for node in nodes) or not self._may_lose(nodes):
-            return False
-        for node in nodes:
-            node.power_cut(crash)
-            self._loop.call_later(seconds, self._start, node)
-        self._happened.update({name: count for name, count in sorted(crash.happened.items()) if count})
-        return True
-
-    def _cut_power_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> bool:
-        """At the first moment at which it can do that; what it really did is counted then."""
-        deadline = self._loop.time() + WAIT_S
-
-        def look() -> None:
-            if self._over or self._loop.time() > deadline or not node.alive:
-                return
-            if there_is_something():
-                self._cut_power([node], 1.0, crash)
-            else:
-                self._loop.call_later(WAIT_STEP_S, look)
-
-        look()
-        return False
-
-    def _may_lose(self, nodes: Sequence[StackNode]) -> bool:
-        """Whether these may lose what was not flushed without breaking a promise: always where everything acknowledged
-        is flushed; otherwise only as long as a majority that has lost nothing remains. A torn log makes a node suspect
-        under `sync` too, and without an intact majority every voter must answer: one that was wiped never will."""
-        if self._options.sync and not self.strangers:
-            return True
-        hurt = {node.node for node in self._nodes if self._is_hurt(node)} | {node.node for node in nodes}
-        return 2 * len(hurt) < len(self._nodes)
-
-    def _is_hurt(self, node: StackNode) -> bool:
-        return node.suspect or node.node in self.strangers
-
-    def _may_miss(self, node: StackNode) -> bool:
-        """Whether the others can do without it."""
-        there = [each for each in self._nodes if each is not node and each.alive and not self._is_hurt(each)]
-        return node.alive and node.node not in self.strangers and 2 * len(there) > len(self._nodes)
 
     def _wipe(self, node: StackNode) -> bool:
-        if not self._may_miss(node):
+        # A voter that is being removed meanwhile could be the one too many that is missing.
+        if self._operator.busy or not self._roster.is_settled or not self._power.may_miss(node):
             return False
         node.kill()
         node.wipe()
-        self.strangers.add(node.node)
         node.start()
         return True
 
@@ -216,11 +203,7 @@ class StackFaults:
             return
         node.stop()
         self._loop.call_later(STOP_S, lambda: node.kill() if node.process is process else None)
-        self._loop.call_later(STOP_S + seconds, self._start, node)
-
-    def _start(self, node: StackNode) -> None:
-        if not node.alive:
-            node.start()
+        self._loop.call_later(STOP_S + seconds, node.start_again)
 
     # -- what lasts for a while
 
@@ -232,15 +215,33 @@ class StackFaults:
         self._loop.call_later(seconds, lambda: process.life.go_on() if process.life.paused else None)
         return True
 
-    def _for_a_while(self, node: StackNode, seconds: float, end: Callable[[], None]) -> bool:
-        self._loop.call_later(seconds, end)
-        return node.alive
+    def _isolate_with_client(self, random: Random, seconds: float) -> bool:
+        """So that who reads is on the side of a leader that does not know what the others have elected; its clock may
+        be slow, and it takes longer to find out, then."""
+        leader = leader_of(self._nodes)
+        if leader is None:
+            return False
+        others = [node.node for node in self._nodes if node is not leader]
+        pairs = both_ways([(end, other) for end in (leader.node, READER) for other in others])
+        for pair in pairs:
+            self._network.cut(*pair)
+        _set_rate(leader, random.choice((1.0, 0.9, 0.7)))
+        self._workload.hurry(seconds)
+        self._loop.call_later(seconds, self._mend, pairs, leader)
+        return True
+
+    def _mend(self, pairs: list[tuple[int, int]], leader: StackNode) -> None:
+        if not self._over:
+            _set_rate(leader, 1.0)
+            for pair in pairs:
+                self._network.mend(*pair)
 
     def _transfer(self, random: Random) -> bool:
         leader = leader_of(self._nodes)
-        if leader is None or leader.replica is None or leader.process is None or len(self._nodes) == 1:
+        others = [voter.node for voter in self._roster.voters if voter is not leader]
+        if leader is None or leader.replica is None or leader.process is None or not others:
             return False
-        driver, to = leader.replica.driver, random.choice([node.node for node in self._nodes if node is not leader])
+        driver, to = leader.replica.driver, random.choice(others)
         happened: list[bool] = []
 
         def transfer() -> None:
@@ -255,7 +256,8 @@ class StackFaults:
 
     # -- processes that end by themselves, and those that can write no more
 
-    def _ended(self, node: StackNode) -> None:
+    def ended(self, node: StackNode) -> None:
+        """To be told when a process ends by itself."""
         reason = node.ended
         by_disk = isinstance(reason, (Killed, CutFailedError, StoreError)) and not isinstance(reason, DamagedError)
         if self._damages.noticed(node):
@@ -278,7 +280,7 @@ class StackFaults:
             if node.process is process:
                 if process is not None:
                     node.kill()
-                node.start()
+                node.start_again()
 
         self._loop.call_later(0.1 if self._over else self._random.uniform(*LOOKED_AFTER_S), restart)
 
@@ -297,6 +299,10 @@ def _set_rate(node: StackNode, rate: float) -> None:
 
 def _set_slowness(node: StackNode) -> None:
     node.slow_disk = node.slow_vote = 1.0
+
+
+def _be_clear(node: StackNode) -> None:
+    node.transit.corrupts = 0.0
 
 
 def _give_room(node: StackNode) -> None:

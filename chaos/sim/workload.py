@@ -1,6 +1,6 @@
 """The load on a simulated cluster: the real clients, each a process of its own, doing what a seed draws.
 
-The one idea: producers never stop sending while the load is on, whatever happens to the cluster, and tell the history
+The one idea: producers go on sending while the load is on, whatever happens to the cluster, and tell the history
 of every send how it ended; consumers read everything, one from the leader and others from a node of their own.
 
 It must not know nodes or faults.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -25,13 +25,19 @@ from ledger.client.records import RecordRange
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, TopicExistsError
 
 FIRST_CLIENT = 100
+READER = FIRST_CLIENT + 40
 AGAIN_S = 0.5
 TOPICS = 2
 READS_PER_SECOND = 2.0
+HURRIED_READS_PER_SECOND = 20.0
 READS_OF_ONE = 50
 """After so many, another client reads."""
 SENDS_PER_SECOND = 11.0
 """Of all producers together; about every tenth is a send_many."""
+LOOK_MS = 3_000
+"""How often a consumer that is bound to a node looks whether that still takes part."""
+MOST_OPEN = 100
+"""Messages of one producer without an outcome: with more it waits, so that their end is no matter of minutes."""
 NEW_TOPIC_S = 40.0
 """Between two topics that are made while the load is on."""
 
@@ -49,7 +55,7 @@ MakeProcess = Callable[[int], ClientProcess]
 
 
 class Workload:
-    """`process(number)` makes the process of a client. `strangers`: nodes that take no part any more."""
+    """`process(number)` makes the process of a client. `takes_part`: whether a node is a member."""
 
     def __init__(
         self,
@@ -57,7 +63,7 @@ class Workload:
         bootstrap: Sequence[str],
         history: History,
         process: MakeProcess,
-        strangers: Collection[int],
+        takes_part: Callable[[int], bool],
     ) -> None:
         self.topics: list[str] = []
         """Those that are there."""
@@ -66,17 +72,21 @@ class Workload:
         self._history = history
         self._options = options
         self._admin = process(FIRST_CLIENT)
-        self._reader = process(FIRST_CLIENT + 40)
+        self._reader = process(READER)
+        self._hurried_until = 0.0
         self.producers = [
             Producer(self, process(FIRST_CLIENT + 1 + i), options.chance(f"producer {i}"))
             for i in range(options.producers)
         ]
+        pinned = options.chance("pinned").randint(1, options.nodes)
         self.consumers = [
             Consumer(self, process(FIRST_CLIENT + 50 + i), node, options.chance(f"consumer {i}"))
-            for i, node in enumerate((None, options.chance("pinned").randint(1, options.nodes)))
+            for i, node in enumerate((None, pinned))
         ]
+        self._late = Consumer(self, process(FIRST_CLIENT + 60), None, options.chance("late consumer"), (1 << 20,))
+        """Reads everything that is kept, from its beginning, once all was sent."""
         self.bootstrap = list(bootstrap)
-        self.strangers = strangers
+        self.takes_part = takes_part
         self._random = options.chance("admin")
 
     @property
@@ -96,6 +106,13 @@ class Workload:
     def end(self) -> None:
         """No new messages; what is under way ends."""
         self.busy = False
+        self.consumers.append(self._late)
+        for name in self.topics:
+            _spawn(self._late.process, self._late.read(name))
+
+    def hurry(self, seconds: float) -> None:
+        """For so long the reader asks much more often."""
+        self._hurried_until = self._reader.life.time() + seconds
 
     def unsettled(self) -> list[str]:
         """What is still missing for an end."""
@@ -135,10 +152,14 @@ class Workload:
             with contextlib.suppress(LedgerError):
                 async with self._asking(self._reader) as admin:
                     for _ in range(READS_OF_ONE):
-                        await asyncio.sleep(self._random.expovariate(READS_PER_SECOND))
+                        await asyncio.sleep(self._random.expovariate(self._reads_per_second))
                         if self.topics:
                             await self._read_ends(admin, self._random.choice(self.topics))
             await asyncio.sleep(AGAIN_S)
+
+    @property
+    def _reads_per_second(self) -> float:
+        return HURRIED_READS_PER_SECOND if self._reader.life.time() < self._hurried_until else READS_PER_SECOND
 
     async def _read_ends(self, admin: AsyncAdmin, topic: str) -> None:
         floors = self._history.ends()
@@ -160,6 +181,8 @@ class Producer:
         self._load = load
         self._random = random
         self._calls = 0
+        self._open = 0
+        """Messages without an outcome."""
 
     async def run(self) -> None:
         while not self._load.topics:  # noqa: ASYNC110
@@ -170,7 +193,8 @@ class Producer:
         while self._load.busy:
             count = random.randint(2, options.largest_batch + 1) if random.random() < 0.1 else 1
             sends = [task for task in sends if not task.done()]
-            sends.append(self.process.life.create_task(self._send(producer, count)))
+            if self._open < MOST_OPEN:
+                sends.append(self.process.life.create_task(self._send(producer, count)))
             await asyncio.sleep(random.expovariate(rate))
         await asyncio.gather(*sends)
         await producer.stop()
@@ -205,6 +229,7 @@ class Producer:
         topic = random.choice(self._load.topics)
         key = b"%d" % random.randrange(8) if random.random() < 0.5 else None
         self._calls += 1
+        self._open += count
         line = self._calls if count > 1 else 0
         messages = [history.send(self.process.number, topic, line) for _ in range(count)]
         values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
@@ -222,6 +247,7 @@ class Producer:
 
     def _settle(self, messages: list[Sent], places: list[Place], error: LedgerError | None) -> None:
         history = self._load.history
+        self._open -= len(messages)
         if error is None:
             for sent, place in zip(messages, places, strict=True):
                 history.acknowledged(sent, place)
@@ -250,40 +276,52 @@ def _places(topic: str, ranges: list[RecordRange]) -> list[Place]:
 class Consumer:
     """One AsyncConsumer for each topic. `node`: the one it reads from, while that takes part; None: whoever leads."""
 
-    def __init__(self, load: Workload, process: ClientProcess, node: int | None, random: Random) -> None:
+    def __init__(
+        self,
+        load: Workload,
+        process: ClientProcess,
+        node: int | None,
+        random: Random,
+        max_bytes: tuple[int, ...] = (2_000, 1 << 20),
+    ) -> None:
+        """`max_bytes`: of a fetch, one of these."""
         self.process = process
         self._load = load
         self._node = node
         self._random = random
+        self._max_bytes = max_bytes
 
     async def read(self, topic: str) -> None:
         """For ever; a consumer that gives up is replaced by one that goes on where it stood."""
         while True:
+            node = self._node if self._node is not None and self._load.takes_part(self._node) else None
             consumer = AsyncConsumer(
                 topic,
                 bootstrap_servers=self._load.bootstrap,
-                node=None if self._node in self._load.strangers else self._node,
+                node=node,
                 max_wait_ms=self._random.choice((200, 1_000, 2_000)),
-                max_bytes=self._random.choice((2_000, 1 << 20)),
+                max_bytes=self._random.choice(self._max_bytes),
                 request_timeout_ms=5_000,
                 rng=self._random,
                 _environment=self.process.environment,
             )
             try:
-                await self._read_on(consumer, topic)
+                await self._read_on(consumer, node)
             except LedgerError:
                 await asyncio.sleep(AGAIN_S)
 
-    async def _read_on(self, consumer: AsyncConsumer, topic: str) -> None:
-        history = self._load.history
+    async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
+        history, number = self._load.history, self.process.number
         await consumer.start()
         try:
-            for name, queue in await consumer.beginning_offsets():
-                await consumer.seek(name, queue, history.position(self.process.number, name, queue))
-            while True:
-                for message in await consumer.getmany():
+            for (topic, queue), first in (await consumer.beginning_offsets()).items():
+                if first > history.position(number, topic, queue):
+                    history.skip(number, topic, queue, first)
+                await consumer.seek(topic, queue, history.position(number, topic, queue))
+            while node is None or self._load.takes_part(node):
+                for message in await consumer.getmany(timeout_ms=None if node is None else LOOK_MS):
                     place = Place(message.topic, message.queue, message.offset)
-                    history.deliver(self.process.number, place, message.value)
+                    history.deliver(number, place, message.value)
         finally:
             await consumer.stop()
 

@@ -63,6 +63,8 @@ class History:
         self.outcomes = dict.fromkeys(Outcome, 0)
         self.delivered = 0
         self.reads = 0
+        self.skipped = 0
+        """Messages that a consumer was too late for: the log begins behind them."""
         self._fail = fail
         self._sent: dict[bytes, Sent] = {}
         self._numbers: dict[int, int] = {}
@@ -73,6 +75,8 @@ class History:
         """By producer, line and queue: the number of its last message that is committed there."""
         self._positions: dict[tuple[int, str, int], int] = {}
         """By consumer and queue: the offset that must come next."""
+        self._begins: dict[tuple[str, int], int] = {}
+        """By queue: the largest first offset that it has on any node."""
 
     # -- what producers do and are told
 
@@ -129,6 +133,10 @@ class History:
         sent.place = place
         queue.append(sent)
 
+    def begins(self, topic: str, queue: int, offset: int) -> None:
+        """On some node the log begins so late that the queue begins there."""
+        self._begins[topic, queue] = max(offset, self._begins.get((topic, queue), 0))
+
     # -- what consumers are given
 
     def position(self, consumer: int, topic: str, queue: int) -> int:
@@ -147,6 +155,15 @@ class History:
             self._fail("delivered is committed", f"consumer {consumer} was given {place}, which is not committed")
         elif sent.name != name_of(value):
             self._fail("delivered is committed", f"consumer {consumer} was given {value[:40]!r} at {place}: {sent}")
+
+    def skip(self, consumer: int, topic: str, queue: int, offset: int) -> None:
+        """The consumer is told that the queue begins there."""
+        if offset > self._begins.get((topic, queue), 0):
+            self._fail(
+                "nothing kept is skipped", f"{topic}/{queue} is said to begin at {offset}, and begins nowhere so"
+            )
+        self.skipped += offset - self.position(consumer, topic, queue)
+        self._positions[consumer, topic, queue] = offset
 
     def read(self, topic: str, queue: int, floor: int, end: int) -> None:
         """A linearizable read, asked for when `floor` messages of the queue were committed, found its end there."""

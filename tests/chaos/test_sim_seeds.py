@@ -1,4 +1,4 @@
-"""A piece of the protocol campaign with every test run: enough seeds for about forty seconds on one core.
+"""A piece of the protocol campaign with every test run: enough seeds for about a minute on one core.
 
 `ledgermq sim --seeds 1..100000`, or `make sim SEEDS=100000`, for more.
 """
@@ -12,7 +12,7 @@ from chaos.sim.faults import PROTOCOL, kinds_of
 from chaos.sim.run import run
 from chaos.sim.swarm import Wishes
 
-GROUPS, SEEDS_A_GROUP = 10, 12
+GROUPS, SEEDS_A_GROUP = 20, 12
 MINUTES = 1.0
 
 

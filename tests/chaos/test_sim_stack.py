@@ -11,13 +11,17 @@ from chaos.sim.faults import FaultEvent
 from chaos.sim.run import run
 from chaos.sim.stack import StackWorld
 from chaos.sim.swarm import Options, Wishes, draw
+from chaos.sim.targets import leader_of
 from chaos.sim.workload_history import Outcome
+from raft.core.leader import Leader
 
 SETTLE_MS = 60_000
 
 
-def options(seed: int = 1, *, nodes: int = 3, sync: bool = True, minutes: float = 0.3) -> Options:
-    drawn = draw(seed, Wishes(world="stack", minutes=minutes, nodes=nodes, faults=()))
+def options(
+    seed: int = 1, *, nodes: int = 3, sync: bool = True, minutes: float = 0.3, faults: tuple[str, ...] = ()
+) -> Options:
+    drawn = draw(seed, Wishes(world="stack", minutes=minutes, nodes=nodes, faults=faults))
     return replace(drawn, sync=sync, largest_batch=1)  # so that no send waits long for room in a small buffer
 
 
@@ -42,7 +46,7 @@ def test_without_faults_everything_is_acknowledged_and_delivered(nodes: int, syn
     figures, outcomes = world.figures(), world.history_of_clients.outcomes
     assert figures["sent"] > 10 * world.options.minutes * 60 / 2
     assert outcomes[Outcome.OK] == figures["sent"] == figures["committed"]
-    assert figures["consumed"] == 2 * figures["committed"]
+    assert figures["consumed"] == 3 * figures["committed"]  # by the last consumer too
     assert figures["leaders"] == 1
     world.close()
 
@@ -90,6 +94,73 @@ def _recording(on_end: Callable[..., None], ends: list[str]) -> Callable[..., No
         on_end(node)
 
     return record
+
+
+def test_members_are_removed_and_added_under_load() -> None:
+    changes = [FaultEvent(at_ms, "reconfigure", (("chance", at_ms),)) for at_ms in range(6_000, 58_000, 4_000)]
+    world = StackWorld(options(minutes=1.0, faults=("reconfigure",)))
+    assert len(world.nodes()) == 5
+    history_of(world, *changes)
+    assert world.happened["reconfigure"] > 4
+    leader = leader_of(world.nodes())
+    assert leader is not None
+    assert leader.replica is not None
+    configuration = leader.replica.newest_configuration()
+    assert configuration is not None
+    assert any(world.nodes()[voter - 1].settings.join for voter in configuration.voters)  # one that was added
+    world.close()
+
+
+def test_a_log_that_begins_later_is_given_to_a_new_node_from_its_base() -> None:
+    starts = [FaultEvent(at_ms, "log_start", (("chance", 1),)) for at_ms in (30_000, 45_000)]
+    changes = [FaultEvent(at_ms, "reconfigure", (("chance", at_ms),)) for at_ms in range(50_000, 80_000, 5_000)]
+    spoils = FaultEvent(48_000, "corrupt_in_transit", (("target", "leader"), ("for_ms", 10_000), ("chance", 2)))
+    world = history_of(
+        StackWorld(options(4, minutes=1.5, faults=("log_start", "reconfigure"))), *starts, spoils, *changes
+    )
+    assert world.happened["log_start"] == 2
+    added = [node.replica for node in world.nodes() if node.settings.join and node.replica is not None]
+    assert any(replica.log.first_index > 1 for replica in added)
+    assert world.history_of_clients.skipped > 0  # by the consumer that began last
+    world.close()
+
+
+def test_a_leader_that_stops_in_order_hands_over() -> None:
+    world = StackWorld(options())
+    world.start_workload()
+    world.loop.run_until(6)
+    leader = leader_of(world.nodes())
+    assert leader is not None
+    leader.stop()
+    drawn = world.options
+    world.loop.run_until(6 + drawn.tick_ms * drawn.election_ticks / 2_000)  # nobody had to miss it
+    successor = leader_of(world.nodes())
+    assert successor is not None
+    assert successor is not leader
+    world.close()
+
+
+def test_a_read_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The net holds: a leader that was cut off answers whom it was cut off with."""
+
+    def take_reads(self: Leader) -> object:
+        return self._reads.take(self._round) if self._reads.in_round else ()
+
+    monkeypatch.setattr(Leader, "take_reads", take_reads)
+    for seed in range(1, 11):
+        world = StackWorld(options(seed, minutes=1.0))
+        world.start_workload()
+        for at_ms in range(6_000, 60_000, 6_000):
+            cut = FaultEvent(at_ms, "isolate_with_client", (("for_ms", 5_000), ("chance", at_ms + seed)))
+            world.loop.call_at(at_ms / 1000, world.fire, cut)
+        while world.loop.time() < 60 and not world.violations():
+            world.loop.run_until(world.loop.time() + 1)
+        found = [violation.invariant for violation in world.violations()]
+        world.close()
+        if found:
+            assert found[0] == "reads are not stale"
+            return
+    pytest.fail("nothing was noticed")
 
 
 def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,4 +14,4 @@ WISHES = Wishes(world="stack", minutes=1.0)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_seed(seed: int) -> None:
     report = run(seed, WISHES)
-    assert not report.failed, f"{report.reason}\nreplay: ledgermq sim --stack --seeds {seed}..{seed} --minutes 1"
+    assert not report.failed, f"{report.reason}\nreplay: ledgermq sim --world stack --seeds {seed} --minutes 1"

@@ -134,3 +134,16 @@ def test_reads(notes: Notes) -> None:
 )
 def test_which_errors_leave_no_doubt(error: LedgerError, surely: bool) -> None:
     assert surely_failed(error) is surely
+
+
+def test_messages_behind_which_the_log_begins_are_skipped(notes: Notes) -> None:
+    history = notes.history
+    sent = [history.send(1, "t") for _ in range(4)]
+    history.committed(0, 0, [each.name for each in sent])
+    history.begins("t", 0, 2)
+    history.skip(150, "t", 0, 2)
+    history.deliver(150, Place("t", 0, 2), sent[2].name)
+    assert notes.failures == []
+    assert history.skipped == 2
+    history.skip(150, "t", 0, 4)
+    assert notes.failures == ["nothing kept is skipped"]

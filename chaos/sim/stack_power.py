@@ -1,0 +1,101 @@
+"""Power cuts and failed flushes in the full-stack world: what takes from a disk that which was not flushed.
+
+The one idea: it is done only where no promise is broken by it. What was acknowledged may be gone from fewer disks
+than a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others must be able
+to do without it, or all of them to answer.
+
+It must not know other faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from chaos.sim.disk_content import Crash
+from chaos.sim.loop import SimLoop
+from chaos.sim.node import StackNode
+from chaos.sim.stack_damage import LOG, Damages
+from chaos.sim.stack_roster import Roster
+from chaos.sim.swarm import Options
+
+WAIT_S, WAIT_STEP_S = 15.0, 0.005
+"""For a moment at which a power cut does something special."""
+
+
+class Power:
+    """`happened`: counted there is also what a power cut did to a disk."""
+
+    def __init__(
+        self, loop: SimLoop, options: Options, roster: Roster, damages: Damages, happened: Counter[str]
+    ) -> None:
+        self._loop = loop
+        self._options = options
+        self._roster = roster
+        self._damages = damages
+        self._happened = happened
+        self._over = False
+
+    def end(self) -> None:
+        """Nothing that waits for its moment comes any more."""
+        self._over = True
+
+    def cut(self, nodes: Sequence[StackNode], seconds: float, crash: Crash) -> bool:
+        # Of a log with planted damage a power loss would make a torn one, which is cut and not refused.
+        nodes = [node for node in nodes if not self._damages.is_planted(node)]
+        if not any(node.alive for node in nodes) or not self._may_lose(nodes):
+            return False
+        for node in nodes:
+            node.power_cut(crash)
+            self._loop.call_later(seconds, node.start_again)
+        self._happened.update({name: count for name, count in sorted(crash.happened.items()) if count})
+        return True
+
+    def cut_when_it_tears(self, node: StackNode, crash: Crash) -> None:
+        self._cut_when(node, crash, lambda: node.disk.can_tear(LOG, crash.unit))
+
+    def cut_when_names_are_lost(self, node: StackNode, crash: Crash) -> None:
+        self._cut_when(node, crash, lambda: node.disk.can_forget_names(LOG))
+
+    def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
+        """At the first moment at which it can do that; what it really did is counted then."""
+        deadline = self._loop.time() + WAIT_S
+
+        def look() -> None:
+            if self._over or self._loop.time() > deadline or not node.alive:
+                return
+            if there_is_something():
+                self.cut([node], 1.0, crash)
+            else:
+                self._loop.call_later(WAIT_STEP_S, look)
+
+        look()
+
+    def fail_flush(self, nodes: Sequence[StackNode], random: Random) -> bool:
+        """The next flush of that node fails; now and then those of all nodes."""
+        nodes = [node for node in nodes if node.alive]
+        if not nodes or not self._may_lose(nodes):
+            return False
+        for node in nodes:
+            node.disk.fail("sync", times=1)
+            if not self._options.sync:
+                node.will_be_suspect()
+        return True
+
+    def may_miss(self, node: StackNode) -> bool:
+        """Whether the others can do without it."""
+        voters = self._roster.voters
+        there = [each for each in voters if each is not node and each.alive and not self._is_hurt(each)]
+        return node.alive and 2 * len(there) > len(voters) and self._roster.is_member(node.node)
+
+    def _may_lose(self, nodes: Sequence[StackNode]) -> bool:
+        """Always where everything acknowledged is flushed, unless a stranger is among the voters: it never answers."""
+        voters = self._roster.voters
+        if self._options.sync and all(self._roster.is_member(voter.node) for voter in voters):
+            return True
+        hurt = [voter for voter in voters if voter in nodes or self._is_hurt(voter)]
+        return 2 * len(hurt) < len(voters)
+
+    def _is_hurt(self, node: StackNode) -> bool:
+        return node.suspect or not self._roster.is_member(node.node)
