@@ -26,7 +26,7 @@ TRY_AGAIN_S = 1.0
 DELIVERY_S = 30.0
 """After this long a sender is told that its fate is unknown; the producer goes on finding out."""
 
-MOST_WAITING = 60
+MOST_WAITING = 40
 """Messages of a lane that are in no batch yet."""
 
 

@@ -144,7 +144,7 @@ def test_applying_repeats_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Machine, "_repeated", propose_again)
     assert quiet().passed
     found = caught(Wishes(minutes=1, nodes=3, faults=("duplicate",)))
-    assert found & {"acknowledged is committed", "exactly once, in order"}
+    assert found & {"acknowledged is committed", "exactly once, in order", "offsets without gaps"}
 
 
 # -- its log
