@@ -15,7 +15,7 @@ from chaos.sim.loop import SimLoop
 from chaos.sim.membership import Membership
 from chaos.sim.protocol_node import ProtocolNode
 from chaos.sim.swarm import Options
-from chaos.sim.targets import chance_of, leader_of, target_of
+from chaos.sim.targets import chance_of, target_of
 
 REPLACED_AFTER_MS = (2_000, 20_000)
 """How long it takes until somebody starts a node again whose disk had failed."""
@@ -161,19 +161,17 @@ class NodeFaults:
         otherwise only as long as a majority that has lost nothing remains."""
         if self._options.sync or self._options.accepted_loss:
             return True
-        hurt = {node.node for node in self._nodes if node.suspect or node.stranger} | {node.node for node in nodes}
-        return 2 * len(hurt & self._voters) < len(self._voters)
+        return self._can_do_without(nodes)
 
-    @property
-    def _voters(self) -> set[int]:
-        """As the node that leads, or else any, has them."""
-        known = leader_of(self._nodes) or next((node for node in self._nodes if node.raft is not None), None)
-        return set(known.raft.configuration.voters) if known is not None and known.raft is not None else set()
+    def _can_do_without(self, nodes: Sequence[ProtocolNode]) -> bool:
+        """Whether a majority that has lost nothing remains besides these, by whatever configuration a node goes."""
+        hurt = {node.node for node in self._nodes if node.suspect or node.stranger} | {node.node for node in nodes}
+        known = {node.raft.configuration.voters for node in self._nodes if node.raft is not None}
+        return bool(known) and all(2 * len(hurt.intersection(voters)) < len(voters) for voters in known)
 
     def _wipe(self, node: ProtocolNode) -> bool:
         """Only a minority may be gone for good, and those that remain must be able to go on."""
-        gone = {each.node for each in self._nodes if each.stranger or each.suspect} | {node.node}
-        if not node.alive or 2 * len(gone & self._voters) >= len(self._voters):
+        if not node.alive or not self._can_do_without([node]):
             return False
         node.wipe()
         node.start()
