@@ -76,7 +76,7 @@ class Damages:
         self._loop.call_later(OLD_AFTER_S, self._stop, node, path, node.disk.content(path), node.process)
 
     def _stop(self, node: StackNode, path: Path, old: bytes, process: object) -> None:
-        if node.process is process and process is not None and node not in self._planted:
+        if node.process is process and process is not None and node not in self._planted and _is_read(node, path):
             node.stop()
             self._loop.call_later(1.0, self._put_back, node, path, old, node.process)
 
@@ -126,3 +126,12 @@ class Damages:
         planted = self._planted.pop(node, None)
         if planted is not None and node.process is None and node.is_present:
             node.disk.put_back(*planted)
+
+
+def _is_read(node: StackNode, path: Path) -> bool:
+    """Whether a start would read that segment: one that lies before the log's start it would not."""
+    if node.replica is None:
+        return False
+    log = node.replica.log
+    start = log.position(log.first_index) if log.last_index >= log.first_index else log.end
+    return int(path.name) + node.settings.segment_bytes > start
