@@ -38,7 +38,7 @@ class NetworkFaults:
                 random.shuffle(pair)
                 self._cut([(pair[0], pair[1])], event)
             case "isolate":
-                self._cut(both_ways([(target, other) for other in others]), event)
+                self.isolate(target, nodes, event)
             case "deaf":
                 self._cut([(other, target) for other in others], event)
             case "mute":
@@ -58,6 +58,10 @@ class NetworkFaults:
             case _:
                 return False
         return True
+
+    def isolate(self, node: int, nodes: Sequence[SimNode], event: FaultEvent) -> None:
+        """None of the other nodes hears it, nor it them; clients do."""
+        self._cut(both_ways([(node, other.node) for other in nodes if other.node != node]), event)
 
     def heal(self) -> None:
         self._healed += 1

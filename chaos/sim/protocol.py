@@ -28,7 +28,7 @@ from chaos.sim.protocol_log import Log
 from chaos.sim.protocol_machine import Answer, Batch, Reply, Verdict, span_of
 from chaos.sim.protocol_node import ProtocolNode
 from chaos.sim.swarm import Options
-from chaos.sim.targets import leader_of
+from chaos.sim.targets import chance_of, leader_of
 from chaos.sim.world import SimNodeLog, Violation
 from raft.core import Message, NotLeader
 from raft.errors import LossAcceptedError
@@ -107,9 +107,19 @@ class ProtocolWorld:
     # -- faults
 
     def fire(self, event: FaultEvent) -> None:
-        if self._network_faults.fire(event, self._nodes) or self._node_faults.fire(event):
+        network, nodes = self._network_faults, self._node_faults
+        if self._isolate_leader(event) or network.fire(event, self._nodes) or nodes.fire(event):
             self.happened[event.kind] += 1
         self._history.update(str(event).encode())
+
+    def _isolate_leader(self, event: FaultEvent) -> bool:
+        """Clients reach a leader that does not know what the others have elected; with a slow clock it is later still
+        to find out."""
+        leader = leader_of(self._nodes)
+        if event.kind != "isolate_with_client" or leader is None:
+            return False
+        self._network_faults.isolate(leader.node, self._nodes, event)
+        return self._node_faults.skew(leader, chance_of(event).choice((1.0, 0.9, 0.7)), event)
 
     def _count(self, kind: str) -> None:
         self.happened[kind] += 1

@@ -68,9 +68,7 @@ class NodeFaults:
                 node.clock_off_ms += random.randint(-3_600_000, 3_600_000)
                 return node.alive
             case "clock_skew":
-                return self._for_a_while(
-                    node, event, lambda: _set_rate(node, random.uniform(0.7, 1.4)), lambda: _set_rate(node, 1.0)
-                )
+                return self.skew(node, random.uniform(0.7, 1.4), event)
             case "wipe":
                 return self._wipe(node)
             case "transfer":
@@ -190,6 +188,10 @@ class NodeFaults:
         node.pause()
         self._loop.call_later(for_ms / 1000, lambda: node.resume() if node.paused else None)
         return True
+
+    def skew(self, node: ProtocolNode, rate: float, event: FaultEvent) -> bool:
+        """Its clock runs so many times as fast."""
+        return self._for_a_while(node, event, lambda: _set_rate(node, rate), lambda: _set_rate(node, 1.0))
 
     def _for_a_while(
         self, node: ProtocolNode, event: FaultEvent, begin: Callable[[], None], end: Callable[[], None]
