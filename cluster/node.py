@@ -80,7 +80,7 @@ class Node:
         self._tasks = [
             spawn(self._join(), "start of the group"),
             spawn(self._meters.probe_loop_lag(), "event loop lag"),
-            spawn(RemovalWatch(self._group, self._settings).run(), "watch for removal"),
+            spawn(RemovalWatch(self._group, self._settings, self._surroundings).run(), "watch for removal"),
         ]
 
     async def stop(self) -> None:

@@ -13,6 +13,7 @@ import logging
 
 from cluster.group import LocalGroup
 from cluster.settings import NodeSettings
+from cluster.surroundings import Surroundings
 from ledger.broker.membership import Standing
 from ledger.broker.replica import Replica
 from ledger.client.admin import AsyncAdmin
@@ -30,9 +31,10 @@ MOST_LOOKS = 20
 class RemovalWatch:
     """Of one group."""
 
-    def __init__(self, group: LocalGroup, settings: NodeSettings) -> None:
+    def __init__(self, group: LocalGroup, settings: NodeSettings, surroundings: Surroundings) -> None:
         self._group = group
         self._settings = settings
+        self._surroundings = surroundings
         self._look_s = settings.tick_ms * settings.election_ticks / 1000
         self._silent = 0
         self._ask_at = SILENT_LOOKS
@@ -65,8 +67,9 @@ class RemovalWatch:
         others = [address for node, address in addresses.items() if node != self._settings.node and address]
         if not others:
             return False
+        chance, environment = self._surroundings.chance, self._surroundings.client
         try:
-            async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS) as admin:
+            async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS, rng=chance, _environment=environment) as admin:
                 said = await admin.members(timeout_ms=ANSWER_MS)
         except LedgerError:
             return False  # they have no leader either, or cannot be reached

@@ -1,4 +1,5 @@
-"""What a group takes from the world around it, besides its disk: peers, time, chance, and workers beside the loop.
+"""What a group takes from the world around it, besides its disk: peers, time, chance, clients, and workers beside the
+loop.
 
 The one idea: all of it comes from outside, in one frozen object, so the very same node runs over gRPC, clocks and
 threads, and in a simulation over none of them.
@@ -17,6 +18,7 @@ from typing import Protocol
 from cluster.first_start import GrpcIntroductions, Introductions
 from cluster.vital import Vital
 from cluster.workers import ThreadWorker, Worker
+from ledger.client.environment import PROCESS, Environment
 from raft.interfaces import Transport
 from raft.transport import Identity, Receiver
 from store import read_boot_id
@@ -67,4 +69,6 @@ class Surroundings:
     """Never goes back, and goes on while the process is stopped."""
     boot_id: Callable[[], str] = read_boot_id
     """Of this run of the machine; what was written in it and not flushed is there until it ends."""
+    client: Environment = PROCESS
+    """Of the client by which a node asks the others."""
     vital: Vital = field(default_factory=Vital)

@@ -102,6 +102,8 @@ def sim(
     Every seed is another cluster, load and mixture of faults; the same seed is always the same run. After every event
     the invariants of Raft and of the queue are checked; at the end faults stop, and everything must come to rest.
     """
+    if accept_loss and world != "protocol":
+        raise click.UsageError(f"--accept-loss is of the protocol world: in the {world} world no promise is given up")
     wishes = Wishes(world, minutes, nodes, faults, accept_loss)
     commit = commit_of_code()
     if schedule is not None:

@@ -85,7 +85,7 @@ _KINDS = (
     # the network
     FaultKind("cut_one_way", "one direction between two nodes is cut", for_ms=(200, 15_000), least_nodes=2),
     FaultKind("isolate", "a node hears nobody and is heard by nobody", for_ms=(200, 15_000), least_nodes=2),
-    FaultKind("isolate_with_client", "the leader hears only clients, and its clock may run slow",
+    FaultKind("isolate_with_client", "leader and clients are cut off from all others; its clock may run slow",
               for_ms=(500, 10_000), target=False, every_ms=15_000, least_nodes=2),
     FaultKind("deaf", "a node hears nobody, and is heard", for_ms=(200, 15_000), least_nodes=2),
     FaultKind("mute", "a node hears everybody, and is not heard", for_ms=(200, 15_000), least_nodes=2),

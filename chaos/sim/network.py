@@ -9,7 +9,7 @@ It must not know what is sent, or who the endpoints are.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
@@ -175,8 +175,10 @@ class Connection:
         self._loop = loop
         self._random = random
         self._on_broken = on_broken
-        self._held: dict[int, list[Deliver]] = {end: [] for end in ends}
-        """By sender: what waits, in order, for a cut to be mended."""
+        self._under_way: dict[int, deque[Deliver]] = {end: deque() for end in ends}
+        """By sender, in order. Whatever arrives first is the first of them: nothing overtakes here."""
+        self._stuck = dict.fromkeys(ends, 0)
+        """By sender: how many would have arrived by now, and wait for a cut to be mended."""
         self._breaking = 0
         """Counts up: a break that was called off is one whose number is old."""
         self._last_arrival = dict.fromkeys(ends, 0.0)
@@ -188,16 +190,16 @@ class Connection:
         """Delivers it at the other end, after all that was sent before; or never, and the connection breaks."""
         if self.broken:
             return
-        network, receiver = self._network, self._other(sender)
-        if network.link(sender, receiver).cut or self._held[sender]:
-            self._held[sender].append(deliver)
-            return
-        now = self._loop.time()
-        at = network.link(sender, receiver).arrival(now, network.conditions, self._random)
+        self._under_way[sender].append(deliver)
+        self._set_out(sender)
+
+    def _set_out(self, sender: int) -> None:
+        network, now = self._network, self._loop.time()
+        at = network.link(sender, self._other(sender)).arrival(now, network.conditions, self._random)
         if self._random.random() < network.conditions.loss:
             at += network.conditions.delay_ms * 2 / 1000 + 0.2  # sent again by TCP
         at = self._last_arrival[sender] = max(at, self._last_arrival[sender])
-        self._loop.call_at(at, self._arrive, sender, deliver)
+        self._loop.call_at(at, self._arrive, sender)
 
     def close(self) -> None:
         """By one of the ends, which hears nothing more; nor does the other: say goodbye with a message first."""
@@ -208,13 +210,13 @@ class Connection:
         a, b = self.ends
         return b if end == a else a
 
-    def _arrive(self, sender: int, deliver: Deliver) -> None:
+    def _arrive(self, sender: int) -> None:
         if self.broken:
             return
-        if self._network.link(sender, self._other(sender)).cut or self._held[sender]:
-            self._held[sender].append(deliver)
+        if self._network.link(sender, self._other(sender)).cut:
+            self._stuck[sender] += 1
         else:
-            deliver()
+            self._under_way[sender].popleft()()
 
     def _break_after(self, milliseconds: float) -> None:
         self._breaking += 1
@@ -227,9 +229,9 @@ class Connection:
             return
         self._breaking += 1
         for end in self.ends:
-            held, self._held[end] = self._held[end], []
-            for deliver in held:
-                self.send(end, deliver)
+            stuck, self._stuck[end] = self._stuck[end], 0
+            for _ in range(stuck):
+                self._set_out(end)
 
     def _break(self, number: int) -> None:
         if self.broken or number != self._breaking:

@@ -33,6 +33,7 @@ from chaos.sim.world import EntryHeader, SimNodeLog
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.metrics import Meters
+from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
@@ -40,6 +41,7 @@ from ledger.broker.handover import hand_over
 from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
+from ledger.client.environment import Environment
 from raft.core import Raft
 from store import Base, CommitLog, Header, NodeDirectory, StoreError
 from store.memory_disk import Killed
@@ -102,14 +104,16 @@ class Process:
     def __init__(self, node: StackNode, life: Life) -> None:
         self.life = life
         settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
+        surroundings = node.surroundings(life)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
-        self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, node.surroundings(life))
+        self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, surroundings)
         facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated", settings.join)
         self._broker = BrokerService(facts, self.group.max_message_bytes, meters)
         self._operations = OperationsService(node.node, settings.cluster, self.group)
         self.calls = Calls(life, node.node, self._handler)
         self._node = node
         self.start = node.vital.spawn(self._join(), "start of the group")
+        self._removal = node.vital.spawn(RemovalWatch(self.group, settings, surroundings).run(), "watch for removal")
 
     async def _join(self) -> None:
         await self.group.take_part()
@@ -135,6 +139,7 @@ class Process:
         if replica is not None and replica.driver.leads:
             await hand_over(replica, within_s=settings.tick_ms * settings.election_ticks / 1000)
         self.start.cancel()
+        self._removal.cancel()
         self.calls.stop()
         await self.group.stop()
         self._directory.close()
@@ -152,6 +157,7 @@ class StackNode:
         network: Network,
         doors: dict[int, Door],
         channel: Callable[[Life, int, int], SimChannel],
+        environment: Callable[[Life, int, Random], Environment],
         invariants: Invariants,
         chance: Random,
         timing: Timing,
@@ -185,6 +191,7 @@ class StackNode:
         self._network = network
         self._doors = doors
         self._channel = channel
+        self._environment = environment
         self._invariants = invariants
         self._chance = chance
         self._timing = timing
@@ -348,6 +355,7 @@ class StackNode:
             chance=self._chance,
             monotonic_ms=lambda: life.time() * 1000,
             boot_id=lambda: f"boot {self.boots}",
+            client=self._environment(life, self.node, self._chance),
             vital=self.vital,
         )
 

@@ -1,7 +1,8 @@
 """Raft's messages between simulated nodes, as datagrams: lost, repeated, late, or of an earlier life.
 
-The one idea: harsher than gRPC, whose streams keep their order and tell when they break. What stays is who is let in:
-a question goes to a node by the incarnation that the asker's configuration knows, and another one refuses it.
+The one idea: harsher than gRPC, whose streams keep their order and tell when they break. What stays is how messages
+look on the wire, and who is let in: a question goes to a node by the incarnation that the asker's configuration knows,
+and another one refuses it.
 
 It must not decide anything.
 """
@@ -27,6 +28,17 @@ from raft.core import (
 from raft.log_start import Piece
 from raft.streams import RETRY_S
 from raft.transport import Identity, Receiver
+from raft.v1 import raft_pb2
+from raft.wire import (
+    answer_from_wire,
+    answer_to_wire,
+    append_from_wire,
+    append_to_wire,
+    base_from_wire,
+    base_to_wire,
+    control_from_wire,
+    control_to_wire,
+)
 from store import CorruptRangeError, ForkedError
 
 _ANSWERS = (AppendResponse, BaseResponse, HeartbeatResponse, VoteResponse)
@@ -101,18 +113,25 @@ class SimTransport:
         }
 
     def send(self, message: Message) -> None:
-        self._carry(message, lambda receiver: receiver.message(message))
+        if isinstance(message, AppendResponse | BaseResponse):
+            answer = raft_pb2.AppendResponse.FromString(answer_to_wire(message).SerializeToString())
+            arrives: Message | None = answer_from_wire(answer, message.sender, message.receiver)
+        else:
+            control = raft_pb2.ControlMessage.FromString(control_to_wire(message).SerializeToString())
+            arrives = control_from_wire(control, message.sender, message.receiver)
+        assert arrives is not None
+        self._carry(message, lambda receiver: receiver.message(arrives))
 
     def replicate(self, append: Append, entries: bytes) -> None:
-        # As on the wire: the receiver reads terms and configurations from the bytes.
-        prev = append.prev_index
-        bare = Append(append.sender, append.receiver, append.term, prev, append.prev_term, (), prev, append.commit)
-        arrives = self._transit.of(entries)
-        self._carry(append, lambda receiver: receiver.append(bare if entries else append, arrives))
+        wire = raft_pb2.AppendRequest.FromString(append_to_wire(append, entries).SerializeToString())
+        arrives, spoiled = append_from_wire(wire, append.sender, append.receiver), self._transit.of(wire.entries)
+        self._carry(append, lambda receiver: receiver.append(arrives, spoiled))
 
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
-        arrives = replace(piece, data=self._transit.of(piece.data))
-        self._carry(chunk, lambda receiver: receiver.base(chunk, arrives))
+        wire = raft_pb2.AppendRequest.FromString(base_to_wire(chunk, piece).SerializeToString())
+        arrives, whole = base_from_wire(wire, chunk.sender, chunk.receiver)
+        spoiled = replace(whole, data=self._transit.of(whole.data))
+        self._carry(chunk, lambda receiver: receiver.base(arrives, spoiled))
 
     def _carry(self, message: Message, hand_over: Callable[[Receiver], None]) -> None:
         if self._life.over:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from random import Random
 
 import xxhash
 
@@ -138,6 +139,7 @@ class StackWorld:
             network=self.network,
             doors=self._doors,
             channel=self._channel,
+            environment=self._environment,
             invariants=self.invariants,
             chance=options.chance(f"node {number}"),
             timing=Timing(options.flush_ms, options.vote_ms),
@@ -150,15 +152,18 @@ class StackWorld:
 
     def _make_client(self, number: int) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
+        client = ClientProcess(number, life, self._environment(life, number, random))
+        self._clients.append(client)
+        return client
+
+    def _environment(self, life: Life, number: int, random: Random) -> Environment:
+        """Of a client within that process, which is at that place of the network."""
         numbers = {address: node for node, address in self._addresses.items()}
-        environment = Environment(
+        return Environment(
             channel=lambda address, _: self._channel(life, number, numbers[address]),
             now_ms=lambda: START_MS + self._now_ms(),
             new_producer_id=partial(random.getrandbits, 64),
         )
-        client = ClientProcess(number, life, environment)
-        self._clients.append(client)
-        return client
 
     def _channel(self, life: Life, client: int, node: int) -> SimChannel:
         return SimChannel(life, self.network, client, node, lambda: self._nodes[node - 1].server)

@@ -216,13 +216,16 @@ class StackFaults:
         return True
 
     def _isolate_with_client(self, random: Random, seconds: float) -> bool:
-        """So that who reads is on the side of a leader that does not know what the others have elected; its clock may
-        be slow, and it takes longer to find out, then."""
+        """So that who reads is on the side of a leader that does not know what the others have elected, and who sends
+        on theirs; its clock may be slow, and it takes longer to find out, then."""
         leader = leader_of(self._nodes)
         if leader is None:
             return False
         others = [node.node for node in self._nodes if node is not leader]
-        pairs = both_ways([(end, other) for end in (leader.node, READER) for other in others])
+        senders = [producer.process.number for producer in self._workload.producers]
+        pairs = both_ways(
+            [(leader.node, other) for other in (*others, *senders)] + [(READER, other) for other in others]
+        )
         for pair in pairs:
             self._network.cut(*pair)
         _set_rate(leader, random.choice((1.0, 0.9, 0.7)))

@@ -135,9 +135,10 @@ def test_an_interrupt_keeps_what_was_done(monkeypatch: pytest.MonkeyPatch, capsy
         ("--nodes", "12"),
         ("--jobs", "0"),
         ("--schedule", "missing"),
+        ("--accept-loss", "--world", "stack"),
     ],
 )
-def test_wrong_usage_is_told(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_usage_is_told(wrong: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert sim(*wrong) == 2
     assert wrong[0].strip("-") in capsys.readouterr().err
 

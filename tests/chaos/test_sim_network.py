@@ -145,6 +145,20 @@ def test_a_cut_that_is_mended_in_time_only_delays() -> None:
     assert wire.broken == []
 
 
+def test_a_cut_that_comes_and_goes_changes_no_order() -> None:
+    """What is on its way when a direction is cut or mended is overtaken by nothing that was sent later."""
+    wire = Wire(Conditions(delay_ms=100, spread_ms=80, detect_ms=60_000))
+    connection = wire.network.connection(100, 1, wire.broken.append)
+    arrived: list[object] = []
+    for number in range(100):
+        if number % 10 == 0:
+            wire.network.heal() if number % 20 else wire.network.cut(100, 1)
+        connection.send(100, wire.deliver(number))
+        arrived += wire.after(0.01 * (number % 7))
+    wire.network.heal()
+    assert arrived + wire.after(5) == list(range(100))
+
+
 def test_a_killed_end_breaks_its_connections_and_hears_nothing() -> None:
     wire = Wire()
     connection = wire.network.connection(100, 1, wire.broken.append)
