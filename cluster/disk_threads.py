@@ -95,14 +95,28 @@ class DiskThreads:
     def tidy(self) -> None:
         self._on(self._segment_thread, self._log.remove_dropped, lambda: None)
 
+    async def beside(self, work: Callable[[], object]) -> None:
+        """Does it on the thread that prepares segments; returns when that is over, with or without success: it can be
+        done without."""
+        over = asyncio.get_running_loop().create_future()
+
+        def full(failure: StoreError) -> None:
+            over.set_result(None)
+            if not isinstance(failure, DiskFullError):
+                self._on_failure(failure)
+
+        self._on(self._segment_thread, work, lambda: over.set_result(None), full)
+        await over
+
     def _flush(self) -> None:
         if not self._flushing and not self._stopping:
             self._flushing = True
             served, self._waiting = self._waiting, []
             started = time.perf_counter()
-            self._on(self._flush_thread, self._sync_log, lambda: self._flushed(served, started))
+            self._on(self._flush_thread, self.flush_log, lambda: self._flushed(served, started))
 
-    def _sync_log(self) -> None:
+    def flush_log(self) -> None:
+        """May be called from any helper thread."""
         try:
             self._log.sync()
         except StoreError:

@@ -14,7 +14,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.group_log import GroupLog
@@ -37,6 +39,8 @@ from store import (
     Draft,
     Kind,
     NodeDirectory,
+    PositionFiles,
+    StoreError,
     Suspect,
     Vote,
     VoteFile,
@@ -63,7 +67,7 @@ class LocalGroup:
         meters: Meters,
         surroundings: Surroundings,
     ) -> None:
-        """Reads the whole log. Raises StoreError, GroupError."""
+        """Reads the log, or what came since the last checkpoint. Raises StoreError, GroupError."""
         self.number = number
         self.replica: Replica | None = None
         """None until the first start is complete."""
@@ -75,13 +79,14 @@ class LocalGroup:
         self._vital = surroundings.vital
         self._transport: PeerTransport | None = None
         self._threads: DiskThreads | None = None
-        self._ticks: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
-        self._opened = GroupLog(number, settings, disk, directory, meters, surroundings)
-        self._log = self._opened.log
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
-        self._queues.wipe()  # rebuilt by applying the log from its start
+        bases, positions = directory.bases(number), PositionFiles(disk, directory.positions_directory(number))
+        self._checkpoints = Checkpoints(bases, positions, self._queues)
+        self._opened = GroupLog(number, settings, disk, directory, meters, surroundings, bases, self._checkpoints)
+        self._log = self._opened.log
 
     async def take_part(self) -> None:
         """Goes through the first start where there is none yet, and begins to follow, to stand and to serve."""
@@ -90,11 +95,12 @@ class LocalGroup:
         replica = self._make_replica()
         threads = self._threads = self._make_threads(replica)
         transport = self._transport = self._make_transport(replica)
-        loop = asyncio.get_running_loop()
+        loop, base, found = asyncio.get_running_loop(), self._opened.bases.base, self._checkpoints.found
         driver = Driver(
             self._make_core(),
             self._log,
             bases=self._opened.bases,
+            resumed=found.base if found is not None else base,
             transport=transport,
             disk=threads,
             machine=replica,
@@ -104,26 +110,52 @@ class LocalGroup:
             was_held_up=HeldUp(self._surroundings.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
         )
         replica.attach(driver)
-        if (base := self._opened.bases.base) is not None:
+        if found is not None:
+            replica.resume(found)
+        elif base is not None:
             replica.restore(base)
         self.replica = replica
         threads.start()
         driver.start()
         transport.start()
-        self._ticks = self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}")
+        self._tasks = [
+            self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}"),
+            self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
+        ]
 
     async def stop(self) -> None:
         """Orderly: what was acknowledged is on the disk, and the clean mark says so. Nothing may come in any more."""
-        if self._ticks is not None:
-            self._ticks.cancel()
-            await asyncio.gather(self._ticks, return_exceptions=True)
+        await self._end_tasks()
         if self._transport is not None:
             await self._transport.stop()
         if self._threads is not None:
             await self._threads.stop()
+        self._save_last_checkpoint()
+        self._checkpoints.close()
         self._queues.close()
         self._opened.close()
         self._votes.close()
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep_checkpoints(self, replica: Replica, threads: DiskThreads) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            draft = self._checkpoints.draft(replica)
+            if draft is not None:
+                await threads.beside(partial(self._checkpoints.write, draft, threads.flush_log))
+
+    def _save_last_checkpoint(self) -> None:
+        """In an orderly stop: the next start has nothing to read."""
+        draft = self._checkpoints.draft(self.replica) if self.replica is not None else None
+        if draft is not None:
+            try:
+                self._checkpoints.write(draft, self._log.sync)
+            except StoreError as failure:
+                log.error("group %d: no checkpoint, the next start reads more: %s", self.number, failure)
 
     @property
     def max_message_bytes(self) -> int:
@@ -163,8 +195,7 @@ class LocalGroup:
     def retire(self) -> None:
         """This node was removed: from now on it says nothing."""
         assert self.replica is not None
-        if self._ticks is not None:
-            self._ticks.cancel()
+        self._tasks[0].cancel()
         configuration = self.replica.newest_configuration()
         if self._transport is not None and configuration is not None:
             self._transport.configured(replace(configuration, voters={}, learners={}), served=())

@@ -18,11 +18,12 @@ from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
+from cluster.checkpoints import Checkpoints
 from cluster.metrics import MeasuredLog, Meters
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from raft.configuration_entry import GroupConfiguration, decode_configuration
-from store import CrashEnd, Disk, File, Header, Kind, NodeDirectory, StoreError, Suspect
+from store import Bases, CrashEnd, Disk, File, Header, Kind, NodeDirectory, StoreError, Suspect
 from store.entry import HEADER_SIZE, EntryFlawError, parse
 
 log = logging.getLogger("cluster.group")
@@ -41,9 +42,11 @@ class GroupLog:
         directory: NodeDirectory,
         meters: Meters,
         surroundings: Surroundings,
+        bases: Bases,
+        checkpoints: Checkpoints,
     ) -> None:
-        """Reads the whole log. Raises StoreError, GroupError."""
-        self.bases = directory.bases(number)
+        """Reads what no checkpoint knows of the log. Raises StoreError, GroupError."""
+        self.bases = bases
         self.configurations: list[tuple[int, GroupConfiguration]] = []
         """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
         self.max_message_bytes = settings.max_message_bytes
@@ -53,6 +56,7 @@ class GroupLog:
         self._disk = disk
         self._directory = directory
         self._surroundings = surroundings
+        self._checkpoints = checkpoints
         self.log = self._open(directory.log_directory(number))
         self.log.observe = meters.append_seconds.observe
         self._check_peers()
@@ -69,14 +73,17 @@ class GroupLog:
 
     def _open(self, path: Path) -> MeasuredLog:
         started, boot_id = time.perf_counter(), self._surroundings.boot_id()
-        directory, number, base = self._directory, self._number, self.bases.base
-        if base is not None:
+        directory, number, base, found = self._directory, self._number, self.bases.base, self._checkpoints.found
+        if found is not None:
+            self.configurations.append((found.configuration_index, decode_configuration(found.base.configuration)))
+        elif base is not None:
             self.configurations.append((base.index, decode_configuration(base.configuration)))
         opened = MeasuredLog.open(
             self._disk,
             path,
             segment_bytes=self._fixed_sizes(path),
             base=base,
+            known=self._checkpoints.known,
             reset=self.bases.is_resetting,
             clean=directory.clean_mark(number),
             after_crash=directory.crashed(number, boot_id),
@@ -95,7 +102,8 @@ class GroupLog:
         return opened
 
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
-        if header.kind is Kind.CONFIGURATION:
+        found = self._checkpoints.found
+        if header.kind is Kind.CONFIGURATION and (found is None or header.index > found.index):
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:

@@ -63,6 +63,7 @@ class Driver:
         log: Log,
         *,
         bases: Bases | None = None,
+        resumed: Base | None = None,
         transport: Transport,
         disk: Disk,
         machine: Machine,
@@ -72,12 +73,13 @@ class Driver:
         was_held_up: Callable[[], bool] = lambda: False,
     ) -> None:
         """`was_held_up` is asked before each event: whether nothing happened here for longer than an election takes.
-        Without `bases` the log begins with entry 1 for ever."""
+        Without `bases` the log begins with entry 1 for ever. `resumed`: what `machine` has applied already, of this log
+        or before it."""
         self.raft = raft
         self.failure: StoreError | None = None
-        self.applied = log.first_index - 1
+        self.applied = resumed.index if resumed else 0
         """log.first_index - 1 <= applied <= raft.commit <= log.last_index"""
-        self.log_start = LogStart(log, bases, machine) if bases else None
+        self.log_start = LogStart(log, bases, machine, resumed) if bases else None
         self._log = log
         self._transport = transport
         self._disk = disk

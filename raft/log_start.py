@@ -46,13 +46,13 @@ def log_start_draft(index: int) -> Draft:
 class LogStart:
     """One group's. Its calls write to the disk, and are rare."""
 
-    def __init__(self, log: Log, bases: Bases, machine: Machine) -> None:
+    def __init__(self, log: Log, bases: Bases, machine: Machine, resumed: Base | None) -> None:
+        """`resumed`: what the machine begins with; None: nothing."""
+        self.configuration = resumed.configuration if resumed else b""
+        """The body of the newest configuration that is applied."""
         self._log = log
         self._bases = bases
         self._machine = machine
-        base = bases.base
-        self._configuration = base.configuration if base else b""
-        """Of the newest configuration that is applied."""
         self._kept = set(bases.candidates())
         self._encoded: tuple[Base, bytes] | None = None
 
@@ -71,12 +71,12 @@ class LogStart:
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is Kind.CONFIGURATION:
-            self._configuration = bytes(body)
+            self.configuration = bytes(body)
 
     def _keep(self, index: int) -> None:
         if index not in self._kept:  # in an earlier run of this node it was
             state = self._machine.snapshot()
-            self._bases.keep(self._log.base_at(index, configuration=self._configuration, state=state))
+            self._bases.keep(self._log.base_at(index, configuration=self.configuration, state=state))
             self._kept.add(index)
 
     def move(self, body: memoryview) -> Base | None:
@@ -117,5 +117,5 @@ class LogStart:
         self._bases.finish_reset()
         self._bases.forget_incoming()
         self._kept.clear()
-        self._configuration = base.configuration
+        self.configuration = base.configuration
         self._machine.restore(base)

@@ -5,9 +5,10 @@ entry.py           one record of the CommitLog, and its bytes
 commit_log.py      entries in order: append, examine and write, truncate, read
 received_range.py  what a follower checks before it writes
 recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
-consume_queue.py   where each message of a queue lies
+consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
 base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
                    incoming_base.py takes one from another node, bases.py is all of that for one group
+checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
 vote_file.py       term, vote, incarnation
 node_directory.py  whose directory it is, and where its parts lie
 boot.py            a killed process against a machine that went down; suspect.py is the doubt that the latter leaves
@@ -18,9 +19,10 @@ from store.base import Base
 from store.base_file import BaseFile
 from store.bases import Bases
 from store.boot import read_boot_id
+from store.checkpoint import Checkpoint
 from store.clean_mark import CleanMark
 from store.commit_log import CommitLog
-from store.consume_queue import ConsumeQueue, ConsumeQueues
+from store.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
 from store.crash_end import CrashEnd
 from store.disk import Disk, File, PosixDisk
 from store.entry import Draft, Header, Kind
@@ -36,9 +38,12 @@ from store.errors import (
     StoreError,
     WrongDirectoryError,
 )
+from store.file_mark import FileMark
 from store.incoming_base import IncomingBase, Offer
 from store.memory_disk import MemoryDisk
 from store.node_directory import NodeDirectory
+from store.position_files import PositionFiles
+from store.recovery import Known
 from store.suspect import Suspect
 from store.vote_file import Vote, VoteFile
 
@@ -46,6 +51,7 @@ __all__ = [
     "Base",
     "BaseFile",
     "Bases",
+    "Checkpoint",
     "CleanMark",
     "CommitLog",
     "ConsumeQueue",
@@ -60,15 +66,19 @@ __all__ = [
     "DiskFullError",
     "Draft",
     "File",
+    "FileMark",
     "ForkedError",
     "Header",
     "IncomingBase",
     "Kind",
+    "Known",
     "MemoryDisk",
     "NodeDirectory",
     "Offer",
     "OffsetDroppedError",
+    "PositionFiles",
     "PosixDisk",
+    "QueueSpan",
     "StoreError",
     "Suspect",
     "Vote",

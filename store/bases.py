@@ -3,6 +3,7 @@
     <group>/base, base.next            where the log begins (base_file.py)
     <group>/bases/<20-digit index>     where it may begin: made as the state machine passed the start of a segment
     <group>/incoming                   on its way from another node (incoming_base.py)
+    <group>/checkpoint                 where the next start of this node goes on (checkpoint.py)
 
 One idea: the state at a place in the log is known only when the machine passes there, so a base is made for every
 segment then; the log start moves later, to one of them. One that is missing or damaged is no loss: the log of this node
@@ -13,10 +14,12 @@ It must not know who decides that the log start moves.
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from store.base import Base
 from store.base_file import BaseFile
+from store.checkpoint import Checkpoint
 from store.disk import Disk, read_file, replace_file
 from store.errors import CorruptBaseError
 from store.incoming_base import IncomingBase, Offer
@@ -30,7 +33,11 @@ class Bases:
         self._disk = disk
         self._candidates = directory / "bases"
         self._incoming_path = directory / "incoming"
+        self._checkpoint_path = directory / "checkpoint"
         self._file = BaseFile(disk, directory / "base")
+        # What is of the log that is here now: a checkpoint may be on its way to the disk while that is replaced.
+        self._log_number = 0
+        self._one_checkpoint = threading.Lock()
         disk.make_directory(self._candidates)
 
     @property
@@ -64,6 +71,29 @@ class Bases:
         except ValueError:
             return None
 
+    # Where the next start goes on.
+
+    @property
+    def log_number(self) -> int:
+        """Counts up when the log is replaced by another one."""
+        return self._log_number
+
+    def save(self, checkpoint: Checkpoint, log_number: int) -> None:
+        """Durably; unless it is of a log that was replaced meanwhile. May be called from another thread."""
+        with self._one_checkpoint:
+            if log_number == self._log_number:
+                replace_file(self._disk, self._checkpoint_path, checkpoint.encode())
+
+    def checkpoint(self) -> Checkpoint | None:
+        """The one that was saved last; None where there is none that is of any use."""
+        if self.is_resetting or not self._disk.exists(self._checkpoint_path):
+            return None
+        try:
+            checkpoint = Checkpoint.decode(read_file(self._disk, self._checkpoint_path))
+        except ValueError:
+            return None
+        return checkpoint if self.base is None or checkpoint.index >= self.base.index else None
+
     # The log start moves, here or to a place that is not here.
 
     def begin_behind(self, base: Base) -> None:
@@ -73,6 +103,11 @@ class Bases:
 
     def begin_reset(self, base: Base) -> None:
         """Durably: the log is void, and begins behind `base`; `CommitLog.reset` and `finish_reset` come after it."""
+        with self._one_checkpoint:
+            self._log_number += 1
+            if self._disk.exists(self._checkpoint_path):
+                self._disk.unlink(self._checkpoint_path)
+                self._disk.sync_directory(self._checkpoint_path.parent)
         self._file.begin_reset(base)
 
     def finish_reset(self) -> None:

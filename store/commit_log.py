@@ -31,7 +31,7 @@ from store.errors import DiskFailedError, ForkedError, StoreError
 from store.grid import Grid
 from store.positions import Positions
 from store.received_range import examined
-from store.recovery import OnEntry, OnProgress, Recovery
+from store.recovery import Known, OnEntry, OnProgress, Recovery
 from store.segments import Segments
 from store.tail import EMPTY, Tail
 
@@ -59,6 +59,7 @@ class CommitLog:
         *,
         segment_bytes: int,
         base: Base | None = None,
+        known: Known | None = None,
         reset: bool = False,
         clean: CleanMark | None = None,
         after_crash: bool = False,
@@ -66,8 +67,9 @@ class CommitLog:
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
     ) -> Self:
-        """Read the whole log and verify it, giving each entry's header and body to `on_entry`, and (bytes read, bytes
-        in all) to `on_progress` now and then. A view given to `on_entry` may be kept.
+        """Read the log and verify it, giving each entry's header and body to `on_entry`, and (bytes read, bytes in all)
+        to `on_progress` now and then. A view given to `on_entry` may be kept. What is `known` (it was read, committed
+        and flushed once) is not read again but for its last part.
 
         `base` is where the log begins, as `BaseFile` has it. `reset`: a reset to it was begun and not finished, so what
         lies here is void, whatever was said of it, and removed.
@@ -80,12 +82,12 @@ class CommitLog:
         start = base.tail if base is not None else EMPTY
         segments = Segments.adopt(disk, directory, grid, start.end, reset=reset)
         try:
-            recovery = Recovery(segments, grid, start, on_entry, on_progress)
+            recovery = Recovery(segments, grid, start, known, on_entry, on_progress)
             if after_crash:
                 recovery.after_crash(before_cut)
             elif clean is None or reset:
                 recovery.after_kill()
-                segments.distrust()
+                segments.distrust(known.tail.end if known is not None else 0)
             else:
                 recovery.after_stop(clean)
         except BaseException:
@@ -240,6 +242,10 @@ class CommitLog:
 
     def position(self, index: int) -> int:
         return self._positions.position(index)
+
+    def position_units(self, first: int, last: int) -> bytes:
+        """Of the entries first..last, as `PositionFiles` keeps them."""
+        return self._positions.units(first, last).tobytes()
 
     def begins_segment(self, index: int) -> bool:
         """Whether entry `index` is the first one of a segment."""

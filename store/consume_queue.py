@@ -7,12 +7,10 @@
     | position       | size       | tag hash       |      position and size of the entry that holds the message;
     +----------------+------------+----------------+      tag hash 0: no tag
 
-    <directory>/00000000000000000000    units 0 ... units_per_file - 1
-    <directory>/00000000000000300000    and so on; files grow as units come
-
-One idea: an index that can be lost. It holds committed messages only, is written by numpy a batch at a time, is never
-flushed for safety's sake, and is rebuilt from the CommitLog at start (`ConsumeQueues.wipe`, then `put` again). Where
-the CommitLog begins later, so does the queue: at its first offset, blank before it in the same file.
+One idea: an index that can be lost. It holds committed messages only, is written by numpy a batch at a time (see
+unit_files.py for its files), and is never flushed for safety's sake: where its files are not as a checkpoint has them,
+it is rebuilt from the CommitLog (`ConsumeQueues.wipe`, then `put` again). Where the CommitLog begins later, so does the
+queue: at its first offset.
 
 It must not know the CommitLog, nor what a batch is.
 """
@@ -21,13 +19,17 @@ from __future__ import annotations
 
 import struct
 from collections import OrderedDict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from store.disk import Disk, File
+from store.disk import Disk
 from store.errors import OffsetDroppedError
+from store.file_mark import FileMark
+from store.unit_files import UnitFiles
 
 UNIT = np.dtype([("position", "<i8"), ("size", "<u4"), ("tag_hash", "<i8")])
 UNIT_BYTES = 20
@@ -38,109 +40,62 @@ assert UNIT.itemsize == UNIT_BYTES
 Units = npt.NDArray[np.void]
 """A structured array of `UNIT`: fields position, size, tag_hash."""
 
-_OPEN_FILES = 2  # of one queue: the one that grows, and an older one that is read
-_NAME_DIGITS = 20
-
 
 class ConsumeQueue:
+    """Empty at first: `adopt`, or `put` again what the CommitLog has."""
+
+    __slots__ = ("_rows",)
+
     def __init__(self, disk: Disk, directory: Path, units_per_file: int = UNITS_PER_FILE) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._units_per_file = units_per_file
-        self._files: OrderedDict[int, File] = OrderedDict()
-        disk.make_directory(directory)
-        self._first_offset = 0
-        self._end_offset = self._found_end()
+        self._rows = UnitFiles(disk, directory, UNIT_BYTES, units_per_file)
 
     @property
     def first_offset(self) -> int:
         """Offset of the first message, present or to come. Not on the disk: at each start it is said again."""
-        return self._first_offset
+        return self._rows.first
 
     @property
     def end_offset(self) -> int:
         """Offset of the next message: all below it can be read."""
-        return self._end_offset
+        return self._rows.end
 
     def begin_at(self, offset: int) -> None:
         """The messages before `offset` are not kept: an empty queue goes on there, in one that reaches beyond it files
         of theirs are removed. Where the queue begins later already, nothing changes."""
-        if offset <= self._first_offset:
-            return
-        assert offset <= self._end_offset or self._first_offset == self._end_offset
-        kept = self._place(offset)[0]
-        for base in [int(name) for name in self._disk.list(self._directory)]:
-            if base < kept:
-                self._remove(base)
-        self._first_offset = offset
-        self._end_offset = max(self._end_offset, offset)
+        self._rows.begin_at(offset)
 
     def put(
         self, base_offset: int, position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int
     ) -> None:
         """Add the messages base_offset .. base_offset + count - 1, all of the entry of `size` bytes at `position`.
         Without `tag_hashes` none of them has a tag."""
-        assert base_offset == self._end_offset, "offsets are dense"
+        assert base_offset == self._rows.end, "offsets are dense"
         assert tag_hashes is None or len(tag_hashes) == count
-        units = _units(position, size, tag_hashes, count)
-        done = 0
-        while done < count:
-            base, at, room = self._place(base_offset + done)
-            piece = units[done * UNIT_BYTES : (done + room) * UNIT_BYTES]
-            self._file(base).write(at * UNIT_BYTES, piece)
-            done += min(room, count - done)
-        self._end_offset += count
+        self._rows.append(_units(position, size, tag_hashes, count))
 
     def read(self, offset: int, max_units: int) -> Units:
         """The units from `offset` on, up to `max_units` of them; none at or beyond the end. Raises `OffsetDroppedError`
         below the first offset."""
         assert offset >= 0
-        if offset < self._first_offset:
-            raise OffsetDroppedError(offset, self._first_offset)
-        last = min(offset + max_units, self._end_offset)
-        pieces = []
-        while offset < last:
-            base, at, room = self._place(offset)
-            count = min(room, last - offset)
-            pieces.append(np.frombuffer(self._file(base).read(at * UNIT_BYTES, count * UNIT_BYTES), UNIT))
-            offset += count
+        if offset < self._rows.first:
+            raise OffsetDroppedError(offset, self._rows.first)
+        pieces = [np.frombuffer(piece, UNIT) for piece in self._rows.read(offset, max_units)]
         if len(pieces) == 1:
             return pieces[0]
         return np.concatenate(pieces) if pieces else np.empty(0, UNIT)
 
+    def marks(self) -> list[FileMark]:
+        """Of its files, as they are now."""
+        return self._rows.marks()
+
+    def adopt(self, first_offset: int, end_offset: int, marks: Mapping[str, FileMark]) -> bool:
+        """Hold the messages first_offset .. end_offset - 1 again, as the files did when these marks were made. Returns
+        False where they do not any more. `marks`: by name."""
+        return self._rows.adopt(first_offset, end_offset, marks)
+
     def close(self) -> None:
         """Let go of the files. They are opened again when needed."""
-        while self._files:
-            self._files.popitem()[1].close()
-
-    def _place(self, offset: int) -> tuple[int, int, int]:
-        """Of an offset: the first one in its file, its place there, and how many units fit from there on."""
-        at = offset % self._units_per_file
-        return offset - at, at, self._units_per_file - at
-
-    def _file(self, base: int) -> File:
-        if base not in self._files:
-            if len(self._files) == _OPEN_FILES:
-                self._files.popitem(last=False)[1].close()
-            path = self._path(base)
-            self._files[base] = self._disk.open(path) if self._disk.exists(path) else self._disk.create(path, 0)
-        self._files.move_to_end(base)
-        return self._files[base]
-
-    def _remove(self, base: int) -> None:
-        if base in self._files:
-            self._files.pop(base).close()
-        self._disk.unlink(self._path(base))
-
-    def _found_end(self) -> int:
-        names = self._disk.list(self._directory)
-        if not names:
-            return 0
-        base = int(names[-1])
-        return base + self._file(base).size // UNIT_BYTES
-
-    def _path(self, base: int) -> Path:
-        return self._directory / f"{base:0{_NAME_DIGITS}}"
+        self._rows.close()
 
 
 def _units(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int) -> bytes:
@@ -154,8 +109,18 @@ def _units(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, c
     return units.tobytes()
 
 
+class QueueSpan(NamedTuple):
+    """The messages that one queue holds."""
+
+    topic_id: int
+    queue: int
+    first_offset: int
+    end_offset: int
+
+
 class ConsumeQueues:
-    """All ConsumeQueues of a group, at `<directory>/<topic id>-<queue>/`; `max_open` of them have files open."""
+    """All ConsumeQueues of a group, at `<directory>/<topic id>-<queue>/`; `max_open` of them have files open. Empty at
+    first: `adopt`, or `wipe` and put again what the CommitLog has."""
 
     def __init__(
         self, disk: Disk, directory: Path, max_open: int = 256, *, units_per_file: int = UNITS_PER_FILE
@@ -178,9 +143,31 @@ class ConsumeQueues:
         self._used.move_to_end(key)
         found = self._queues.get(key)
         if found is None:
-            path = self._directory / f"{topic_id}-{queue}"
+            path = self._directory / _name(topic_id, queue)
             found = self._queues[key] = ConsumeQueue(self._disk, path, self._units_per_file)
         return found
+
+    def marks(self) -> list[FileMark]:
+        """Of all files, as they are now."""
+        return [
+            FileMark(f"{_name(*key)}/{mark.name}", mark.length, mark.crc)
+            for key, queue in self._queues.items()
+            for mark in queue.marks()
+        ]
+
+    def adopt(self, spans: Iterable[QueueSpan], marks: Iterable[FileMark]) -> bool:
+        """Hold these messages again, as the files did when the marks were made. Returns False, and all is to be wiped,
+        where they do not any more."""
+        by_queue: dict[str, dict[str, FileMark]] = {}
+        for mark in marks:
+            name, _, file = mark.name.partition("/")
+            by_queue.setdefault(name, {})[file] = FileMark(file, mark.length, mark.crc)
+        return all(
+            self.get(span.topic_id, span.queue).adopt(
+                span.first_offset, span.end_offset, by_queue.get(_name(span.topic_id, span.queue), {})
+            )
+            for span in spans
+        )
 
     def wipe(self) -> None:
         """Remove all units of all queues, those of earlier runs too. Queues handed out before are not to be used."""
@@ -194,3 +181,7 @@ class ConsumeQueues:
         for key in self._used:
             self._queues[key].close()
         self._used.clear()
+
+
+def _name(topic_id: int, queue: int) -> str:
+    return f"{topic_id}-{queue}"

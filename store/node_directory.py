@@ -5,6 +5,8 @@
     <path>/group-0/log/          the CommitLog's segments
     <path>/group-0/base          where the CommitLog begins, unless at its first entry (see base_file.py)
     <path>/group-0/incoming      a base on its way from another node (see incoming_base.py)
+    <path>/group-0/checkpoint    where the next start goes on (see checkpoint.py)
+    <path>/group-0/positions/    where the entries of the log lie
     <path>/group-0/queues/       its ConsumeQueues
     <path>/group-0/vote          term, vote, incarnation
     <path>/group-0/clean         only between an orderly stop and the next start
@@ -78,6 +80,9 @@ class NodeDirectory:
     def queues_directory(self, group: int) -> Path:
         return self.group_directory(group) / "queues"
 
+    def positions_directory(self, group: int) -> Path:
+        return self.group_directory(group) / "positions"
+
     def vote_path(self, group: int) -> Path:
         return self.group_directory(group) / "vote"
 
@@ -118,8 +123,8 @@ class NodeDirectory:
 
     def distrust_page_cache(self, group: int) -> None:
         """After a failed sync, durably: the kernel may call clean what never reached the disk, so the next start is one
-        after a crash, whichever run of the machine it is in."""
-        self.record_boot(group, "")
+        after a crash, whichever run of the machine it is in. Works on a full disk: nothing is written."""
+        self._remove_mark(self._boot_path(group))
 
     def mark_suspect(self, group: int, suspect: Suspect) -> Suspect:
         """Durably; returns the mark as it stands now, joined with one that was there before."""

@@ -1,7 +1,7 @@
 """Where each entry of the log stands: a dense table from index to position and size, and the runs of equal terms.
 
 One idea: 12 bytes an entry in flat arrays, so that every look-up of the hot path is O(1) and cutting the end is too.
-Rebuilt from the log at each start; it must not know of files.
+`PositionFiles` keeps it beside the log, as far as a checkpoint goes; what follows is read from the log at each start.
 
     index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)
     position  0      160    400    1024         index 0 stands for "before the first entry": term 0, end 0
@@ -15,9 +15,16 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
 
 from store.entry import Header, padded
 from store.tail import EMPTY, Tail
+
+UNIT = np.dtype([("position", "<u8"), ("size", "<u4"), ("term", "<u8")])
+"""Of an entry, as `position_files` keeps it."""
 
 
 class Positions:
@@ -42,6 +49,26 @@ class Positions:
                 self._run_terms.append(header.term)
             self._positions.append(header.position)
             self._sizes.append(header.size)
+
+    def units(self, first: int, last: int) -> npt.NDArray[np.void]:
+        """The entries first..last as units of `position_files`."""
+        units = np.empty(max(0, last + 1 - first), UNIT)
+        if len(units):
+            at = slice(self._place(first), self._place(last) + 1)
+            units["position"], units["size"] = self._positions[at], self._sizes[at]
+            runs = [*self.runs(first, last), (last + 1, 0)]
+            for (begin, term), (end, _) in pairwise(runs):
+                units["term"][begin - first : end - first] = term
+        return units
+
+    def load(self, units: npt.NDArray[np.void]) -> None:
+        """Add the entries of these units behind those that are here."""
+        index, before = self.last_index + 1, self._run_terms[-1] if self._run_terms else 0
+        self._positions.frombytes(np.ascontiguousarray(units["position"]).tobytes())
+        self._sizes.frombytes(np.ascontiguousarray(units["size"]).tobytes())
+        begins = np.flatnonzero(np.diff(units["term"], prepend=np.uint64(before)))
+        self._run_starts.extend((begins + index).tolist())
+        self._run_terms.extend(units["term"][begins].tolist())
 
     def truncate(self, last_index: int) -> None:
         """Keep the entries up to `last_index`."""

@@ -26,11 +26,15 @@ opened after a failed sync: the page cache may show then, as clean, what never r
 
 A log with a base is read from there on. What lies before it in the same segment (older entries, or blank) is not looked
 at; where the log was cut off before its base, nothing follows the base, and the log is empty there.
+
+What is *known* (a checkpoint vouches for it: read, committed and flushed once) is not read again but for its last part,
+so that damage at the end is found at once; and since it was flushed, whatever is wrong with it is damage.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,6 +57,19 @@ class _TornError(Exception):
     """An entry is not whole, or not the one that follows, where a power loss may have done that."""
 
 
+READ_AGAIN_BYTES = 16 << 20
+READ_AGAIN_ENTRIES = 20_000
+"""Of what is known, so much is read again: a fraction of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Of a log: the entries up to `tail`, as they were read once."""
+
+    tail: Tail
+    positions: Positions
+
+
 class Recovery:
     """One pass over the log. Afterwards `tail`, `positions` and `known_commit` describe it."""
 
@@ -61,6 +78,7 @@ class Recovery:
         segments: Segments,
         grid: Grid,
         base: Tail,
+        known: Known | None = None,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
@@ -73,8 +91,32 @@ class Recovery:
         self.positions = Positions(base)
         self.known_commit = base.index  # a base is made of what is committed
         self.cut_by_crash = False
+        self._known_tail = base if known is None else known.tail
         # Where a flaw may come of a power loss: from here on.
         self._torn_from = self._limit
+        if known is not None:
+            self._go_on_from(known)
+        self._start = self.tail.end
+
+    def _go_on_from(self, known: Known) -> None:
+        """Takes up what is known but for its last part, which is read again."""
+        first, last = self.tail.index, known.tail.index
+        if known.tail.end > self._limit:
+            raise DamagedError(self._segments.path(known.tail.end - 1), self._limit, "the segment is missing")
+        again = max(known.positions.last_ending_by(known.tail.end - READ_AGAIN_BYTES), last - READ_AGAIN_ENTRIES, first)
+        known.positions.truncate(again)
+        if again > first:
+            self.tail = Tail.of(self._verified(known.positions.position(again)))
+        self.positions = known.positions
+        self.known_commit = last
+
+    def _verified(self, position: int) -> Header:
+        base = self._grid.base(position)
+        view = self._segments.view(base)
+        try:
+            return entry.verified(view, np.frombuffer(view, np.uint8), position - base)
+        except EntryFlawError as flaw:
+            raise DamagedError(self._segments.path(base), position, str(flaw)) from flaw
 
     def after_stop(self, clean: CleanMark) -> None:
         """Read everything, and compare it with the mark of the orderly stop."""
@@ -88,7 +130,7 @@ class Recovery:
 
     def after_crash(self, before_cut: BeforeCut | None) -> None:
         """Read up to the first entry that is not whole, tell where that is, and cut what lies behind it, durably."""
-        self._torn_from = self._segments.flushed_below
+        self._torn_from = max(self._segments.flushed_below, self._known_tail.end)
         reason = ""
         try:
             self._read()
@@ -102,10 +144,13 @@ class Recovery:
         self._cut_behind_tail()
 
     def _read(self) -> None:
-        start = self.tail.end
         for base in self._segments.bases:
-            self._read_segment(base, max(0, start - base))
+            if base + self._grid.segment_bytes > self._start:
+                self._read_segment(base, max(0, self._start - base))
         self._report_progress(self._limit)
+        if self.tail.index < self._known_tail.index:
+            reason = f"the log ends with entry {self.tail.index}, but entry {self._known_tail.index} was flushed"
+            raise DamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _read_segment(self, base: int, at: int) -> None:
         """Take up the entries of one segment, from offset `at` on. Behind the end of the log it only makes sure that
@@ -130,6 +175,8 @@ class Recovery:
         self.tail.check_place(header, position, self._grid)
         if not self.tail.leads_to(header):
             raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
+        if header.index == self._known_tail.index and header.chain != self._known_tail.chain:
+            raise EntryFlawError(f"entry {header.index} is not the one that was here before")
         self.tail = Tail.of(header)
         self.positions.add([header])
         self.known_commit = max(self.known_commit, header.commit)
@@ -170,5 +217,4 @@ class Recovery:
 
     def _report_progress(self, position: int) -> None:
         if self._on_progress is not None:
-            start = self._segments.bases.start
-            self._on_progress(position - start, self._limit - start)
+            self._on_progress(position - self._start, self._limit - self._start)

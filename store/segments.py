@@ -212,16 +212,19 @@ class Segments:
     def dirty(self) -> bool:
         return bool(self._dirty) or self._names_changed
 
-    def distrust(self) -> None:
-        """What lies in the files may be in the page cache only: the next sync covers all of them, and their names."""
+    def distrust(self, position: int = 0) -> None:
+        """What lies behind `position` may be in the page cache only: the next sync covers it, and all names."""
         for base in self.bases:
-            self._mark_dirty(base, self._file(base))
+            if base + self._grid.segment_bytes > position:
+                self._mark_dirty(base, self._file(base))
         with self._lock:
             self._names_changed = True
 
     def sync(self) -> None:
         """All that was written before this call is on the disk when it returns."""
         with self._one_sync:
+            if self.failure is not None:
+                raise self.failure
             with self._lock:
                 self._syncing, self._dirty = list(self._dirty.values()), {}
                 names_changed, self._names_changed = self._names_changed, False

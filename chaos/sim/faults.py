@@ -130,6 +130,7 @@ _KINDS = (
     FaultKind("out_of_order", "a power cut keeps later pages and loses earlier ones", (STACK,)),
     FaultKind("read_error", "a read fails with EIO", (STACK,), every_ms=90_000),
     FaultKind("flipped_bit", "a bit of a node's log is flipped", (STACK,), every_ms=120_000, least_nodes=3),
+    FaultKind("spoiled_index", "an index or checkpoint is lost or damaged while its node is down", (STACK,)),
     FaultKind("old_file", "an old copy of a file is put back", (STACK,), every_ms=120_000, least_nodes=3),
     FaultKind("log_start", "the log's start is moved up", (STACK,), target=False),
     FaultKind("flipped_base", "a bit is flipped in a base that is kept, or on its way in", (STACK,)),

@@ -7,10 +7,14 @@ behind the two. It must not know what the work is.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from random import Random
 
 from chaos.sim.node_life import Life
+
+Job = tuple[Callable[[], object], Callable[[BaseException | None], None]]
+"""What to do, and whom to tell what it raised."""
 
 
 class SimWorker:
@@ -24,16 +28,24 @@ class SimWorker:
         self._random = random
         self._mean_ms = mean_ms
         self._worked = worked
-        self._free_at = 0.0
+        self._jobs: deque[Job] = deque()
+        """The first of them is under way."""
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
-        life = self._life
-        takes = self._random.expovariate(1.0) * self._mean_ms() / 1000
-        begins = max(life.time(), self._free_at)
-        self._free_at = begins + takes
-        life.call_at(begins + takes * self._random.random(), self._work, work, done, self._free_at)
+        self._jobs.append((work, done))
+        self._idle.clear()
+        if len(self._jobs) == 1:
+            self._begin()
 
-    def _work(self, work: Callable[[], object], done: Callable[[BaseException | None], None], report_at: float) -> None:
+    def _begin(self) -> None:
+        takes = self._random.expovariate(1.0) * self._mean_ms() / 1000
+        until_done = takes * self._random.random()
+        self._life.call_later(until_done, self._work, takes - until_done)
+
+    def _work(self, until_told: float) -> None:
+        work, _ = self._jobs[0]
         error: BaseException | None = None
         try:
             work()
@@ -41,7 +53,15 @@ class SimWorker:
             error = failed
         if error is None and self._worked is not None:
             self._worked()
-        self._life.call_at(report_at, done, error)
+        self._life.call_later(until_told, self._tell, error)
+
+    def _tell(self, error: BaseException | None) -> None:
+        _, done = self._jobs.popleft()
+        if self._jobs:
+            self._begin()
+        else:
+            self._idle.set()
+        done(error)
 
     async def stop(self) -> None:
-        await asyncio.sleep(max(0.0, self._free_at - self._life.time()))
+        await self._idle.wait()

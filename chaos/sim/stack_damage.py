@@ -24,6 +24,8 @@ OLD_AFTER_S = 3.0
 """How old an old copy is."""
 LOG = DATA / f"group-{GROUP}" / "log"
 BASE = LOG.parent / "base"
+CHECKPOINT = LOG.parent / "checkpoint"
+INDEXES = {LOG.parent / "queues", LOG.parent / "positions"}
 KEPT, INCOMING = LOG.parent / "bases", LOG.parent / "incoming"
 
 
@@ -65,6 +67,26 @@ class Damages:
         path = random.choice(paths)
         disk.flip(path, random.randrange(len(disk.content(path))), random.randrange(8))
         return True
+
+    def spoil_index(self, node: StackNode, random: Random) -> bool:
+        """Its file is lost, cut short, longer or wrong when the node starts again, which is no harm."""
+        if not node.alive or node in self._planted:
+            return False
+        node.kill()
+        disk = node.disk
+        paths = [
+            path for path in disk.files() if (path == CHECKPOINT or INDEXES & {*path.parents}) and disk.content(path)
+        ]
+        if paths:
+            path = random.choice(paths)
+            content = disk.content(path)
+            at, some = random.randrange(len(content)), random.randbytes(random.randint(1, 40))
+            spoiled = random.choice(
+                (b"", content[:at], content + some, content[:at] + some + content[at + len(some) :])
+            )
+            disk.put_back(path, spoiled) if spoiled else disk.unlink(path)
+        self._loop.call_later(DOWN_S, node.start_again)
+        return bool(paths)
 
     def put_back_old(self, node: StackNode) -> None:
         """Keeps a copy of the newest segment now, for later; it is counted when it comes to that."""

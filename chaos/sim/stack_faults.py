@@ -108,6 +108,8 @@ class StackFaults:
             case "old_file":
                 if self._power.may_miss(node):
                     self._damages.put_back_old(node)
+            case "spoiled_index":
+                return self._damages.spoil_index(node, random)
             case "flipped_base":
                 return self._damages.flip_base(node, random)
             case _:

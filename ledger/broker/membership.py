@@ -48,11 +48,22 @@ class Membership:
         elif self.standing is not Standing.JOINING:
             self.standing = Standing.REMOVED
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether this node was a member, and is none any more."""
+        return self.standing is Standing.REMOVED
+
+    def resume(self, index: int, configuration: GroupConfiguration, *, removed: bool) -> None:
+        """As it was when an earlier run of this node had applied that configuration."""
+        self.applied(index, configuration)
+        if removed:
+            self.standing = Standing.REMOVED
+
     def removed_by(self, incarnations: Mapping[int, bytes]) -> bool:
         """Takes in who the members are, newer than what is applied here. Whether this node was one, and is not."""
         if self.standing is not Standing.JOINING and incarnations.get(self.node) != self.incarnation:
             self.standing = Standing.REMOVED
-        return self.standing is Standing.REMOVED
+        return self.is_removed
 
     def addresses(self) -> dict[int, str]:
         """Where clients reach each member; before there is a configuration, what the settings say."""

@@ -34,7 +34,7 @@ from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Transferring
 from raft.driver import Driver
-from store import Base, CommitLog, ConsumeQueues, Draft, Header, Kind, StoreError, Suspect
+from store import Base, Checkpoint, CommitLog, ConsumeQueues, Draft, Header, Kind, StoreError, Suspect
 from store import DiskFullError as StoreFullError
 
 log = logging.getLogger("ledger.replica")
@@ -131,6 +131,14 @@ class Replica:
 
     def snapshot(self) -> bytes:
         return self.state.encode()
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Goes on where an earlier run of this node had come to, with its indexes."""
+        base = checkpoint.base
+        self.state = State.decode(base.state)
+        if base.configuration:
+            configuration = decode_configuration(base.configuration)
+            self.membership.resume(checkpoint.configuration_index, configuration, removed=checkpoint.removed)
 
     def restore(self, base: Base) -> None:
         self.state = State.decode(base.state)

@@ -154,6 +154,7 @@ class Member:
             ),
             self.log,
             bases=self.bases,
+            resumed=self.bases.base,
             transport=self,
             disk=self.files,
             machine=self.machine,

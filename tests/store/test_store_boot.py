@@ -9,7 +9,17 @@ import pytest
 from power_disk import PowerDisk
 from sample_log import SEGMENT, append, each_kill
 
-from store import CommitLog, CrashEnd, DamagedError, DiskFailedError, MemoryDisk, NodeDirectory, Suspect, read_boot_id
+from store import (
+    CommitLog,
+    CrashEnd,
+    DamagedError,
+    DiskFailedError,
+    DiskFullError,
+    MemoryDisk,
+    NodeDirectory,
+    Suspect,
+    read_boot_id,
+)
 from store.boot import KERNEL_BOOT_ID
 from store.memory_disk import Killed
 
@@ -117,6 +127,16 @@ def test_after_a_failed_sync_what_the_page_cache_shows_is_written_again_before_i
     for seed in range(20):
         lost = disk.after_power_loss(random.Random(seed))
         assert start(opened(lost), lost, "b").last_index == 4
+
+
+def test_the_page_cache_can_be_distrusted_on_a_full_disk() -> None:
+    disk = PowerDisk()
+    directory = opened(disk)
+    append(start(directory, disk, "a"), 400)
+    disk.fail("create", DiskFullError(PATH))
+    disk.fail("write", DiskFullError(PATH))
+    directory.distrust_page_cache(0)
+    assert opened(disk.alive_again()).crashed(0, "a")
 
 
 class TestSuspectMark:

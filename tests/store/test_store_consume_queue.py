@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import ConsumeQueue, ConsumeQueues, Disk, MemoryDisk, OffsetDroppedError, PosixDisk
+from store import (
+    ConsumeQueue,
+    ConsumeQueues,
+    Disk,
+    FileMark,
+    MemoryDisk,
+    OffsetDroppedError,
+    PosixDisk,
+    QueueSpan,
+)
+from store.consume_queue import UNIT_BYTES
+from store.disk import read_file
 
 ROOT = Path("/queues")
 PER_FILE = 10
@@ -40,6 +52,12 @@ def put_all(queue: ConsumeQueue, puts: Puts, before: int = 0) -> list[tuple[int,
     return units
 
 
+def adopted(disk: MemoryDisk, first: int, end: int, marks: list[FileMark]) -> ConsumeQueue:
+    queue = ConsumeQueue(disk, ROOT, PER_FILE)
+    assert queue.adopt(first, end, {mark.name: mark for mark in marks})
+    return queue
+
+
 @given(PUTS, st.data())
 def test_reads_are_slices_of_a_list(puts: Puts, data: st.DataObject) -> None:
     disk = MemoryDisk()
@@ -49,7 +67,7 @@ def test_reads_are_slices_of_a_list(puts: Puts, data: st.DataObject) -> None:
     if data.draw(st.booleans()):
         queue.close()
     if data.draw(st.booleans()):
-        queue = ConsumeQueue(disk, ROOT, PER_FILE)
+        queue = adopted(disk, 0, len(units), queue.marks())
         assert queue.end_offset == len(units)
     for _ in range(5):
         offset, count = data.draw(st.integers(0, len(units) + 5)), data.draw(st.integers(0, 60))
@@ -94,6 +112,61 @@ def test_a_queue_that_begins_later_reads_as_the_slice_of_a_list(before: int, put
     if first:
         with pytest.raises(OffsetDroppedError, match=f"begins at {first}"):
             queue.read(data.draw(st.integers(0, first - 1)), 1)
+
+
+@given(st.integers(0, 35), PUTS, PUTS, PUTS)
+def test_a_queue_goes_on_at_its_marks_whatever_was_put_behind_them(
+    before: int, puts: Puts, lost: Puts, again: Puts
+) -> None:
+    disk = MemoryDisk()
+    queue = ConsumeQueue(disk, ROOT, PER_FILE)
+    queue.begin_at(before)
+    units = put_all(queue, puts, before)
+    marks = queue.marks()
+    put_all(queue, lost, before + len(units))
+    queue = adopted(disk, before, before + len(units), marks)
+    units += put_all(queue, again, before + len(units))
+    assert queue.read(before, 999).tolist() == units
+    assert adopted(disk, before, before + len(units), queue.marks()).read(before, 999).tolist() == units
+
+
+def flip(disk: MemoryDisk, path: Path) -> None:
+    file = disk.open(path)
+    file.write(3, bytes([file.read(3, 1)[0] ^ 4]))
+
+
+def shorten(disk: MemoryDisk, path: Path) -> None:
+    content = read_file(disk, path)
+    disk.unlink(path)
+    disk.create(path, 0).write(0, content[:-UNIT_BYTES])
+
+
+@pytest.mark.parametrize("spoil", [flip, shorten, MemoryDisk.unlink])
+@pytest.mark.parametrize("base", [0, 10, 20])
+def test_a_file_that_is_not_as_its_mark_says_is_not_believed(
+    spoil: Callable[[MemoryDisk, Path], None], base: int
+) -> None:
+    disk = MemoryDisk()
+    queues = ConsumeQueues(disk, ROOT, units_per_file=PER_FILE)
+    queues.get(1, 0).put(0, 1, 2, None, 25)
+    queues.get(1, 1).put(0, 1, 2, None, 5)
+    spans, marks = [QueueSpan(1, 0, 0, 25), QueueSpan(1, 1, 0, 5)], queues.marks()
+    assert ConsumeQueues(disk, ROOT, units_per_file=PER_FILE).adopt(spans, marks)
+    spoil(disk, ROOT / "1-0" / f"{base:020}")
+    again = ConsumeQueues(disk, ROOT, units_per_file=PER_FILE)
+    assert not again.adopt(spans, marks)
+    again.wipe()
+    again.get(1, 0).put(0, 1, 2, None, 25)
+    assert again.get(1, 0).read(0, 99).tolist() == [(1, 2, 0)] * 25
+
+
+def test_a_mark_that_is_missing_is_no_mark() -> None:
+    disk = MemoryDisk()
+    queues = ConsumeQueues(disk, ROOT)
+    queues.get(1, 0).put(0, 1, 2, None, 5)
+    assert not ConsumeQueues(disk, ROOT).adopt([QueueSpan(1, 0, 0, 5)], [])
+    assert not ConsumeQueues(disk, ROOT).adopt([QueueSpan(1, 0, 0, 6)], queues.marks())
+    assert ConsumeQueues(disk, ROOT).adopt([QueueSpan(1, 0, 0, 5), QueueSpan(1, 1, 7, 7)], queues.marks())
 
 
 @pytest.mark.parametrize("kind", ["posix", "memory"])

@@ -98,6 +98,18 @@ def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: StoreE
         assert caught.value.__cause__ is error
 
 
+def test_after_a_failed_sync_no_segment_is_made(disk: MemoryDisk) -> None:
+    """A next segment says that all before it was flushed, which a second sync would only pretend."""
+    log = open_log(disk)
+    append(log, 100)
+    disk.fail("sync", BROKEN, times=1)
+    with pytest.raises(DiskFailedError):
+        log.sync()
+    with pytest.raises(DiskFailedError):
+        log.prepare_next()
+    assert disk.list(DIRECTORY) == [f"{0:020}"]
+
+
 def test_a_failed_sync_of_the_directory_counts_too(disk: MemoryDisk) -> None:
     log = open_log(disk)
     append(log, 900)

@@ -1,0 +1,125 @@
+"""Checkpoints of one group: what an earlier run found out need not be found out again.
+
+    start    checkpoint, files of indexes as its marks say ──> go on from there; anything else ──> read all, rebuild all
+    running  every 10 s, and at an orderly stop: place, state and marks (in the loop)
+                 ──> log flushed, positions written, checkpoint replaced (on a helper thread)
+
+The one idea: a checkpoint costs a snapshot of the state and a small file, and a start costs what came after it. It is
+believed as a whole or not at all, and no index is believed against the log.
+
+It must not know what the state means.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from ledger.broker.replica import Replica
+from ledger.state import State
+from store import Bases, Checkpoint, CommitLog, ConsumeQueues, FileMark, Known, PositionFiles, QueueSpan
+
+log = logging.getLogger("cluster.checkpoints")
+
+INTERVAL_S = 10.0
+POSITIONS, QUEUES = "positions", "queues"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A checkpoint on its way: all of it is known but for the marks of the positions, which are still to be written."""
+
+    checkpoint: Checkpoint
+    first: int
+    """Index of the first entry whose position is to be written."""
+    units: bytes
+    log_begins: int
+    """Index of the first entry of the log."""
+    log_number: int
+
+
+class Checkpoints:
+    """One thread at a time may call `write`, and no other method meanwhile but `draft` and `found`."""
+
+    def __init__(self, bases: Bases, positions: PositionFiles, queues: ConsumeQueues) -> None:
+        """Adopts what the last run left, or wipes it."""
+        self._bases = bases
+        self._positions = positions
+        self._queues = queues
+        self._log_number = bases.log_number
+        """Of the log that the positions are of."""
+        self.found = bases.checkpoint()
+        """Where this start goes on; None: at the beginning of the log, or its base."""
+        self.known: Known | None = None
+        """What need not be read again of the log."""
+        if self.found is not None and not self._adopt(self.found):
+            log.warning("the indexes are not as they were at the last checkpoint: all are rebuilt from the log")
+            self.found = self.known = None
+        if self.found is None:
+            first = 1 if bases.base is None else bases.base.index + 1
+            positions.wipe(first)
+            queues.wipe()
+        self._last = self.found.index if self.found else 0
+
+    def _adopt(self, checkpoint: Checkpoint) -> bool:
+        start, place = self._bases.base, checkpoint.base
+        positions = self._positions.load(start.tail if start else None, place.index, _of(checkpoint.marks, POSITIONS))
+        if positions is None:
+            return False
+        self.known = Known(place.tail, positions)
+        ends = State.decode(place.state).ends()
+        firsts = {(topic, queue): end for topic, queue, end in (State.decode(start.state).ends() if start else ())}
+        spans = [QueueSpan(topic, queue, firsts.get((topic, queue), 0), end) for topic, queue, end in ends]
+        return self._queues.adopt(spans, _of(checkpoint.marks, QUEUES))
+
+    # -- new ones
+
+    def draft(self, replica: Replica) -> Draft | None:
+        """What to `write`, as of this moment; None where nothing has come since the last one."""
+        driver, commit_log, index = replica.driver, replica.log, replica.driver.applied
+        if driver.log_start is None or index in (self._last, commit_log.first_index - 1):
+            return None
+        first = self._first_to_write(commit_log)
+        configuration = driver.log_start.configuration
+        base = commit_log.base_at(index, configuration=configuration, state=replica.snapshot())
+        marks = tuple(_named(QUEUES, self._queues.marks()))
+        self._last = index
+        return Draft(
+            Checkpoint(base, replica.membership.index, replica.membership.is_removed, marks),
+            first,
+            commit_log.position_units(first, index),
+            commit_log.first_index,
+            self._bases.log_number,
+        )
+
+    def _first_to_write(self, commit_log: CommitLog) -> int:
+        continues = self._log_number == self._bases.log_number and self._positions.next_index >= commit_log.first_index
+        return self._positions.next_index if continues else commit_log.first_index
+
+    def write(self, draft: Draft, flush: Callable[[], object]) -> None:
+        """Durably. `flush` makes the log durable, which the checkpoint vouches for."""
+        flush()
+        if draft.first != self._positions.next_index or draft.log_number != self._log_number:
+            self._positions.wipe(draft.first)
+            self._log_number = draft.log_number
+        self._positions.begin_at(draft.log_begins)
+        marks = _named(POSITIONS, self._positions.add(draft.units))
+        checkpoint = draft.checkpoint
+        whole = Checkpoint(
+            checkpoint.base, checkpoint.configuration_index, checkpoint.removed, (*marks, *checkpoint.marks)
+        )
+        self._bases.save(whole, draft.log_number)
+
+    def close(self) -> None:
+        self._positions.close()
+
+
+def _named(index: str, marks: Iterable[FileMark]) -> Iterable[FileMark]:
+    return (FileMark(f"{index}/{mark.name}", mark.length, mark.crc) for mark in marks)
+
+
+def _of(marks: Iterable[FileMark], index: str) -> Iterable[FileMark]:
+    """Those of one index, named as it names them."""
+    at = len(index) + 1
+    return [FileMark(mark.name[at:], mark.length, mark.crc) for mark in marks if mark.name.startswith(f"{index}/")]

@@ -1,0 +1,19 @@
+"""The mark of an index's file: how much of it counts, and a checksum of that.
+
+One idea: an index is never believed against the log. A checkpoint keeps a mark for each of its files; at the next start
+a file that does not agree with its mark is worth nothing, and what lies behind the marked length is not looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FileMark:
+    name: str
+    """Its path below the directory of its index."""
+    length: int
+    """Bytes that count, from the file's beginning."""
+    crc: int
+    """CRC32C of these."""

@@ -1,0 +1,220 @@
+"""A start that goes on at a checkpoint: what is known is not read again, and never believed where it is not so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sample_log import DIRECTORY, SEGMENT, append, content, open_log
+
+from store import (
+    Bases,
+    Checkpoint,
+    CommitLog,
+    DamagedError,
+    FileMark,
+    Header,
+    Known,
+    MemoryDisk,
+    PositionFiles,
+    recovery,
+)
+from store.base import Base
+from store.positions import Positions
+
+GROUP = Path("/group-0")
+POSITIONS = Path("/positions")
+
+
+def checkpoint(index: int = 7, state: bytes = b"state") -> Checkpoint:
+    base = Base(index, 3, 4096, 99, 1_000, b"configuration", state)
+    return Checkpoint(base, 5, True, (FileMark("queues/1-0/0", 40, 0xFFFF_FFFF), FileMark("keys/ü", 0, 0)))
+
+
+def test_a_checkpoint_is_read_back_as_it_was_written() -> None:
+    assert Checkpoint.decode(checkpoint().encode()) == checkpoint()
+
+
+@given(st.data())
+def test_bytes_that_are_no_checkpoint_are_noticed(data: st.DataObject) -> None:
+    whole = checkpoint().encode()
+    at, bit = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(0, 7))
+    flipped = whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
+    for wrong in (flipped, whole[:at], whole + b"\0"):
+        with pytest.raises(ValueError, match=r"."):
+            Checkpoint.decode(wrong)
+
+
+def test_a_checkpoint_ends_with_its_log() -> None:
+    disk = MemoryDisk()
+    bases = Bases(disk, GROUP)
+    number = bases.log_number
+    bases.save(checkpoint(), number)
+    assert Bases(disk, GROUP).checkpoint() == checkpoint()
+    bases.begin_reset(checkpoint(3).base)
+    assert Bases(disk, GROUP).checkpoint() is None
+    bases.save(checkpoint(), number)  # it was on its way
+    bases.finish_reset()
+    assert Bases(disk, GROUP).checkpoint() is None
+    bases.save(checkpoint(4), bases.log_number)
+    assert Bases(disk, GROUP).checkpoint() == checkpoint(4)
+
+
+def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use() -> None:
+    disk = MemoryDisk()
+    bases = Bases(disk, GROUP)
+    bases.save(checkpoint(7), 0)
+    bases.begin_behind(checkpoint(8).base)
+    assert bases.checkpoint() is None
+    bases.save(checkpoint(9), 0)
+    disk.open(GROUP / "checkpoint").write(30, b"?")
+    assert bases.checkpoint() is None
+
+
+# -- the log
+
+
+def grown(entries: int = 30) -> tuple[MemoryDisk, CommitLog]:
+    """Over several segments and terms."""
+    disk = MemoryDisk()
+    log = open_log(disk)
+    for number in range(entries):
+        append(log, 20 + number, term=1 + number // 7)
+    log.sync()
+    return disk, log
+
+
+def known_up_to(log: CommitLog, index: int) -> Known:
+    """As a checkpoint there has it."""
+    positions = Positions()
+    positions.load(log._positions.units(1, index))
+    return Known(log.base_at(index, configuration=b"", state=b"").tail, positions)
+
+
+def reopen(disk: MemoryDisk, known: Known, *, after_crash: bool = False) -> tuple[CommitLog, list[int]]:
+    read: list[int] = []
+
+    def on_entry(header: Header, _: object) -> None:
+        read.append(header.index)
+
+    log = CommitLog.open(
+        disk, DIRECTORY, segment_bytes=SEGMENT, known=known, after_crash=after_crash, on_entry=on_entry
+    )
+    return log, read
+
+
+@pytest.fixture
+def read_again(monkeypatch: pytest.MonkeyPatch) -> int:
+    """So many of the entries that are known."""
+    monkeypatch.setattr(recovery, "READ_AGAIN_ENTRIES", 3)
+    return 3
+
+
+@pytest.mark.parametrize("after_crash", [False, True])
+@pytest.mark.parametrize("index", [1, 3, 4, 17, 30])
+def test_what_is_known_is_not_read_again_but_for_its_end(index: int, after_crash: bool, read_again: int) -> None:
+    disk, log = grown()
+    found, read = reopen(disk.after_kill(), known_up_to(log, index), after_crash=after_crash)
+    assert read == list(range(max(index - read_again, 0) + 1, 31))
+    assert content(found) == content(log)
+    assert (found.chain, found.end, found.last_term) == (log.chain, log.end, log.last_term)
+    assert found.known_commit == max(index, log.known_commit)
+    assert found.term_runs(1, 30) == log.term_runs(1, 30)
+    append(found, 40, 50)
+    assert content(open_log(disk_of(found))) == content(found)
+
+
+def disk_of(log: CommitLog) -> MemoryDisk:
+    disk = log._segments._disk
+    assert isinstance(disk, MemoryDisk)
+    return disk
+
+
+Spoil = Callable[[MemoryDisk, CommitLog], None]
+
+
+def flip_in(index: int) -> Spoil:
+    def spoil(disk: MemoryDisk, log: CommitLog) -> None:
+        position = log.position(index)
+        file = disk.open(DIRECTORY / f"{position - position % SEGMENT:020}")
+        at = position % SEGMENT + 90
+        file.write(at, bytes([file.read(at, 1)[0] ^ 1]))
+
+    return spoil
+
+
+def cut_behind(index: int) -> Spoil:
+    return lambda disk, log: log.truncate(index)
+
+
+def grow_another(index: int) -> Spoil:
+    def spoil(disk: MemoryDisk, log: CommitLog) -> None:
+        log.truncate(index)
+        while log.last_index < 30:
+            append(log, 31, term=9)
+
+    return spoil
+
+
+def lose_a_segment(disk: MemoryDisk, log: CommitLog) -> None:
+    disk.unlink(DIRECTORY / disk.list(DIRECTORY)[-1])
+
+
+@pytest.mark.parametrize("after_crash", [False, True])
+@pytest.mark.parametrize(
+    "spoil", [flip_in(30), flip_in(28), cut_behind(29), cut_behind(12), grow_another(25), lose_a_segment]
+)
+@pytest.mark.usefixtures("read_again")
+def test_a_log_that_is_not_as_it_is_known_is_refused(spoil: Spoil, after_crash: bool) -> None:
+    disk, log = grown()
+    known = known_up_to(log, 30)
+    spoil(disk, log)
+    with pytest.raises(DamagedError):
+        reopen(disk.after_kill(), known, after_crash=after_crash)
+
+
+def test_what_follows_may_be_torn_by_a_power_loss_and_is_cut(read_again: int) -> None:
+    disk, log = grown()
+    known = known_up_to(log, 26)
+    flip_in(28)(disk, log)
+    with pytest.raises(DamagedError):
+        reopen(disk.after_kill(), known)
+    found, _ = reopen(disk.after_kill(), known, after_crash=True)
+    assert found.last_index == 27
+    assert found.cut_by_crash
+
+
+# -- positions
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=5), st.integers(0, 60))
+def test_positions_come_back_from_their_files(pieces: list[int], first: int) -> None:
+    _, log = grown(sum(pieces))
+    disk, marks, index = MemoryDisk(), [], 0
+    files = PositionFiles(disk, POSITIONS, units_per_file=16)
+    files.wipe(1)
+    for count in pieces:
+        marks = files.add(log.position_units(index + 1, index + count))
+        index += count
+    begins = min(first, index)
+    base = log.base_at(begins, configuration=b"", state=b"").tail if begins else None
+    files.begin_at(begins + 1)
+    found = PositionFiles(disk, POSITIONS, units_per_file=16).load(base, index, marks)
+    assert found is not None
+    for entry in range(begins + 1, index + 1):
+        assert (found.position(entry), found.term(entry)) == (log.position(entry), log.term(entry))
+    assert found.runs(begins + 1, index) == log.term_runs(begins + 1, index)
+
+
+def test_positions_that_are_not_as_their_marks_say_are_not_believed() -> None:
+    _, log = grown()
+    disk = MemoryDisk()
+    files = PositionFiles(disk, POSITIONS)
+    files.wipe(1)
+    marks = files.add(log.position_units(1, 30))
+    assert PositionFiles(disk, POSITIONS).load(None, 29, marks) is None
+    disk.open(POSITIONS / f"{0:020}").write(25, b"?")
+    assert PositionFiles(disk, POSITIONS).load(None, 30, marks) is None
