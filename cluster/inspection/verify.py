@@ -7,9 +7,11 @@ One idea: one pass over the log's bytes feeds all comparisons, so a check costs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from cluster.inspection.checkpoint_check import CheckpointCheck
 from cluster.inspection.files_check import BasesCheck, check_marks, check_votes
 from cluster.inspection.place import LogPlace
 from cluster.inspection.queue_check import QueueCheck
@@ -18,6 +20,13 @@ from store import CleanMark, Flaw, FlawKind, Found, LogReader
 OnProgress = Callable[[int], None]
 """Takes the bytes that are behind, of `LogPlace.total_bytes`."""
 _PROGRESS_ENTRIES = 512
+
+
+class Check(Protocol):
+    """Something beside the log that must agree with it."""
+
+    def take(self, found: Found) -> Iterator[Flaw]:
+        """The next entry: what does not agree with it?"""
 
 
 @dataclass(slots=True)
@@ -49,14 +58,20 @@ def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iter
     yield from place.flaws
     queues = QueueCheck(place.group / "queues") if place.group is not None and not place.void else None
     bases = BasesCheck(place.group) if place.group is not None else None
+    checkpoint = CheckpointCheck(place.group) if place.group is not None and not place.void else None
     if place.group is not None:
         yield from check_votes(place.group)
         yield from check_marks(place.group)
     if bases is not None:
         yield from bases.begin()
+    if checkpoint is not None:
+        yield from checkpoint.begin()
     reader = place.reader()
-    yield from _entries(reader, verified, queues, bases, on_progress, place)
+    takers = [check for check in (queues, bases, checkpoint) if check is not None]
+    yield from _entries(reader, verified, takers, on_progress, place)
     _describe_end(reader, verified)
+    if checkpoint is not None:
+        yield from checkpoint.finish(verified.last_index, changing=place.holder is not None)
     if place.clean is not None and not place.void:
         yield from _compare_end(place, place.clean, reader)
     if queues is not None:
@@ -70,25 +85,19 @@ def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iter
 
 
 def _entries(
-    reader: LogReader,
-    verified: Verified,
-    queues: QueueCheck | None,
-    bases: BasesCheck | None,
-    on_progress: OnProgress,
-    place: LogPlace,
+    reader: LogReader, verified: Verified, checks: Sequence[Check], on_progress: OnProgress, place: LogPlace
 ) -> Iterator[Flaw]:
     begin = place.segments[0].base if place.segments else 0
     for each in reader:
         if isinstance(each, Flaw):
-            if queues is not None and each.kind is not FlawKind.TORN:
-                queues.interrupted()
+            for check in checks:
+                if isinstance(check, QueueCheck) and each.kind is not FlawKind.TORN:
+                    check.interrupted()
             yield each
             continue
         _count(each, verified)
-        if queues is not None:
-            yield from queues.take(each)
-        if bases is not None:
-            yield from bases.take(each)
+        for check in checks:
+            yield from check.take(each)
         if verified.entries % _PROGRESS_ENTRIES == 0:
             on_progress(reader.position - begin)
     on_progress(place.total_bytes)

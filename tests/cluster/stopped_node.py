@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.batch import encode, tag_hashes
-from store import CommitLog, ConsumeQueues, Draft, Header, Kind, NodeDirectory, PosixDisk, VoteFile
+from store import (
+    Checkpoint,
+    CommitLog,
+    ConsumeQueues,
+    Draft,
+    Header,
+    Kind,
+    NodeDirectory,
+    PositionFiles,
+    PosixDisk,
+    VoteFile,
+)
 
 SEGMENT = 4096
 TOPIC = 3
@@ -34,6 +45,7 @@ class StoppedNode:
         for number in range(batches):
             append_batch(log, number, queues=queues)
         log.sync()
+        save_checkpoint(disk, directory, log, log.last_index // 2)
         if orderly:
             directory.write_clean_mark(0, log.clean_mark())
         log.close()
@@ -94,6 +106,17 @@ class StoppedNode:
     def set_format(self, number: int) -> None:
         identity = self.path / "identity.json"
         identity.write_text(json.dumps({**json.loads(identity.read_text()), "format": number}))
+
+
+def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, index: int) -> None:
+    """As of that entry, with the positions up to there."""
+    positions = PositionFiles(disk, directory.group_directory(0) / "positions")
+    positions.wipe(1)
+    marks = positions.add(log.position_units(1, index))
+    positions.close()
+    bases = directory.bases(0)
+    place = log.base_at(index, configuration=b"", state=b"")
+    bases.save(Checkpoint(place, 0, False, tuple(marks)), bases.log_number)
 
 
 def append_batch(

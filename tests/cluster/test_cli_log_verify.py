@@ -18,7 +18,7 @@ from waiter import eventually
 
 from cluster.cli import main
 from ledger import AsyncAdmin, AsyncProducer
-from store import Header, PosixDisk
+from store import Checkpoint, Header, PosixDisk
 
 FIELDS = {
     "magic": 0, "size": 8, "count": 12, "index": 16, "term": 24, "position": 32, "commit": 40, "append_time_ms": 48,
@@ -279,6 +279,49 @@ class TestBases:
         status, flaws, log = verify(node.path)
         assert (status, log["entries"]) == (1, 41), "where the log begins is not known then, and all of it is read"
         assert flaws[0]["path"] == str(node.group / "base")
+
+
+class TestCheckpoint:
+    """Of entry 20."""
+
+    def test_a_damaged_one(self, node: StoppedNode, verify: Verify) -> None:
+        path = node.group / "checkpoint"
+        node.flip(path, 30)
+        status, flaws, _ = verify(node.path)
+        assert (status, [flaw["path"] for flaw in flaws]) == (1, [str(path)])
+
+    def test_one_of_another_log(self, node: StoppedNode, tmp_path: Path, verify: Verify) -> None:
+        path = node.group / "checkpoint"
+        other = StoppedNode.make(tmp_path / "other", 50).open()
+        other.truncate(19)
+        append_batch(other, 18, term=2)
+        place = other.base_at(20, configuration=b"", state=b"")
+        other.close()
+        path.write_bytes(Checkpoint(place, 0, False, ()).encode())
+        status, flaws, _ = verify(node.path)
+        assert (status, [(flaw["path"], flaw["index"]) for flaw in flaws]) == (1, [(str(path), 20)])
+
+    def test_one_that_the_log_does_not_reach(self, node: StoppedNode, verify: Verify) -> None:
+        log = node.open()
+        log.truncate(12)
+        log.close()
+        status, flaws, _ = verify(node.path)
+        assert status == 1
+        assert (str(node.group / "checkpoint"), 20) in [(flaw["path"], flaw["index"]) for flaw in flaws]
+
+    def test_wrong_positions(self, node: StoppedNode, verify: Verify) -> None:
+        path = node.group / "positions" / f"{0:020}"
+        node.flip(path, 5 * 20 + 3)
+        node.overwrite(path, 8 * 20, b"\xff" * 60)
+        status, flaws, _ = verify(node.path)
+        assert status == 1
+        assert [place(flaw) for flaw in flaws] == [
+            ("damage", str(path), 100, 5, 120),
+            ("damage", str(path), 160, 8, 220),
+        ]
+        path.unlink()
+        status, flaws, _ = verify(node.path)
+        assert [(flaw["index"], flaw["last_index"]) for flaw in flaws] == [(1, 20)]
 
 
 class TestUnreadable:
