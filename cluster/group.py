@@ -33,6 +33,7 @@ from raft.held_up import HeldUp
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
+    CommitLog,
     ConsumeQueues,
     Disk,
     DiskFullError,
@@ -156,6 +157,15 @@ class LocalGroup:
                 self._checkpoints.write(draft, self._log.sync)
             except StoreError as failure:
                 log.error("group %d: no checkpoint, the next start reads more: %s", self.number, failure)
+
+    @property
+    def log(self) -> CommitLog:
+        return self._log
+
+    @property
+    def commit(self) -> int:
+        """Index up to which a majority surely has the log, as far as this node knows."""
+        return self.replica.driver.raft.commit if self.replica is not None else self._log.known_commit
 
     @property
     def max_message_bytes(self) -> int:

@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.http import HttpPort
+from cluster.http_segments import SegmentRoutes
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
 from cluster.removal import RemovalWatch
@@ -67,7 +68,8 @@ class Node:
         self._broker = BrokerService(self._facts(), self._group.max_message_bytes, self._meters)
         self._operations = OperationsService(settings.node, settings.cluster, self._group)
         self._server = aio.server(options=SERVER_OPTIONS)
-        self._http = HttpPort(self._registry, self._group.not_ready)
+        served = SegmentRoutes([self._group]) if settings.serve_segments else None
+        self._http = HttpPort(self._registry, self._group.not_ready, served)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:

@@ -91,6 +91,8 @@ class NodeSettings(BaseSettings):
     advertised: Address = Field(default_factory=_own_address)
     # Metrics and health; empty: none.
     http: OptionalAddress = "127.0.0.1:9872"
+    # The log's segments over that port too: whoever reaches it can read all messages.
+    serve_segments: bool = True
 
     # When an append counts: once in the page cache, or once on the disk. One for the whole cluster.
     flush: Literal["async", "sync"] = "async"

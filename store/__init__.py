@@ -3,9 +3,12 @@
 disk.py            the one small interface through which everything reaches the disk; memory_disk.py is its twin
 entry.py           one record of the CommitLog, and its bytes
 commit_log.py      entries in order: append, examine and write, truncate, read
+segment_span.py    what one of its segments holds, for whoever wants the file
 received_range.py  what a follower checks before it writes
 recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
 consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
+log_reader.py      a log as it lies there, whole or damaged, for those who only look; log_files.py is where it lies,
+                   flaw.py what it finds wrong
 base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
                    incoming_base.py takes one from another node, bases.py is all of that for one group
 checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
@@ -24,7 +27,7 @@ from store.clean_mark import CleanMark
 from store.commit_log import CommitLog
 from store.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
 from store.crash_end import CrashEnd
-from store.disk import Disk, File, PosixDisk
+from store.disk import Disk, File, PosixDisk, PosixReadOnlyDisk, ReadOnlyDisk
 from store.entry import Draft, Header, Kind
 from store.errors import (
     CorruptBaseError,
@@ -39,11 +42,15 @@ from store.errors import (
     WrongDirectoryError,
 )
 from store.file_mark import FileMark
+from store.flaw import Flaw, FlawKind
 from store.incoming_base import IncomingBase, Offer
+from store.log_files import SegmentFile, segment_files
+from store.log_reader import Found, LogReader
 from store.memory_disk import MemoryDisk
 from store.node_directory import NodeDirectory
 from store.position_files import PositionFiles
 from store.recovery import Known
+from store.segment_span import SegmentSpan
 from store.suspect import Suspect
 from store.vote_file import Vote, VoteFile
 
@@ -67,22 +74,31 @@ __all__ = [
     "Draft",
     "File",
     "FileMark",
+    "Flaw",
+    "FlawKind",
     "ForkedError",
+    "Found",
     "Header",
     "IncomingBase",
     "Kind",
     "Known",
+    "LogReader",
     "MemoryDisk",
     "NodeDirectory",
     "Offer",
     "OffsetDroppedError",
     "PositionFiles",
     "PosixDisk",
+    "PosixReadOnlyDisk",
     "QueueSpan",
+    "ReadOnlyDisk",
+    "SegmentFile",
+    "SegmentSpan",
     "StoreError",
     "Suspect",
     "Vote",
     "VoteFile",
     "WrongDirectoryError",
     "read_boot_id",
+    "segment_files",
 ]

@@ -32,6 +32,7 @@ from store.grid import Grid
 from store.positions import Positions
 from store.received_range import examined
 from store.recovery import Known, OnEntry, OnProgress, Recovery
+from store.segment_span import SegmentSpan
 from store.segments import Segments
 from store.tail import EMPTY, Tail
 
@@ -114,6 +115,11 @@ class CommitLog:
     @property
     def chain(self) -> int:
         return self._tail.chain
+
+    @property
+    def start(self) -> int:
+        """Position behind the base: no entry begins before it."""
+        return self._base.end
 
     @property
     def end(self) -> int:
@@ -287,6 +293,26 @@ class CommitLog:
         position = self.position(first)
         assert self._grid.base(position) == self._grid.base(self.position(last)), "a range lies in one segment"
         return self._segments.read(position, self._positions.end(last) - position)
+
+    def spans(self) -> list[SegmentSpan]:
+        """What the segments that hold entries hold, the first one first."""
+        spans, first = [], self.first_index
+        for base in self._segments.bases:
+            last = self._positions.last_ending_by(base + self._grid.segment_bytes)
+            if last >= first:
+                span = SegmentSpan(
+                    path=self._segments.path(base),
+                    base=base,
+                    start=max(0, self.start - base),
+                    length=self._positions.end(last) - base,
+                    first_index=first,
+                    last_index=last,
+                    chain=self._tail_at(last).chain,
+                    is_last=last == self.last_index,
+                )
+                spans.append(span)
+                first = last + 1
+        return spans
 
     # Durability and room. Callable from helper threads.
 

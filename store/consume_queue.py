@@ -71,7 +71,7 @@ class ConsumeQueue:
         Without `tag_hashes` none of them has a tag."""
         assert base_offset == self._rows.end, "offsets are dense"
         assert tag_hashes is None or len(tag_hashes) == count
-        self._rows.append(_units(position, size, tag_hashes, count))
+        self._rows.append(unit_bytes(position, size, tag_hashes, count))
 
     def read(self, offset: int, max_units: int) -> Units:
         """The units from `offset` on, up to `max_units` of them; none at or beyond the end. Raises `OffsetDroppedError`
@@ -98,7 +98,7 @@ class ConsumeQueue:
         self._rows.close()
 
 
-def _units(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int) -> bytes:
+def unit_bytes(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int) -> bytes:
     """The units of one entry's messages; without numpy's overhead where there is one."""
     if count == 1:
         return _ONE_UNIT.pack(position, size, 0 if tag_hashes is None else int(tag_hashes[0]))

@@ -26,6 +26,8 @@ from store.errors import DirectoryInUseError, translated
 
 Writable = bytes | memoryview
 
+_LOCKS = Path("/proc/locks")
+
 
 class File(Protocol):
     """An open file. Written and read at explicit offsets; has no cursor."""
@@ -82,6 +84,17 @@ class Disk(Protocol):
         """Held until released or the process ends. Raises `DirectoryInUseError` when held by anyone else."""
 
 
+class ReadOnlyDisk(Protocol):
+    """What is left of a `Disk` for those who only look: nothing here changes a byte or a name, or takes a lock."""
+
+    def open(self, path: Path) -> File: ...
+
+    def exists(self, path: Path) -> bool: ...
+
+    def list(self, directory: Path) -> Sequence[str]:
+        """Names in a directory, files and directories alike, sorted."""
+
+
 def replace_file(disk: Disk, path: Path, content: bytes) -> None:
     """Put a whole small file in the place of what was there: a kill or power loss leaves the old or the new one."""
     fresh = path.with_name(path.name + ".new")
@@ -97,7 +110,7 @@ def replace_file(disk: Disk, path: Path, content: bytes) -> None:
     disk.sync_directory(path.parent)
 
 
-def read_file(disk: Disk, path: Path) -> bytes:
+def read_file(disk: ReadOnlyDisk, path: Path) -> bytes:
     """All of a small file."""
     file = disk.open(path)
     try:
@@ -237,3 +250,32 @@ class PosixDisk:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return PosixLock(descriptor)
+
+
+class PosixReadOnlyDisk:
+    """The operating system's files, opened so that not even a fault of ours could write to them."""
+
+    def open(self, path: Path) -> PosixFile:
+        with _translating(path):
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
+            return PosixFile(path, descriptor)
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def list(self, directory: Path) -> Sequence[str]:
+        with _translating(directory):
+            return sorted(os.listdir(directory))
+
+    def lock_holder(self, path: Path) -> int | None:
+        """The process that holds the lock file at `path`, as the kernel lists it; None where none does. The lock is
+        not touched: to try it, even for a moment, could refuse a node that starts just then."""
+        try:
+            found = path.stat()
+            held = _LOCKS.read_text("ascii").splitlines()
+        except OSError:
+            return None
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        # "1: FLOCK  ADVISORY  WRITE 708 08:01:1234 0 EOF"
+        return next((int(line.split()[4]) for line in held if "FLOCK" in line and line.split()[5] == place), None)

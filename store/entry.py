@@ -177,10 +177,27 @@ def verified(data: Readable, cells: Cells, at: int) -> Header:
         raise EntryFlawError(f"size {size} is smaller than a header")
     if end > len(data):
         raise EntryFlawError(f"size {size} reaches beyond the end, which is {len(data) - at} bytes away")
-    crc = google_crc32c.value(cells[at : at + _CRC_OFFSET])
-    crc = google_crc32c.extend(crc, cells[at + HEADER_SIZE : at + size])
+    crc = _crc_of(cells, at, size)
     if crc != header.crc:
         raise EntryFlawError(f"the CRC of header and body is {crc:#010x}, the header says {header.crc:#010x}")
     if size & (ALIGNMENT - 1) and any(data[at + size : end]):
         raise EntryFlawError("the padding is not zero")
     return header
+
+
+def is_sealed(data: Readable, cells: Cells, at: int) -> bool:
+    """Whether the bytes at `at` carry the CRC that an entry of this layout has, be its kind and flags known or not:
+    then somebody wrote them so."""
+    if at + HEADER_SIZE > len(data):
+        return False
+    fields = _HEADER.unpack_from(data, at)
+    size, crc = fields[4], fields[-2]
+    if fields[0] != MAGIC or size < HEADER_SIZE or at + size > len(data):
+        return False
+    return _crc_of(cells, at, size) == int(crc)
+
+
+def _crc_of(cells: Cells, at: int, size: int) -> int:
+    crc = google_crc32c.value(cells[at : at + _CRC_OFFSET])
+    value: int = google_crc32c.extend(crc, cells[at + HEADER_SIZE : at + size])
+    return value

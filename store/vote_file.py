@@ -33,7 +33,7 @@ from pathlib import Path
 
 import google_crc32c
 
-from store.disk import Disk, File, replace_file
+from store.disk import Disk, File, ReadOnlyDisk, replace_file
 from store.entry import WORD
 from store.errors import DamagedError, DiskFailedError, StoreError
 
@@ -114,6 +114,24 @@ class VoteFile:
         self._file.write(offset + WORD, slot[WORD:])
         self._file.write(offset, slot[:WORD])
         self._file.sync()
+
+
+def examined(disk: ReadOnlyDisk, path: Path) -> tuple[Vote | None, list[DamagedError]]:
+    """For whoever only looks: the vote that counts, None where no slot holds one, and what is wrong with each slot."""
+    file = disk.open(path)
+    slots, flaws = [], []
+    try:
+        for offset in _SLOT_OFFSETS:
+            try:
+                slots.append(_decode(path, offset, file.read(offset, _SLOT_SIZE)))
+            except DamagedError as error:
+                flaws.append(error)
+    finally:
+        file.close()
+    valid = [slot for slot in slots if slot is not None]
+    if not valid and not flaws:
+        flaws.append(DamagedError(path, 0, "it holds no vote at all"))
+    return (max(valid, key=lambda slot: slot[0])[1] if valid else None), flaws
 
 
 def _encode(sequence: int, vote: Vote) -> bytes:

@@ -93,7 +93,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "docker": ("chaos/", "cluster/"),
     "grpc": (*RIM_OF_RAFT, "raft/v1/", "ledger/broker/", "ledger/client/", "ledger/v1/", "cluster/", "chaos/"),
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
-    "aiohttp": ("cluster/http.py", "chaos/"),
+    "aiohttp": ("cluster/http.py", "cluster/http_segments.py", "cluster/file_sender.py", "chaos/"),
     "click": ("cluster/cli/", "chaos/sim/command.py"),
     "rich": ("cluster/cli/", "cluster/demo/", "chaos/sim/progress.py"),
 }

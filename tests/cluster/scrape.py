@@ -47,3 +47,11 @@ async def not_ready(address: str) -> str:
     status, body = await get(address, "/readyz")
     assert status in (200, 503)
     return body if status == 503 else ""
+
+
+async def is_ready(address: str) -> bool:
+    """Whether there is a node at all, and it is ready."""
+    try:
+        return not await not_ready(address)
+    except aiohttp.ClientError:
+        return False

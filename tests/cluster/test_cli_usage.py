@@ -26,7 +26,7 @@ def status_of(*arguments: str) -> int:
     return ended.value.code
 
 
-COMMANDS = ["dev", "server", "topic", "produce", "consume", "cluster", "demo"]
+COMMANDS = ["dev", "server", "topic", "produce", "consume", "cluster", "log", "demo"]
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "node": 2, "cluster": "prod", "data": "/d", "listen": "0.0.0.0:1", "advertised": "h:2", "http": "",
         "peers": "2=h:2", "flush": "sync", "flush_interval_ms": 7, "segment_bytes": 8 * MIB,
         "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12, "join": True,
-        "preferred_leader": 2,
+        "preferred_leader": 2, "serve_segments": False,
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()

@@ -1,0 +1,175 @@
+"""The log's segments over HTTP: for replicas that are made by copying, for Spark, for whoever wants to look.
+
+    GET /groups/0/segments                          what there is, as JSON
+    GET /groups/0/segments/00000000000067108864     the file up to its last entry; with Range, and HEAD
+
+The one idea: a segment file goes out as it lies on the disk, by sendfile, but only up to the end of its last entry:
+what is behind is blank, and no part of the log. A segment is *sealed* when all its entries are committed and later ones
+follow elsewhere; then it never changes, and has an ETag, the same on every replica. Of an active one the end grows, and
+a tail that was not committed may be replaced: its readers go by CRC and chain, as the entries have them.
+
+It must not know what entries mean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from aiohttp import web
+
+from cluster.file_sender import FileSender
+from store import CommitLog, SegmentSpan
+
+MAX_DOWNLOADS = 8
+"""At the same time; whoever comes then is told to come again."""
+RETRY_AFTER_S = 1
+
+
+class Group(Protocol):
+    """One group as this node has it."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def log(self) -> CommitLog: ...
+    @property
+    def commit(self) -> int:
+        """Index up to which the log is surely committed."""
+
+
+class SegmentRoutes:
+    def __init__(self, groups: Iterable[Group]) -> None:
+        self._groups = {group.number: group for group in groups}
+        self._threads = ThreadPoolExecutor(MAX_DOWNLOADS, "segments")
+        self._downloads = 0
+
+    def routes(self) -> list[web.RouteDef]:
+        """HEAD comes with GET."""
+        return [
+            web.get(r"/groups/{group:\d{1,9}}/segments", self._list),
+            web.get(r"/groups/{group:\d{1,9}}/segments/{name:\d{20}}", self._segment),
+        ]
+
+    def close(self) -> None:
+        """Once no request is served any more."""
+        self._threads.shutdown(wait=False)
+
+    async def _list(self, request: web.Request) -> web.Response:
+        group = self._group(request)
+        log, spans = group.log, group.log.spans()
+        return web.json_response(
+            {
+                "group": group.number,
+                "first_index": log.first_index,
+                "last_index": log.last_index,
+                "start": log.start,
+                "end": log.end,
+                "chain": log.chain,
+                "commit": group.commit,
+                "segments": [_fields(span, group.commit) for span in spans],
+            }
+        )
+
+    async def _segment(self, request: web.Request) -> web.StreamResponse:
+        group, name = self._group(request), request.match_info["name"]
+        span = _span(group.log, int(name))
+        etag = f"{name}-{span.length}-{span.chain:08x}" if _is_sealed(span, group.commit) else None
+        headers = {"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
+        headers |= {"Cache-Control": "no-store"} if etag is None else {"ETag": f'"{etag}"'}
+        if etag is not None and any(etag == known.value for known in request.if_none_match or ()):
+            return web.Response(status=304, headers=headers)
+        part = _part(request, span.length, etag)
+        if part is not None:
+            headers["Content-Range"] = f"bytes {part.start}-{part.stop - 1}/{span.length}"
+        wanted = range(span.length) if part is None else part
+        response = web.StreamResponse(status=200 if part is None else 206, headers=headers)
+        response.content_length = len(wanted)
+        if request.method == "HEAD":
+            return response
+        if self._downloads >= MAX_DOWNLOADS:
+            reason = f"{MAX_DOWNLOADS} segments are being served: try again shortly"
+            raise web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)})
+        self._downloads += 1
+        try:
+            await self._send(request, response, span, wanted)
+        finally:
+            self._downloads -= 1
+        return response
+
+    async def _send(self, request: web.Request, response: web.StreamResponse, span: SegmentSpan, wanted: range) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            descriptor = await loop.run_in_executor(self._threads, os.open, span.path, os.O_RDONLY)
+        except FileNotFoundError as error:  # the log's start has moved on meanwhile
+            raise _gone(self._group(request).log) from error
+        sender = FileSender(self._threads, descriptor)  # an open file stays, whatever becomes of its name
+        try:
+            writer = await response.prepare(request)
+            assert writer is not None
+            await sender.send(request, writer, wanted.start, len(wanted))
+            await response.write_eof()
+        except ConnectionError:
+            pass  # nobody is there to be told
+        finally:
+            sender.close()
+
+    def _group(self, request: web.Request) -> Group:
+        number = int(request.match_info["group"])
+        if number not in self._groups:
+            raise web.HTTPNotFound(text=f"there is no group {number} on this node: it has {sorted(self._groups)}")
+        return self._groups[number]
+
+
+def _is_sealed(span: SegmentSpan, commit: int) -> bool:
+    return not span.is_last and span.last_index <= commit
+
+
+def _fields(span: SegmentSpan, commit: int) -> dict[str, Any]:
+    return {
+        "name": span.path.name,
+        "position": span.base,
+        "start": span.start,
+        "length": span.length,
+        "state": "sealed" if _is_sealed(span, commit) else "active",
+        "first_index": span.first_index,
+        "last_index": span.last_index,
+        "chain": span.chain,
+    }
+
+
+def _span(log: CommitLog, base: int) -> SegmentSpan:
+    """Of the segment that begins there. Raises 410 before the log's start, 404 where there is none."""
+    spans = log.spans()
+    found = next((span for span in spans if span.base == base), None)
+    if found is not None:
+        return found
+    if base < (spans[0].base if spans else log.start):
+        raise _gone(log)
+    raise web.HTTPNotFound(text=f"no segment with entries begins at position {base}; the log ends at {log.end}")
+
+
+def _gone(log: CommitLog) -> web.HTTPGone:
+    first = next((f": the first segment is {span.path.name}" for span in log.spans()), " any more")
+    return web.HTTPGone(text=f"the log of this node begins at position {log.start}, entry {log.first_index}{first}")
+
+
+def _part(request: web.Request, length: int, etag: str | None) -> range | None:
+    """The bytes that are asked for; None for all, which a range with another If-Range than `etag` means too. Raises 416
+    where there is no such byte."""
+    if_range = request.headers.get("If-Range")
+    if "Range" not in request.headers or (if_range is not None and (etag is None or if_range != f'"{etag}"')):
+        return None
+    try:
+        part = range(*request.http_range.indices(length))
+        if not part:
+            raise ValueError("it begins behind the end")
+    except ValueError as error:
+        raise web.HTTPRequestRangeNotSatisfiable(
+            text=f"this segment has {length} bytes: no such range ({error})",
+            headers={"Content-Range": f"bytes */{length}"},
+        ) from error
+    return part

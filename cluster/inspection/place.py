@@ -1,0 +1,218 @@
+"""What a path that somebody wants looked at is, and where a group's parts lie from there.
+
+    node-1/                 data/                                a node of a local cluster
+    <data>/                 identity.json, lock, group-0/ ...     every group of a node
+    <data>/group-0/         log/, queues/, vote, base, clean      one group
+    <data>/group-0/log/     00000000000000000000 ...              its log, with the base that lies beside it
+    00000000000067108864                                          one segment, of which no neighbour is known
+
+One idea: whatever the path, what comes out is a list of logs, each with what is known of where it begins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from raft.configuration_entry import decode_configuration
+from store import (
+    Base,
+    CleanMark,
+    Flaw,
+    FlawKind,
+    Found,
+    Kind,
+    LogReader,
+    PosixReadOnlyDisk,
+    SegmentFile,
+    StoreError,
+    segment_files,
+)
+from store.disk import read_file
+from store.entry import HEADER_SIZE, EntryFlawError, padded, parse
+from store.log_files import is_segment_name, usual_length
+from store.node_directory import FORMAT
+from store.tail import EMPTY, Tail
+
+_GROUP = "group-"
+
+
+class UnreadableError(Exception):
+    """There is nothing here to look at. The sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """One log to look at."""
+
+    path: Path
+    """As it is called in what is told."""
+    segments: tuple[SegmentFile, ...]
+    segment_bytes: int
+    start: Tail | None
+    """What the first entry follows; None where that is not known."""
+    group: Path | None = None
+    """The directory with the group's other files; None where only segments are to be looked at."""
+    clean: CleanMark | None = None
+    """Of the orderly stop; None without one."""
+    base: Base | None = None
+    void: bool = False
+    """A reset to `base` is under way: the segments that are here count no more."""
+    holder: int | None = None
+    """The process of the node that runs on it: what is read may be changing."""
+    flaws: tuple[Flaw, ...] = ()
+    """What is wrong with the files that say all this."""
+
+    def reader(self) -> LogReader:
+        segments = () if self.void else self.segments
+        orderly = self.clean is not None
+        return LogReader(
+            PosixReadOnlyDisk(), segments, segment_bytes=self.segment_bytes, start=self.start, orderly=orderly
+        )
+
+    def narrowed(self, first_index: int, segment: int | None) -> LogPlace:
+        """The same log without segments that end before entry `first_index`; with `segment`, only that one, which
+        holds the byte at that position. Raises `UnreadableError` where there is none."""
+        kept = self.segments
+        if segment is not None:
+            base = segment - segment % self.segment_bytes
+            kept = tuple(each for each in kept if each.base == base)
+            if not kept:
+                raise UnreadableError(f"{self.path} has no segment that holds position {segment}")
+        disk = PosixReadOnlyDisk()
+        behind = [at for at, each in enumerate(kept) if at and (_first_index(disk, each) or first_index) < first_index]
+        kept = kept[max(behind, default=0) :]
+        return self if kept == self.segments else replace(self, segments=kept, start=None)
+
+    @property
+    def total_bytes(self) -> int:
+        return 0 if self.void else len(self.segments) * self.segment_bytes
+
+
+def places_of(path: Path) -> list[LogPlace]:
+    """The logs at `path`. Raises `UnreadableError`, `StoreError`."""
+    disk = PosixReadOnlyDisk()
+    if path.is_file():
+        return [_segment(disk, path)]
+    names = disk.list(path)
+    if not names:
+        raise UnreadableError(f"{path} is empty: there is no log in it")
+    groups = [path / name for name in names if name.startswith(_GROUP) and (path / name).is_dir()]
+    if groups or "identity.json" in names:
+        flaws = _identity_flaws(disk, path)
+        holder = disk.lock_holder(path / "lock")
+        if not groups:
+            raise UnreadableError(f"{path} is the data directory of a node that has no group yet")
+        return [_group(disk, group, holder, flaws if group == groups[0] else ()) for group in groups]
+    if (path / "log").is_dir():
+        return [_group(disk, path, disk.lock_holder(path.parent / "lock"))]
+    if any(is_segment_name(name) for name in names):
+        return [_log(disk, path)]
+    if _is_node(path / "data"):  # a node's directory in a local cluster
+        return places_of(path / "data")
+    nodes = [name for name in names if _is_node(path / name) or _is_node(path / name / "data")]
+    hint = f"; in it are {', '.join(nodes)}: name those that you mean" if nodes else ""
+    raise UnreadableError(f"{path} is neither a node's data directory, nor a group's, nor a log's{hint}")
+
+
+def _is_node(path: Path) -> bool:
+    return (path / "identity.json").exists()
+
+
+def _first_index(disk: PosixReadOnlyDisk, segment: SegmentFile) -> int | None:
+    """Index of the entry with which the segment begins; None where none does."""
+    try:
+        return parse(segment.view(disk), 0).index
+    except EntryFlawError:
+        return None
+
+
+def _segment(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
+    if not is_segment_name(path.name):
+        raise UnreadableError(f"{path} is no segment: those are named by the 20 digits of their first position")
+    segment = SegmentFile(path, int(path.name))
+    start = EMPTY if segment.base == 0 else None
+    return LogPlace(path, (segment,), _segment_bytes(disk, [segment], None), start)
+
+
+def _log(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
+    """A log directory: of the files beside it, only those that say where it begins and ends."""
+    group = _group(disk, path.parent, disk.lock_holder(path.parent.parent / "lock"), log=path)
+    return LogPlace(
+        path,
+        group.segments,
+        group.segment_bytes,
+        group.start,
+        clean=group.clean,
+        base=group.base,
+        void=group.void,
+        holder=group.holder,
+        flaws=group.flaws,
+    )
+
+
+def _group(
+    disk: PosixReadOnlyDisk, path: Path, holder: int | None, flaws: tuple[Flaw, ...] = (), *, log: Path | None = None
+) -> LogPlace:
+    log = log or path / "log"
+    segments = tuple(segment_files(disk, log)) if disk.exists(log) else ()
+    found = list(flaws)
+    void = disk.exists(path / "base.next")
+    base_path = path / ("base.next" if void else "base")
+    base, start = None, None
+    try:
+        base = Base.decode(read_file(disk, base_path)) if disk.exists(base_path) else None
+        start = base.tail if base is not None else EMPTY
+    except ValueError as error:
+        found.append(_flaw(base_path, f"this is no base ({error})"))
+    clean = None
+    try:
+        clean = CleanMark.decode(read_file(disk, path / "clean")) if disk.exists(path / "clean") else None
+    except ValueError as error:
+        found.append(_flaw(path / "clean", f"this is no clean mark ({error})"))
+    segment_bytes = _segment_bytes(disk, segments, base)
+    return LogPlace(path, segments, segment_bytes, start, path, clean, base, void, holder, tuple(found))
+
+
+def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], base: Base | None) -> int:
+    """As the group's configuration fixed them, in the base or in entry 1; else what most files have."""
+    try:
+        body = base.configuration if base is not None else _first_configuration(disk, segments)
+        fixed = decode_configuration(body).segment_bytes if body else 0
+    except DecodeError:
+        fixed = 0
+    found = fixed or usual_length(disk, segments)
+    return max(HEADER_SIZE, padded(found))
+
+
+def _first_configuration(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile]) -> bytes:
+    """The body of entry 1; empty where it is not here, or no configuration."""
+    length = padded(usual_length(disk, segments[:1]))
+    if length < HEADER_SIZE:
+        return b""
+    reader = LogReader(disk, segments[:1], segment_bytes=length, start=None)
+    found = next((each for each in reader if isinstance(each, Found)), None)
+    is_first = found is not None and found.header.index == 1 and found.header.kind is Kind.CONFIGURATION
+    return bytes(found.body) if found is not None and is_first else b""
+
+
+def _identity_flaws(disk: PosixReadOnlyDisk, path: Path) -> tuple[Flaw, ...]:
+    """Raises `UnreadableError` where the directory is of a version that this program does not know."""
+    identity = path / "identity.json"
+    try:
+        layout = json.loads(read_file(disk, identity))["format"]
+    except (StoreError, ValueError, TypeError, KeyError) as error:
+        return (_flaw(identity, f"it does not say whose directory this is ({error})"),)
+    if layout != FORMAT:
+        raise UnreadableError(
+            f"{path} has directory format {layout}, this program knows {FORMAT}: use the version that wrote it"
+        )
+    return ()
+
+
+def _flaw(path: Path, reason: str) -> Flaw:
+    return Flaw(FlawKind.DAMAGE, path, 0, None, reason)

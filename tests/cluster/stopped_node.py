@@ -1,0 +1,138 @@
+"""The data directory of a node that is down, made by the store itself, small, and open to damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.batch import encode, tag_hashes
+from store import (
+    Checkpoint,
+    CommitLog,
+    ConsumeQueues,
+    Draft,
+    Header,
+    Kind,
+    NodeDirectory,
+    PositionFiles,
+    PosixDisk,
+    VoteFile,
+)
+
+SEGMENT = 4096
+TOPIC = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedNode:
+    path: Path
+
+    @staticmethod
+    def make(path: Path, batches: int = 40, *, orderly: bool = True) -> StoppedNode:
+        """Stopped after a no-op and so many batches of two messages in two queues, all but the last one known to be
+        committed by the log; all applied. Not `orderly`: killed."""
+        disk = PosixDisk()
+        directory = NodeDirectory.open(disk, path, cluster="test", node=1)
+        VoteFile.open(disk, directory.vote_path(0), new_incarnation=bytes(range(16))).close()
+        directory.bases(0)
+        directory.record_boot(0, "a-boot")
+        node = StoppedNode(path)
+        log = CommitLog.open(disk, node.log, segment_bytes=SEGMENT)
+        log.append([Draft(Kind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
+        queues = ConsumeQueues(disk, node.group / "queues")
+        for number in range(batches):
+            append_batch(log, number, queues=queues)
+        log.sync()
+        save_checkpoint(disk, directory, log, log.last_index // 2)
+        if orderly:
+            directory.write_clean_mark(0, log.clean_mark())
+        log.close()
+        queues.close()
+        directory.close()
+        return node
+
+    @property
+    def group(self) -> Path:
+        return self.path / "group-0"
+
+    @property
+    def log(self) -> Path:
+        return self.group / "log"
+
+    def units(self, queue: int) -> Path:
+        return self.group / "queues" / f"{TOPIC}-{queue}" / f"{0:020}"
+
+    def segment(self, position: int) -> Path:
+        return self.log / f"{position - position % SEGMENT:020}"
+
+    def copy(self, path: Path) -> StoppedNode:
+        shutil.copytree(self.path, path)
+        return StoppedNode(path)
+
+    def killed(self) -> StoppedNode:
+        """The same without its mark of an orderly stop."""
+        (self.group / "clean").unlink()
+        return self
+
+    def open(self) -> CommitLog:
+        """For writing; to be closed. What it appends is as of a node that is killed then."""
+        (self.group / "clean").unlink(missing_ok=True)
+        return CommitLog.open(PosixDisk(), self.log, segment_bytes=SEGMENT)
+
+    def headers(self) -> list[Header]:
+        """Of all entries, from index 1 on."""
+        log = CommitLog.open(PosixDisk(), self.log, segment_bytes=SEGMENT)
+        try:
+            return [log.header(index) for index in range(1, log.last_index + 1)]
+        finally:
+            log.close()
+
+    def flip(self, path: Path, offset: int, bit: int = 3) -> None:
+        data = bytearray(path.read_bytes())
+        data[offset] ^= 1 << bit
+        path.write_bytes(data)
+
+    def overwrite(self, path: Path, offset: int, data: bytes) -> None:
+        whole = bytearray(path.read_bytes())
+        whole[offset : offset + len(data)] = data
+        path.write_bytes(whole)
+
+    def content(self) -> dict[str, bytes]:
+        """Every file."""
+        return {str(path.relative_to(self.path)): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
+
+    def set_format(self, number: int) -> None:
+        identity = self.path / "identity.json"
+        identity.write_text(json.dumps({**json.loads(identity.read_text()), "format": number}))
+
+
+def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, index: int) -> None:
+    """As of that entry, with the positions up to there."""
+    positions = PositionFiles(disk, directory.group_directory(0) / "positions")
+    positions.wipe(1)
+    marks = positions.add(log.position_units(1, index))
+    positions.close()
+    bases = directory.bases(0)
+    place = log.base_at(index, configuration=b"", state=b"")
+    bases.save(Checkpoint(place, 0, False, tuple(marks)), bases.log_number)
+
+
+def append_batch(
+    log: CommitLog, number: int, *, term: int = 1, commit: int | None = None, queues: ConsumeQueues | None = None
+) -> Header:
+    """Batch `number`, in queue number % 2, of messages that tell it and the term apart; with its units, where `queues`
+    are given."""
+    queue = number % 2
+    values = [f"message {number} of term {term}".encode(), b"x" * (number % 7)]
+    body = encode(
+        values, topic_id=TOPIC, queue=queue, producer_id=7, epoch=0, first_sequence=number, base_timestamp_ms=1,
+        keys=[b"key", None], tags=["even" if queue == 0 else "odd", None],
+    )  # fmt: skip
+    draft = Draft(Kind.BATCH, body, topic_id=TOPIC, queue=queue, base_offset=number // 2 * 2, count=2)
+    known = log.last_index if commit is None else commit
+    (header,) = log.append([draft], term=term, commit=known, now_ms=1_700_000_000_000 + number)
+    if queues is not None:
+        queues.get(TOPIC, queue).put(draft.base_offset, header.position, header.size, tag_hashes(body), 2)
+    return header

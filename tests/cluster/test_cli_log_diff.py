@@ -1,0 +1,149 @@
+"""`ledgermq log diff`: prefixes, forks in a tail, and forks in what is committed, each told with both entries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stopped_node import StoppedNode, append_batch
+
+from cluster.cli import main
+
+Diff = Callable[..., tuple[int, list[dict[str, Any]]]]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> StoppedNode:
+    return StoppedNode.make(tmp_path / "a")
+
+
+@pytest.fixture
+def other(node: StoppedNode, tmp_path: Path) -> StoppedNode:
+    """A copy of the first one."""
+    return node.copy(tmp_path / "b")
+
+
+@pytest.fixture
+def diff(capsys: pytest.CaptureFixture[str]) -> Diff:
+    def run(*nodes: StoppedNode) -> tuple[int, list[dict[str, Any]]]:
+        """Status, and what was said but for the replicas themselves and the verdict."""
+        with pytest.raises(SystemExit) as ended:
+            main(["log", "diff", "--format", "json", *(str(node.path) for node in nodes)])
+        lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        assert isinstance(ended.value.code, int)
+        return ended.value.code, [line for line in lines if line["type"] in ("parting", "prefix", "flaw")]
+
+    return run
+
+
+def test_the_same(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    before = other.content()
+    status, (prefix,) = diff(node, other)
+    assert (status, prefix["type"], prefix["same"]) == (0, "prefix", True)
+    assert other.content() == before
+
+
+def test_a_prefix(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    log = other.open()
+    log.truncate(17)
+    log.close()
+    for pair in ((node, other), (other, node)):
+        status, (prefix,) = diff(*pair)
+        assert (status, prefix["same"]) == (0, False)
+        assert (prefix["path"], prefix["of"]) == (str(other.group), str(node.group))
+
+
+def test_an_empty_log_is_a_prefix_of_any(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    log = other.open()
+    log.truncate(0)
+    log.close()
+    status, (prefix,) = diff(node, other)
+    assert (status, prefix["path"], prefix["overlap"]) == (0, str(other.group), False)
+
+
+def test_a_fork_in_a_tail_is_no_failure(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    """A leader that was cut off has appended what nobody else has; it knows of no commit there."""
+    log = other.open()
+    log.truncate(30)
+    for number in range(29, 34):
+        append_batch(log, number, term=2, commit=30)
+    log.close()
+    status, (parting,) = diff(node, other)
+    assert (status, parting["type"], parting["index"], parting["committed"]) == (0, "parting", 31, False)
+    ours, theirs = parting["entries"]
+    assert (ours["term"], theirs["term"]) == (1, 2)
+    assert ours["index"] == theirs["index"] == 31
+    assert ours["chain"] != theirs["chain"]
+
+
+def test_a_fork_in_what_is_committed(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    log = other.open()
+    log.truncate(30)
+    append_batch(log, 29, term=2)
+    append_batch(log, 30, term=2)  # says that 31 was committed
+    log.close()
+    status, (parting,) = diff(node, other)
+    assert (status, parting["index"], parting["committed"]) == (1, 31, True)
+
+
+def test_three_replicas(node: StoppedNode, other: StoppedNode, tmp_path: Path, diff: Diff) -> None:
+    third = node.copy(tmp_path / "c")
+    log = other.open()
+    log.truncate(12)
+    log.close()
+    log = third.open()
+    log.truncate(20)
+    append_batch(log, 19, term=3, commit=20)
+    log.close()
+    status, told = diff(node, other, third)
+    assert status == 0
+    assert [(each["index"], each["paths"]) for each in told if each["type"] == "parting"] == [
+        (21, [str(node.group), str(third.group)])
+    ]
+    assert [(each["path"], each["of"]) for each in told if each["type"] == "prefix"] == [
+        (str(other.group), str(node.group)),
+        (str(other.group), str(third.group)),
+    ]
+
+
+def test_damage_keeps_from_comparing_all(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    header = other.headers()[9]
+    other.flip(other.segment(header.position), header.position + 90)
+    status, told = diff(node, other)
+    assert status == 2
+    assert [(each["position"], each["index"]) for each in told if each["type"] == "flaw"] == [(header.position, 10)]
+    assert [each["type"] for each in told] == ["flaw", "prefix"], "the others are compared all the same"
+
+
+def test_logs_that_begin_at_different_places(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    log = other.open()
+    base = log.base_at(8, configuration=b"", state=b"")
+    log.close()
+    (other.group / "base").write_bytes(base.encode())
+    status, (prefix,) = diff(node, other)
+    assert (status, prefix["same"], prefix["overlap"]) == (0, True, True)
+
+
+def test_for_a_person(node: StoppedNode, other: StoppedNode, capsys: pytest.CaptureFixture[str]) -> None:
+    log = other.open()
+    log.truncate(30)
+    append_batch(log, 29, term=2)
+    append_batch(log, 30, term=2)
+    log.close()
+    with pytest.raises(SystemExit) as ended:
+        main(["log", "diff", str(node.path), str(other.path)])
+    assert ended.value.code == 1
+    out = capsys.readouterr().out
+    assert f"{node.group} and {other.group} part at entry 31, in what both call committed" in out
+    assert f"    {other.group}: term 2, batch" in out
+    assert out.splitlines()[-1].startswith("FORKED")
+
+
+def test_one_log_is_nothing_to_compare(node: StoppedNode, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["log", "diff", str(node.path)])
+    assert ended.value.code == 2
+    assert "two logs or more" in capsys.readouterr().err
