@@ -24,7 +24,7 @@ from store.clean_mark import CleanMark
 from store.commit_log import CommitLog
 from store.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
 from store.crash_end import CrashEnd
-from store.disk import Disk, File, PosixDisk
+from store.disk import Disk, File, PosixDisk, Usage
 from store.entry import Draft, Header, Kind
 from store.errors import (
     CorruptBaseError,
@@ -81,6 +81,7 @@ __all__ = [
     "QueueSpan",
     "StoreError",
     "Suspect",
+    "Usage",
     "Vote",
     "VoteFile",
     "WrongDirectoryError",
