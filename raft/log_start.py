@@ -94,8 +94,9 @@ class LogStart:
         if base is None:
             log.warning("the log could begin behind entry %d, but no base was kept there: all of it stays", index)
             return None
+        before = self._bases.base
+        entries, size = base.index + 1 - self._log.first_index, base.end - (before.end if before else 0)
         self._bases.begin_behind(base)
-        entries, size = base.index + 1 - self._log.first_index, base.end - self._log.start
         self._log.drop_before(base)
         self.dropped_bytes += size
         log.info("the log begins behind entry %d now: %d entries, %d bytes, go", base.index, entries, size)
