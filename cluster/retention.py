@@ -3,8 +3,8 @@
     every `retention_check_ms`:   how full is the disk?  ->  writes are taken, or refused
                                   this node leads?       ->  `ledger.broker.retention.choose`  ->  the log's start moves
 
-The one idea: what is to go is decided by a pure function; here is only what it looks at. A clock that jumps ahead while
-this node runs is not followed, so nothing gets older by that.
+The one idea: what is to go is decided by a pure function; here is only what it looks at. The time of day is asked for
+the hour alone: a clock that jumps makes nothing older.
 
 It must not know where logs may begin.
 """
@@ -23,22 +23,26 @@ from ledger.broker.log_trim import LogTrim
 from ledger.broker.replica import Replica
 from ledger.broker.retention import Bounds, DiskUse, Move, Situation, choose, must_refuse, time_passed_ms
 from ledger.errors import LedgerError
-from store import Disk, StoreError
+from store import CommitLog, Disk, StoreError
 
 log = logging.getLogger("cluster.retention")
 
 
-class SteadyClock:
-    """The time of day as it was at the start, and what has passed since by a clock that does not jump; never ahead of
-    the time of day."""
+class LogClock:
+    """The time by the log: when its newest entry was appended, and what has passed since that was first seen here, by a
+    clock that does not jump."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._surroundings = surroundings
-        self._ahead_ms = surroundings.now_ms() - surroundings.monotonic_ms()
+    def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
+        self._log = log
+        self._monotonic_ms = monotonic_ms
+        self._newest = (0, 0)
+        self._seen_ms = 0.0
 
     def now_ms(self) -> int:
-        steady = int(self._ahead_ms + self._surroundings.monotonic_ms())
-        return min(steady, self._surroundings.now_ms())
+        newest = (self._log.last_index, self._log.last_term)
+        if newest != self._newest:
+            self._newest, self._seen_ms = newest, self._monotonic_ms()
+        return self._log.last_append_time_ms + int(self._monotonic_ms() - self._seen_ms)
 
 
 class Learners:
@@ -74,7 +78,8 @@ class RetentionWatch:
         self._path = path
         self._look_s = settings.retention_check_ms / 1000
         self._on_disk_use = on_disk_use
-        self._clock = SteadyClock(surroundings)
+        self._clock = LogClock(replica.log, surroundings.monotonic_ms)
+        self._time_of_day_ms = surroundings.now_ms
         self._trim = LogTrim(replica)
         self._learners = Learners()
 
@@ -141,7 +146,7 @@ class RetentionWatch:
             end=replica.log.end,
             candidates=self._trim.candidates(),
             age_ms=lambda index: self._age_ms(index, now_ms),
-            hour=datetime.fromtimestamp(now_ms / 1000, UTC).hour,
+            hour=datetime.fromtimestamp(self._time_of_day_ms() / 1000, UTC).hour,
             disk=use,
             held=replica.is_held,
             needed=self._learners.behind(matches),
@@ -153,7 +158,7 @@ class RetentionWatch:
         passed = time_passed_ms(
             lambda each: the_log.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
         )
-        return passed + max(0, now_ms - the_log.last_append_time_ms)
+        return passed + now_ms - the_log.last_append_time_ms
 
     async def _move(self, move: Move) -> None:
         cut = self._trim.cut(move.to)

@@ -79,6 +79,8 @@ class StackWorld:
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
         self._clients: list[ClientProcess] = []
+        self._log_start = 0
+        """The newest index behind which the log was made to begin."""
         roster = self._roster = Roster(self._nodes, options.nodes)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, roster.is_member)
@@ -267,14 +269,20 @@ class StackWorld:
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _log_starts(self, replica: Replica, base: Base) -> None:
-        # Not where the whole log came from another node: who held it then may have released it since.
-        if base.index < replica.driver.applied and len(replica.state.holds) > 0:
-            held = [hold.name for hold in replica.state.holds]
-            self.invariants.fail("what is held stays", f"the log begins behind {base.index}, though held by {held}")
+        if base.index < replica.driver.applied:
+            self._log_start_moved(replica, base)
         for topic_id, queue, offset in State.decode(base.state).ends():
             topic = replica.state.topics.get(topic_id)
             assert topic is not None, "a base knows the topics that its state has"
             self.history_of_clients.begins(topic.name, queue, offset)
+
+    def _log_start_moved(self, replica: Replica, base: Base) -> None:
+        """By an entry, and not because the whole log came from another node."""
+        if len(replica.state.holds) > 0:
+            held = [hold.name for hold in replica.state.holds]
+            self.invariants.fail("what is held stays", f"the log begins behind {base.index}, though held by {held}")
+        self.happened["log_start"] += base.index > self._log_start  # on the first node where it does
+        self._log_start = max(base.index, self._log_start)
 
 
 def _nothing() -> None:

@@ -10,6 +10,7 @@ It must not know faults or schedules.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,12 +23,12 @@ from chaos.sim.targets import leader_of
 from chaos.sim.workload import ClientProcess
 from ledger import AsyncAdmin
 from ledger.broker.log_trim import LogTrim
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, LogHeldError
 
 LEAST_VOTERS = 2
 TIMEOUT_MS = 10_000
 HOLDS = 0.3
-"""How likely the log is held, or released, before it is trimmed."""
+"""How likely the log is held before it is trimmed."""
 LONGEST_HOLD_MS = 10_000
 PUT_AWAY_S = 20.0
 """How long a node that was removed goes on running: it must not disturb the others."""
@@ -136,12 +137,18 @@ class Operator:
         with contextlib.suppress(LedgerError):
             async with self._admin(random) as admin:
                 if random.random() < HOLDS:
-                    await admin.hold_log("reader", ttl_ms=random.randint(1_000, LONGEST_HOLD_MS), timeout_ms=TIMEOUT_MS)
-                if random.random() < HOLDS:
-                    await admin.release_log("reader", timeout_ms=TIMEOUT_MS)
-                cut = await admin.trim_log(keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
-                self._happened["log_start"] += cut.entries > 0
+                    await self._hold(admin, random, keep_bytes)
+                await admin.trim_log(keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
         self._trims = False
+
+    async def _hold(self, admin: AsyncAdmin, random: Random, keep_bytes: int) -> None:
+        """Until it is released, or has expired. What moves the log's start meanwhile is a violation."""
+        ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
+        await admin.hold_log("reader", ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
+        with contextlib.suppress(LogHeldError):
+            await admin.trim_log(keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
+        await asyncio.sleep(random.random() * 2 * ttl_ms / 1000)
+        await admin.release_log("reader", timeout_ms=TIMEOUT_MS)
 
     def _admin(self, random: Random) -> AsyncAdmin:
         bootstrap = [self._addresses[node.node] for node in self._roster.present]

@@ -93,7 +93,7 @@ class LogTrim:
             size=header.end - log.start,
             messages=self._messages_before(to.index),
             newest_ms=header.append_time_ms,
-            bytes_kept=log.end - header.end,
+            bytes_kept=log.end - to.position,
         )
 
     def held_by(self) -> Sequence[str]:
