@@ -161,18 +161,16 @@ class RetentionWatch:
         return passed + now_ms - the_log.last_append_time_ms
 
     async def _move(self, move: Move) -> None:
-        cut = self._trim.cut(move.to)
+        the_log, to = self._replica.log, move.to
         log.info(
-            "group %d: the log is to begin with entry %d, for %s: %d entries, %d bytes, %d messages go, %d bytes stay",
+            "group %d: the log is to begin behind entry %d, for %s: %d bytes go, %d stay",
             self._replica.group,
-            cut.first_index,
+            to.index,
             move.why.value,
-            cut.entries,
-            cut.size,
-            cut.messages,
-            cut.bytes_kept,
+            to.position - the_log.start,
+            the_log.end - to.position,
         )
-        await self._trim.move(move.to).future
+        await self._trim.move(to).future
 
 
 def bounds_of(settings: NodeSettings) -> Bounds:
