@@ -13,6 +13,7 @@ from chaos.sim.stack import StackWorld
 from chaos.sim.swarm import Options, Wishes, draw
 from chaos.sim.targets import leader_of
 from chaos.sim.workload_history import Outcome
+from ledger.broker.replica import Replica
 from raft.core.leader import Leader
 
 SETTLE_MS = 60_000
@@ -177,6 +178,24 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(monkeypat
         found = bool(world.violations())
         world.close()
         if found:
+            return
+    pytest.fail("nothing was noticed")
+
+
+def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The net holds: with a leader that does not ask who holds the log."""
+    monkeypatch.setattr(Replica, "is_held", property(lambda _: False))
+    for seed in range(1, 8):
+        world = StackWorld(options(seed, minutes=1.0, faults=("log_start",)))
+        world.start_workload()
+        for at_ms in range(20_000, 60_000, 4_000):
+            world.loop.call_at(at_ms / 1000, world.fire, FaultEvent(at_ms, "log_start", (("chance", at_ms + seed),)))
+        while world.loop.time() < 60 and not world.violations():
+            world.loop.run_until(world.loop.time() + 1)
+        found = [violation.invariant for violation in world.violations()]
+        world.close()
+        if found:
+            assert found[0] == "what is held stays"
             return
     pytest.fail("nothing was noticed")
 

@@ -16,8 +16,9 @@ from waiter import until
 from cluster.retention import Learners, LogClock, RetentionWatch
 from cluster.settings import NodeSettings
 from ledger import AsyncProducer
+from ledger.broker.log_trim import LogTrim
 from ledger.broker.replica import Replica
-from store import DiskFailedError, PosixDisk, Usage
+from store import CommitLog, DiskFailedError, PosixDisk, Usage
 
 HOUR_MS = 3_600_000
 YEARS_MS = 10 * 365 * 24 * HOUR_MS
@@ -210,8 +211,52 @@ async def test_a_hold_that_is_being_taken_counts_already(hand: Hand) -> None:
     assert hand.first > 1
 
 
-async def test_a_node_that_does_not_lead_moves_nothing(hand: Hand) -> None:
+async def test_a_node_that_does_not_lead_moves_nothing(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
     await hand.fill(2)
     hand.replica._projected = None
+    caplog.set_level(logging.INFO)
     await hand.watch(retention_bytes=1).look()
     assert hand.first == 1
+    assert not [record for record in caplog.records if record.name == "cluster.retention"], "nor does it try to"
+
+
+async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    await hand.fill(3)
+    watch = hand.watch(retention_bytes=1)
+    raft = hand.replica.driver.raft
+    with monkeypatch.context() as patch:
+        patch.setattr(type(raft), "progress", {4: SimpleNamespace(match=1)})
+        patch.setattr(type(raft), "configuration", SimpleNamespace(learners=(4,)))
+        await watch.look()
+        assert hand.first == 1
+        await watch.look()  # it does not get on: it is not waited for
+        assert hand.first > 1
+
+
+async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a disk that is too full would cost more than it must."""
+    await hand.fill(3)
+    hand.disk.told = Usage(100, 0)
+    watch = hand.watch(disk_force_ratio=0.5, disk_refuse_ratio=0)
+    with monkeypatch.context() as patch:
+        patch.setattr(CommitLog, "has_dropped", property(lambda _: True))
+        await watch.look()
+        assert hand.first == 1
+    await watch.look()
+    assert hand.first > 1
+
+
+async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) -> None:
+    """Bases of an earlier run of the node may be of entries that are not applied yet in this one."""
+    await hand.fill(3)
+    trim, driver = LogTrim(hand.replica), hand.replica.driver
+    all_of_them = trim.candidates()
+    assert len(all_of_them) >= 2
+    last = all_of_them[-1].index
+    driver.applied, applied = last, driver.applied
+    assert trim.candidates() == all_of_them[:-1]
+    driver.applied = applied
+    assert all(hand.replica.log.begins_segment(each.index + 1) for each in all_of_them)
+    assert [each.position for each in all_of_them] == [
+        hand.replica.log.position(each.index + 1) for each in all_of_them
+    ]
