@@ -100,7 +100,7 @@ class RetentionWatch:
             move = None if self._replica.log.has_dropped else choose(self._bounds, self._situation(use))
             if move is not None:
                 await self._move(move)
-        except LedgerError as error:
+        except (LedgerError, StoreError) as error:
             log.info("group %d: the log stays as it is: %s", self._replica.group, error)
 
     # -- the disk

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from ledger.broker.proposals import StartProposal
 from ledger.broker.replica import Replica
 from ledger.broker.retention import Candidate, newest_before
-from ledger.errors import LogHeldError, OffsetBeyondEndError, UnknownTopicError
+from ledger.errors import LogHeldError, OffsetBeyondEndError, StorageFailedError, UnknownTopicError
 from ledger.state import State
 from raft.log_start import log_start_draft
+from store import Base
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,18 @@ class LogTrim:
         return [hold.name for hold in self._replica.state.holds]
 
     def move(self, to: Candidate) -> StartProposal:
-        """Proposes it; done when it is applied here. Raises LedgerError: LogHeldError where somebody holds the log."""
+        """Proposes it; done when it is applied here. Raises LedgerError: LogHeldError where somebody holds the log,
+        StorageFailedError where the base that was kept there is damaged."""
         if self._replica.is_held:
             names = ", ".join(self.held_by()) or "a hold that is being taken"
             raise LogHeldError(
                 f"nothing of the log goes while it is held by {names}: wait, or release it with `ledgermq cluster "
                 "release NAME`"
+            )
+        if self._base(to.index) is None:  # nothing would move here, and it would be proposed again and again
+            raise StorageFailedError(
+                f"the log cannot begin behind entry {to.index}: the base that was kept there is damaged; it can at "
+                "another place, with the next segment"
             )
         draft = log_start_draft(to.index)
         self._replica.check_leads(len(draft.body))
@@ -116,10 +123,12 @@ class LogTrim:
 
     def _messages_before(self, index: int) -> int:
         """How many messages of all queues go, as the base that is kept there tells."""
-        log_start = self._replica.driver.log_start
-        base = log_start.candidate(index) if log_start is not None else None
-        if base is None:
+        if (base := self._base(index)) is None:
             return 0
         queues = self._replica.queues
         ends = State.decode(base.state).ends()
         return sum(max(0, offset - queues.get(topic_id, queue).first_offset) for topic_id, queue, offset in ends)
+
+    def _base(self, index: int) -> Base | None:
+        log_start = self._replica.driver.log_start
+        return log_start.candidate(index) if log_start is not None else None

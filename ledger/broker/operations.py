@@ -24,13 +24,14 @@ from ledger.errors import (
     LedgerError,
     NotSuspectError,
     RecoveryRefusedError,
+    StorageFailedError,
     UnavailableError,
     to_wire,
 )
 from ledger.state import Hold
 from ledger.v1 import operations_pb2, operations_pb2_grpc
 from raft.configuration_entry import GroupConfiguration
-from store import Suspect
+from store import StoreError, Suspect
 
 log = logging.getLogger("ledger.operations")
 
@@ -173,6 +174,8 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
                 await asyncio.shield(trim.move(to).future)
         except LedgerError as error:
             return refused(response, error)
+        except StoreError as failure:
+            return refused(response, StorageFailedError(f"the log of this node cannot be looked at: {failure}"))
         response.first_index, response.entries, response.bytes = cut.first_index, cut.entries, cut.size
         response.messages, response.newest_ms, response.bytes_kept = cut.messages, cut.newest_ms, cut.bytes_kept
         return response

@@ -260,9 +260,9 @@ class Replica:
     def hold_log(self, name: str, ttl_ms: int) -> asyncio.Future[Hold]:
         """Proposes a hold, or that one lasts longer. Raises LedgerError."""
         validate_hold(name, ttl_ms)
-        self.state.holds.check_room(name)
         command = command_pb2.Command(hold_log=command_pb2.HoldLog(name=name, ttl_ms=ttl_ms))
         self.check_leads(command.ByteSize())
+        self.state.holds.check_room(name)
         self._holds_to_come += 1
         future: asyncio.Future[Hold] = self._propose_command(command)
         future.add_done_callback(self._hold_has_come)

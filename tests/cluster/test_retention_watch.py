@@ -15,9 +15,10 @@ from waiter import until
 
 from cluster.retention import Learners, LogClock, RetentionWatch
 from cluster.settings import NodeSettings
-from ledger import AsyncProducer
+from ledger import AsyncAdmin, AsyncProducer
 from ledger.broker.log_trim import LogTrim
 from ledger.broker.replica import Replica
+from ledger.errors import StorageFailedError
 from store import CommitLog, DiskFailedError, PosixDisk, Usage
 
 HOUR_MS = 3_600_000
@@ -260,3 +261,21 @@ async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) 
     assert [each.position for each in all_of_them] == [
         hand.replica.log.position(each.index + 1) for each in all_of_them
     ]
+
+
+async def test_a_place_whose_base_is_damaged_is_not_proposed(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
+    await hand.fill(3)
+    caplog.set_level(logging.INFO)
+    newest = LogTrim(hand.replica).candidates()[-1]
+    path = hand.fleet.data(1) / "group-0" / "bases" / f"{newest.index:020}"
+    path.write_bytes(path.read_bytes()[:-1])
+    last = hand.replica.log.last_index
+    await hand.watch(retention_bytes=1).look()
+    assert (hand.first, hand.replica.log.last_index) == (1, last)
+    assert "the base that was kept there is damaged" in caplog.text
+    async with AsyncAdmin(hand.fleet.bootstrap) as admin:
+        with pytest.raises(StorageFailedError, match="is damaged"):
+            await admin.trim_log(keep_bytes=0)
+    path.unlink()  # then the place before it is the newest
+    await hand.watch(retention_bytes=1).look()
+    assert 1 < hand.first <= newest.index
