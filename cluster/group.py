@@ -21,6 +21,7 @@ from cluster.disk_threads import DiskThreads
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.group_log import GroupLog
 from cluster.metrics import Meters
+from cluster.retention import RetentionWatch
 from cluster.settings import NodeSettings
 from cluster.surroundings import PeerTransport, Surroundings
 from ledger.broker.members import Introduction
@@ -122,6 +123,7 @@ class LocalGroup:
         self._tasks = [
             self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}"),
             self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
+            self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
         ]
 
     async def stop(self) -> None:
@@ -322,6 +324,16 @@ class LocalGroup:
             distrust_page_cache=lambda: self._directory.distrust_page_cache(self.number),
             on_failure=self._vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._meters.flush_seconds.observe,
+        )
+
+    def _make_retention(self, replica: Replica) -> RetentionWatch:
+        return RetentionWatch(
+            replica,
+            self._settings,
+            self._disk,
+            self._directory.log_directory(self.number),
+            self._surroundings,
+            self._meters.disk_use_ratio.set,
         )
 
     def _make_transport(self, replica: Replica) -> PeerTransport:

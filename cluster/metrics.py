@@ -45,6 +45,9 @@ class Meters:
         self.append_seconds = histogram("ledgermq_log_append_duration_seconds", "One group write to the CommitLog.")
         self.flush_seconds = histogram("ledgermq_log_flush_duration_seconds", "One fsync of the CommitLog.")
         self.loop_lag_seconds = histogram("ledgermq_event_loop_lag_seconds", "How late the event loop runs.")
+        self.disk_use_ratio = Gauge(
+            "ledgermq_disk_use_ratio", "How full the disk of the log is, whoever fills it.", registry=registry
+        )
         info = Gauge("ledgermq_node_info", "This node.", ["cluster", "node", "version"], registry=registry)
         info.labels(cluster, str(node), version("ledgermq")).set(1)
 
@@ -120,11 +123,19 @@ class RaftCollector:
                 ("raft_members", "Voters and learners, as this node has applied them."),
                 ("raft_learners", "Those members that do not vote."),
                 ("log_end_position_bytes", "Bytes of the log since its very first one."),
+                ("log_first_index", "Index of the first entry in the log."),
+                ("log_kept_bytes", "Bytes of the log that are kept."),
+                ("log_holds", "How many hold the log where it begins."),
             )
         }
         losses = CounterMetricFamily(
             "ledgermq_raft_losses_accepted",
             "How often this node was elected by the votes of nodes that may have lost what they acknowledged.",
+            labels=["group"],
+        )
+        dropped = CounterMetricFamily(
+            "ledgermq_log_dropped_bytes",
+            "Bytes of the log that were let go here by moving its start.",
             labels=["group"],
         )
         for group, replica in self._groups.items():
@@ -143,6 +154,9 @@ class RaftCollector:
                 "raft_members": len(members.members) if members else 0,
                 "raft_learners": len(members.learners) if members else 0,
                 "log_end_position_bytes": log.end,
+                "log_first_index": log.first_index,
+                "log_kept_bytes": log.end - log.start,
+                "log_holds": len(replica.state.holds),
             }.items():
                 plain[name].add_metric(label, value)
             for each in Role:
@@ -151,4 +165,5 @@ class RaftCollector:
                 lag.add_metric([*label, str(peer)], log.last_index - progress.match)
             changes.add_metric(label, replica.leader_changes)
             losses.add_metric(label, replica.losses_accepted)
-        yield from (*plain.values(), role, lag, changes, losses)
+            dropped.add_metric(label, driver.log_start.dropped_bytes if driver.log_start else 0)
+        yield from (*plain.values(), role, lag, changes, losses, dropped)

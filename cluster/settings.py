@@ -102,6 +102,21 @@ class NodeSettings(BaseSettings):
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
     max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
 
+    # What is kept: the leader's settings count, so set the same on all nodes. Whole segments go, on all nodes at the
+    # same place, but never the one in use, nor what somebody holds. What is older than this goes; 0: however old.
+    retention_hours: float = Field(default=72.0, ge=0, le=1_000_000, allow_inf_nan=False)
+    # The oldest go where the log is larger; 0: however large.
+    retention_bytes: int = Field(default=0, ge=0)
+    # Old segments go only in this hour of the day (UTC), and when the disk is full; by default at any time.
+    cleaning_hour: int | None = Field(default=None, ge=0, le=23)
+    # From these uses of the log's disk on: what is too old goes at any hour; the oldest goes, however young; writes are
+    # refused. 0 turns each off.
+    disk_clean_ratio: float = Field(default=0.75, ge=0, le=1)
+    disk_force_ratio: float = Field(default=0.85, ge=0, le=1)
+    disk_refuse_ratio: float = Field(default=0.90, ge=0, le=1)
+    # How often all that is looked at.
+    retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
+
     tick_ms: int = Field(default=50, ge=1, le=10_000)
     heartbeat_ticks: int = Field(default=2, ge=1)
     election_ticks: int = Field(default=10, ge=2)
@@ -142,6 +157,13 @@ class NodeSettings(BaseSettings):
             raise ValueError(
                 f"`election_ticks` ({self.election_ticks}) must be larger than `heartbeat_ticks` "
                 f"({self.heartbeat_ticks}), or followers stand before a heartbeat can reach them"
+            )
+        ratios = (self.disk_clean_ratio, self.disk_force_ratio, self.disk_refuse_ratio)
+        used = [ratio for ratio in ratios if ratio]
+        if used != sorted(used):
+            raise ValueError(
+                "`disk_clean_ratio`, `disk_force_ratio` and `disk_refuse_ratio` must rise in this order, but for those "
+                f"that are 0 (off); they are {', '.join(f'{ratio:g}' for ratio in ratios)}"
             )
         if self.segment_bytes < self.largest_entry_bytes:
             raise ValueError(

@@ -259,6 +259,12 @@ class RecoveryRefusedError(OperationError):
     code = "RECOVERY_REFUSED"
 
 
+class LogHeldError(OperationError):
+    """Nothing of the log may go now: somebody holds it."""
+
+    code = "LOG_HELD"
+
+
 # --- Met by clients only: these have no code on the wire. ------------------------------------------------------------
 
 
@@ -326,6 +332,7 @@ _TYPES: tuple[type[LedgerError], ...] = (
     TransferRefusedError,
     NotSuspectError,
     RecoveryRefusedError,
+    LogHeldError,
 )
 _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): kind for kind in _TYPES}
 

@@ -53,6 +53,8 @@ class LogStart:
         self._log = log
         self._bases = bases
         self._machine = machine
+        self.dropped_bytes = 0
+        """Of the entries that were let go since this process began."""
         self._kept = set(bases.candidates())
         self._encoded: tuple[Base, bytes] | None = None
 
@@ -63,6 +65,10 @@ class LogStart:
     def candidates(self) -> list[int]:
         """Behind which entries the log may begin now, ascending."""
         return self._bases.candidates()
+
+    def candidate(self, index: int) -> Base | None:
+        """The base that is kept there; None where it is missing or damaged."""
+        return self._bases.candidate(index)
 
     # -- the own log moves on
 
@@ -88,8 +94,12 @@ class LogStart:
         if base is None:
             log.warning("the log could begin behind entry %d, but no base was kept there: all of it stays", index)
             return None
+        before = self._bases.base
+        entries, size = base.index + 1 - self._log.first_index, base.end - (before.end if before else 0)
         self._bases.begin_behind(base)
         self._log.drop_before(base)
+        self.dropped_bytes += size
+        log.info("the log begins behind entry %d now: %d entries, %d bytes, go", base.index, entries, size)
         return base
 
     # -- to others

@@ -27,7 +27,7 @@ from store.clean_mark import CleanMark
 from store.commit_log import CommitLog
 from store.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
 from store.crash_end import CrashEnd
-from store.disk import Disk, File, PosixDisk, PosixReadOnlyDisk, ReadOnlyDisk
+from store.disk import Disk, File, PosixDisk, PosixReadOnlyDisk, ReadOnlyDisk, Usage
 from store.entry import Draft, Header, Kind
 from store.errors import (
     CorruptBaseError,
@@ -96,6 +96,7 @@ __all__ = [
     "SegmentSpan",
     "StoreError",
     "Suspect",
+    "Usage",
     "Vote",
     "VoteFile",
     "WrongDirectoryError",

@@ -118,7 +118,7 @@ class CommitLog:
 
     @property
     def start(self) -> int:
-        """Position behind the base: no entry begins before it."""
+        """Position behind the last entry that the log lacks; 0 where it lacks none."""
         return self._base.end
 
     @property
@@ -335,6 +335,11 @@ class CommitLog:
     def prepare_next(self) -> None:
         """Make the segment that follows the one in use, so that no append waits for it."""
         self._segments.prepare(self._next_base)
+
+    @property
+    def has_dropped(self) -> bool:
+        """Whether files that `drop_before` has let go are there still."""
+        return self._segments.has_dropped
 
     def remove_dropped(self) -> None:
         """Remove the files that `drop_before` has let go."""

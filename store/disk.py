@@ -19,6 +19,7 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -51,6 +52,20 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Of the disk that holds a path: `total` bytes that this process could have on it if it were empty, `free` of them
+    to be had now."""
+
+    total: int
+    free: int
+
+    @property
+    def ratio(self) -> float:
+        """How much of it is used: 0 to 1."""
+        return 1 - self.free / self.total if self.total else 1.0
+
+
 class Lock(Protocol):
     def release(self) -> None: ...
 
@@ -79,6 +94,9 @@ class Disk(Protocol):
 
     def sync_directory(self, path: Path) -> None:
         """Names created, renamed and removed in it before are on the disk when this returns."""
+
+    def usage(self, path: Path) -> Usage:
+        """How full the disk is that holds `path`, which exists, whoever fills it."""
 
     def lock(self, path: Path) -> Lock:
         """Held until released or the process ends. Raises `DirectoryInUseError` when held by anyone else."""
@@ -236,6 +254,13 @@ class PosixDisk:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+    def usage(self, path: Path) -> Usage:
+        with _translating(path):
+            found = os.statvfs(path)
+        # As `df` has it: what is kept back for root is neither used nor free.
+        used = found.f_blocks - found.f_bfree
+        return Usage((used + found.f_bavail) * found.f_frsize, found.f_bavail * found.f_frsize)
 
     def lock(self, path: Path) -> PosixLock:
         with _translating(path):

@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from pathlib import Path
 
-from store.disk import Writable
+from store.disk import Usage, Writable
 from store.entry import WORD
 from store.errors import DirectoryInUseError, StoreError, translated
+
+CAPACITY = 1 << 40
 
 
 class Killed(BaseException):
@@ -88,6 +90,8 @@ class MemoryDisk:
         # Bytes that may still be written before the process dies; None: it lives.
         self._budget: int | None = None
         self._dead = False
+        # How full it says that it is; nothing is refused for that.
+        self.capacity = CAPACITY
         # What the coming calls of an operation do, in order: succeed (None) or raise.
         self._faults: dict[str, Iterator[StoreError | None]] = {}
 
@@ -200,6 +204,11 @@ class MemoryDisk:
         self.before("sync_directory", path)
         if path not in self._directories:
             raise self._refused(errno.ENOENT, path)
+
+    def usage(self, path: Path) -> Usage:
+        self.before("usage", path)
+        used = sum(map(len, self._files.values()))
+        return Usage(self.capacity, max(0, self.capacity - used))
 
     def lock(self, path: Path) -> MemoryLock:
         self.before("lock", path)

@@ -190,6 +190,10 @@ class Segments:
                 self._forget(self._first_base)
                 self._first_base += self._grid.segment_bytes
 
+    @property
+    def has_dropped(self) -> bool:
+        return self._oldest_base < self._first_base
+
     def remove_dropped(self) -> None:
         """Remove the files of segments that were let go, the oldest first, durably."""
         with self._removing:

@@ -61,9 +61,10 @@ class UnitFiles:
             return
         assert number <= self._end or self._first == self._end
         kept = self._place(number)[0]
-        for base in self._bases_there():
-            if base < kept:
-                self._remove(base)
+        if kept > self._place(self._first)[0]:  # there may be thousands of rows: few have anything to remove
+            for base in self._bases_there():
+                if base < kept:
+                    self._remove(base)
         self._full = {base: crc for base, crc in self._full.items() if base >= kept}
         if number > self._end:
             self._end = number

@@ -22,10 +22,13 @@ from pathlib import Path
 from random import Random
 
 from chaos.sim.disk_content import PAGE, Crash, Directory, Inode, Node
-from store.disk import Writable
+from store.disk import Usage, Writable
 from store.entry import WORD
 from store.errors import DirectoryInUseError, StoreError, translated
 from store.memory_disk import Killed
+
+CAPACITY = 1 << 30
+"""What a disk has that says of no limit."""
 
 
 class SimFile:
@@ -272,6 +275,10 @@ class SimDisk:
     def sync_directory(self, path: Path) -> None:
         self.before("sync_directory", path)
         self._directory(path).sync()
+
+    def usage(self, path: Path) -> Usage:
+        self.before("usage", path)
+        return Usage(CAPACITY, CAPACITY if self.room is None else min(self.room, CAPACITY))
 
     def lock(self, path: Path) -> SimLock:
         self.before("lock", path)

@@ -116,7 +116,7 @@ class Machine:
         if header.kind is Kind.BATCH:
             self._apply_batch(header, span_of(header, body))
         elif header.kind is Kind.COMMAND:
-            self.state.apply_command(body, header.append_time_ms)
+            self.state.apply_command(body, header.append_time_ms, index=header.index)
         if self._projected is not None:
             self._projected.settle(header.index)
         self._on_applied(header.index, self.state.digest)

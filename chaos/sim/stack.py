@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Any
 
 import xxhash
 
@@ -78,6 +79,8 @@ class StackWorld:
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
         self._clients: list[ClientProcess] = []
+        self._log_start = 0
+        """The newest index behind which the log was made to begin."""
         roster = self._roster = Roster(self._nodes, options.nodes)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, roster.is_member)
@@ -106,13 +109,28 @@ class StackWorld:
     def _make_nodes(self) -> list[StackNode]:
         random = self.options.chance("nodes")
         segment_bytes = random.choice(SMALL_SEGMENT_BYTES if self._is_drawn("log_start") else SEGMENT_BYTES)
-        return [self._make_node(number, segment_bytes, self._make_disk(number)) for number in self._addresses]
+        retention = self._retention(segment_bytes)
+        return [
+            self._make_node(number, segment_bytes, retention, self._make_disk(number)) for number in self._addresses
+        ]
+
+    def _retention(self, segment_bytes: int) -> dict[str, Any]:
+        """What lets go of the log besides the operator, who would find nothing left to do where it was much."""
+        if not self._is_drawn("log_start"):
+            return {"disk_force_ratio": 0.0, "disk_refuse_ratio": 0.0}
+        random = self.options.chance("retention")
+        return {
+            "retention_bytes": random.choice((0, 0, 3 * segment_bytes)),
+            "disk_force_ratio": random.choice((0.0, 0.85)),
+            "disk_refuse_ratio": random.choice((0.0, 0.9)),
+            "retention_check_ms": random.choice((300, 5_000)),
+        }
 
     def _make_disk(self, number: int) -> SimDisk:
         random = self.options.chance(f"disk {number}")
         return SimDisk(random, writes_back=random.choice((0.0, 0.1, 0.5)))
 
-    def _make_node(self, number: int, segment_bytes: int, disk: SimDisk) -> StackNode:
+    def _make_node(self, number: int, segment_bytes: int, retention: Mapping[str, Any], disk: SimDisk) -> StackNode:
         options = self.options
         founders = dict([*self._addresses.items()][: options.nodes])
         settings = SimSettings.model_construct(
@@ -131,6 +149,7 @@ class StackWorld:
             tick_ms=options.tick_ms,
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
+            **retention,
         )
         return StackNode(
             settings,
@@ -250,10 +269,20 @@ class StackWorld:
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _log_starts(self, replica: Replica, base: Base) -> None:
+        if base.index < replica.driver.applied:
+            self._log_start_moved(replica, base)
         for topic_id, queue, offset in State.decode(base.state).ends():
             topic = replica.state.topics.get(topic_id)
             assert topic is not None, "a base knows the topics that its state has"
             self.history_of_clients.begins(topic.name, queue, offset)
+
+    def _log_start_moved(self, replica: Replica, base: Base) -> None:
+        """By an entry, and not because the whole log came from another node."""
+        if len(replica.state.holds) > 0:
+            held = [hold.name for hold in replica.state.holds]
+            self.invariants.fail("what is held stays", f"the log begins behind {base.index}, though held by {held}")
+        self.happened["log_start"] += base.index > self._log_start  # on the first node where it does
+        self._log_start = max(base.index, self._log_start)
 
 
 def _nothing() -> None:

@@ -10,6 +10,7 @@ It must not know faults or schedules.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,14 +22,14 @@ from chaos.sim.stack_roster import Roster
 from chaos.sim.targets import leader_of
 from chaos.sim.workload import ClientProcess
 from ledger import AsyncAdmin
-from ledger.broker.replica import Replica
-from ledger.errors import LedgerError
-from raft.core import Refusal
-from raft.log_start import log_start_draft
-from store import Header, StoreError
+from ledger.broker.log_trim import LogTrim
+from ledger.errors import LedgerError, LogHeldError
 
 LEAST_VOTERS = 2
 TIMEOUT_MS = 10_000
+HOLDS = 0.3
+"""How likely the log is held before it is trimmed."""
+LONGEST_HOLD_MS = 10_000
 PUT_AWAY_S = 20.0
 """How long a node that was removed goes on running: it must not disturb the others."""
 
@@ -49,6 +50,8 @@ class Operator:
         """`most`: voters that the cluster may have."""
         self.busy = False
         """Whether a step is under way."""
+        self._trims = False
+        """Whether a trim is."""
         self._loop = loop
         self._nodes = nodes
         self._roster = roster
@@ -72,9 +75,7 @@ class Operator:
             life.deliver(lambda: life.create_task(self._change(random)))
 
     async def _change(self, random: Random) -> None:
-        bootstrap = [self._addresses[node.node] for node in self._roster.present]
-        environment = self._process.environment
-        admin = AsyncAdmin(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment)
+        admin = self._admin(random)
         # Refused, or nobody knows: the next step begins with what is so then.
         with contextlib.suppress(LedgerError):
             async with admin:
@@ -120,31 +121,36 @@ class Operator:
     # -- the log start
 
     def move_log_start(self, random: Random) -> None:
-        """The leader is told to begin its log behind one of the bases that it has kept."""
+        """Has the log begin behind one of the bases that the leader has kept, or holds it for a while, if nothing of
+        that is under way."""
         leader = leader_of(self._nodes)
-        if leader is None or leader.process is None or leader.replica is None:
+        if self._trims or self._over or leader is None or leader.replica is None:
             return
-        log_start = leader.replica.driver.log_start
-        candidates = log_start.candidates() if log_start is not None else []
+        candidates = LogTrim(leader.replica).candidates()
         if candidates:
-            move = _Move(random.choice(candidates), self._happened)
-            leader.process.life.deliver(leader.vital.event(move.propose), leader.replica)
+            self._trims = True
+            to = random.choice(candidates)
+            life, keep_bytes = self._process.life, leader.replica.log.end - to.position
+            life.deliver(lambda: life.create_task(self._trim(random, keep_bytes)))
 
+    async def _trim(self, random: Random, keep_bytes: int) -> None:
+        with contextlib.suppress(LedgerError):
+            async with self._admin(random) as admin:
+                if random.random() < HOLDS:
+                    await self._hold(admin, random, keep_bytes)
+                await admin.trim_log(keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
+        self._trims = False
 
-class _Move:
-    """Implements `raft.interfaces.Proposal`."""
+    async def _hold(self, admin: AsyncAdmin, random: Random, keep_bytes: int) -> None:
+        """Until it is released, or has expired. What moves the log's start meanwhile is a violation."""
+        ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
+        await admin.hold_log("reader", ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
+        with contextlib.suppress(LogHeldError):
+            await admin.trim_log(keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
+        await asyncio.sleep(random.random() * 2 * ttl_ms / 1000)
+        await admin.release_log("reader", timeout_ms=TIMEOUT_MS)
 
-    def __init__(self, index: int, happened: Counter[str]) -> None:
-        self.draft = log_start_draft(index)
-        self._happened = happened
-
-    def propose(self, replica: Replica) -> None:
-        with contextlib.suppress(Refusal, StoreError):
-            replica.driver.check_room(len(self.draft.body))
-            replica.driver.propose(self)
-
-    def appended(self, header: Header) -> None:
-        """It moves when this is applied."""
-
-    def settled(self, committed: bool) -> None:
-        self._happened["log_start"] += committed
+    def _admin(self, random: Random) -> AsyncAdmin:
+        bootstrap = [self._addresses[node.node] for node in self._roster.present]
+        environment = self._process.environment
+        return AsyncAdmin(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment)

@@ -42,7 +42,7 @@ _COMMANDS = {
     "topic": Entry("cluster.cli.topic", "topic", "Topics: create, list, describe."),
     "produce": Entry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
     "consume": Entry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
-    "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; its members, and who leads."),
+    "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."),
     "log": Entry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
     "demo": Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
 }

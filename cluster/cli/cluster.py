@@ -1,4 +1,5 @@
-"""`ledgermq cluster`: what the nodes of a cluster say of themselves; what an operator does is in cluster_members.py."""
+"""`ledgermq cluster`: what the nodes of a cluster say of themselves; what an operator does is in cluster_members.py and
+cluster_log.py."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from dataclasses import asdict, dataclass
 
 import click
 
+from cluster.cli.cluster_log import LOG_OPERATIONS
 from cluster.cli.cluster_members import OPERATIONS
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
@@ -41,10 +43,10 @@ class Health:
 
 @click.group()
 def cluster() -> None:
-    """What a cluster's nodes say of themselves; its members, and who leads."""
+    """What a cluster's nodes say of themselves; its members, who leads, and where its log begins."""
 
 
-for command in OPERATIONS:
+for command in (*OPERATIONS, *LOG_OPERATIONS):
     cluster.add_command(command)
 
 

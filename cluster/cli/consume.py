@@ -47,6 +47,7 @@ class Wanted:
     tags: tuple[str, ...]
     count: int | None
     follow: bool
+    on_dropped: Literal["error", "skip"]
 
     def more(self, written: int) -> int:
         """How many messages to read next; 0: enough."""
@@ -62,6 +63,13 @@ class Wanted:
 @click.option("--follow", is_flag=True, help="Wait for more at the end (always so with --from latest).")
 @click.option("--queue", "queues", type=click.IntRange(min=0), multiple=True, help="Only this queue; may be repeated.")
 @click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be repeated.")
+@click.option(
+    "--on-dropped",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help="Where messages are kept no longer: end, or go on with the first that are.",
+)
 @click.option("--separator", type=Separator(), default="\\n", show_default=True, help="Written after each message.")
 @click.option("--key-separator", type=Separator(), help="Write the key and this before each message.")
 @bootstrap_option
@@ -73,6 +81,7 @@ def consume(
     follow: bool,
     queues: tuple[int, ...],
     tags: tuple[str, ...],
+    on_dropped: Literal["error", "skip"],
     separator: bytes,
     key_separator: bytes | None,
     bootstrap: str,
@@ -82,7 +91,7 @@ def consume(
 
     In JSON, a key or value that is not UTF-8 stands as base64 under key_base64 or value_base64.
     """
-    wanted = Wanted(topic, start, queues, tags, count, follow or start == "latest")
+    wanted = Wanted(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
     form = json_format if output == "json" else text_format(separator, key_separator)
     writer = MessageWriter(sys.stdout.buffer, form)
     try:
@@ -100,6 +109,7 @@ async def _consume(bootstrap: str, wanted: Wanted, writer: MessageWriter) -> Non
         start=wanted.start,
         queues=wanted.queues or None,
         tags=wanted.tags or None,
+        on_dropped=wanted.on_dropped,
         request_timeout_ms=REQUEST_TIMEOUT_MS,
     ) as consumer:
         ends = None if wanted.follow else await consumer.end_offsets()

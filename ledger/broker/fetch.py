@@ -148,7 +148,7 @@ def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:
     first, end = queue.units.first_offset, queue.end_offset
     if asked.offset < first:
         raise OffsetTooLowError(
-            f"offset {asked.offset} of queue {asked.queue} lies before its first message: valid are {first} to {end}",
+            f"offset {asked.offset} of queue {asked.queue} is no longer available: valid are {first} to {end}",
             first_offset=first,
             end_offset=end,
         )

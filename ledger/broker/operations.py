@@ -1,31 +1,39 @@
-"""The gRPC rim of what operators ask: members come and go, leadership moves, a suspect node is trusted again.
+"""The gRPC rim of what operators ask: members come and go, leadership moves, a suspect node is trusted again, the log
+begins later or is held.
 
 Each method checks its request, finds the replica, and puts the answer into protobuf. What a request means is in
-members.py and handover.py; who a new node is, and what a suspect node has lost, is asked of the `Site`.
+members.py, handover.py and log_trim.py; who a new node is, and what a suspect node has lost, is asked of the `Site`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any, Protocol, TypeVar
 
 from grpc import aio
 
 from ledger.broker.handover import begin_transfer
+from ledger.broker.log_trim import LogTrim
 from ledger.broker.members import Introduction, Members
 from ledger.broker.proposals import ChangeProposal
 from ledger.broker.replica import Replica
+from ledger.broker.retention import Candidate
 from ledger.errors import (
     InvalidArgumentError,
     LedgerError,
     NotSuspectError,
     RecoveryRefusedError,
+    StorageFailedError,
     UnavailableError,
     to_wire,
 )
+from ledger.state import Hold
 from ledger.v1 import operations_pb2, operations_pb2_grpc
 from raft.configuration_entry import GroupConfiguration
-from store import Suspect
+from store import StoreError, Suspect
+
+log = logging.getLogger("ledger.operations")
 
 Context = aio.ServicerContext[Any, Any]
 Response = TypeVar(
@@ -34,6 +42,10 @@ Response = TypeVar(
     operations_pb2.ChangeResponse,
     operations_pb2.TransferLeadershipResponse,
     operations_pb2.RecoverNodeResponse,
+    operations_pb2.TrimLogResponse,
+    operations_pb2.HoldLogResponse,
+    operations_pb2.ReleaseLogResponse,
+    operations_pb2.GetHoldsResponse,
 )
 
 
@@ -67,10 +79,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     ) -> operations_pb2.GetMembersResponse:
         response = operations_pb2.GetMembersResponse(cluster=self._cluster)
         try:
-            replica = self._started(request.group)
-            await replica.confirm_leadership()
-            if not replica.driver.leads:
-                raise replica.not_leading()
+            replica = await self._leading(request.group)
         except LedgerError as error:
             return refused(response, error)
         raft, membership = replica.driver.raft, replica.membership
@@ -150,6 +159,69 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
             return refused(response, error)
         return response
 
+    async def TrimLog(  # noqa: N802
+        self, request: operations_pb2.TrimLogRequest, context: Context
+    ) -> operations_pb2.TrimLogResponse:
+        response = operations_pb2.TrimLogResponse()
+        try:
+            replica = await self._leading(request.group)
+            trim = LogTrim(replica)
+            to = kept_by(trim, request)
+            cut = trim.cut(to)
+            response.held_by.extend(trim.held_by())
+            if to is not None and not request.dry_run:
+                log.info("group %d: an operator has the log begin with entry %d", request.group, cut.first_index)
+                await asyncio.shield(trim.move(to).future)
+        except LedgerError as error:
+            return refused(response, error)
+        except StoreError as failure:
+            return refused(response, StorageFailedError(f"the log of this node cannot be looked at: {failure}"))
+        response.first_index, response.entries, response.bytes = cut.first_index, cut.entries, cut.size
+        response.messages, response.newest_ms, response.bytes_kept = cut.messages, cut.newest_ms, cut.bytes_kept
+        return response
+
+    async def HoldLog(  # noqa: N802
+        self, request: operations_pb2.HoldLogRequest, context: Context
+    ) -> operations_pb2.HoldLogResponse:
+        response = operations_pb2.HoldLogResponse()
+        try:
+            replica = self._started(request.group)
+            hold = await asyncio.shield(replica.hold_log(request.name, request.ttl_ms))
+        except LedgerError as error:
+            return refused(response, error)
+        response.hold.CopyFrom(hold_on_the_wire(hold))
+        response.first_index = replica.log.first_index
+        return response
+
+    async def ReleaseLog(  # noqa: N802
+        self, request: operations_pb2.ReleaseLogRequest, context: Context
+    ) -> operations_pb2.ReleaseLogResponse:
+        response = operations_pb2.ReleaseLogResponse()
+        try:
+            response.released = await asyncio.shield(self._started(request.group).release_log(request.name))
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def GetHolds(  # noqa: N802
+        self, request: operations_pb2.GetHoldsRequest, context: Context
+    ) -> operations_pb2.GetHoldsResponse:
+        response = operations_pb2.GetHoldsResponse()
+        try:
+            replica = await self._leading(request.group)
+        except LedgerError as error:
+            return refused(response, error)
+        response.holds.extend(hold_on_the_wire(hold) for hold in replica.state.holds)
+        return response
+
+    async def _leading(self, group: int) -> Replica:
+        """The group's replica, which leads at this moment and has applied all that was committed before it."""
+        replica = self._started(group)
+        await replica.confirm_leadership()
+        if not replica.driver.leads:
+            raise replica.not_leading()
+        return replica
+
     def _doubt(self, replica: Replica, node: int) -> Suspect:
         if node != self._node:
             raise InvalidArgumentError(f"this is node {self._node}, not node {node}: ask the suspect node itself")
@@ -188,6 +260,24 @@ async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb
 def refused(response: Response, error: LedgerError) -> Response:
     response.error.CopyFrom(to_wire(error))
     return response
+
+
+def kept_by(trim: LogTrim, request: operations_pb2.TrimLogRequest) -> Candidate | None:
+    """Where the log may begin so that all stays which is to stay. Raises LedgerError."""
+    match request.WhichOneof("keep"):
+        case "since_ms":
+            return trim.keeping_since(request.since_ms)
+        case "bytes":
+            return trim.keeping_bytes(request.bytes)
+        case "place":
+            place = request.place
+            return trim.keeping_from(place.topic, place.queue, place.offset)
+        case _:
+            raise InvalidArgumentError("a trim must say what is to stay: a time, a number of bytes, or an offset")
+
+
+def hold_on_the_wire(hold: Hold) -> operations_pb2.Hold:
+    return operations_pb2.Hold(name=hold.name, index=hold.index, taken_ms=hold.taken_ms, expires_ms=hold.expires_ms)
 
 
 def number(node: int) -> int:

@@ -1,7 +1,7 @@
 """What waits for a commit: a batch, or a command, each with the future of whoever asked.
 
 They are proposals of `raft.interfaces`: told once when they are appended, and once how they ended. A change of the
-members is one too.
+members, or of where the log begins, is one too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ledger.state import BatchRecord, Projected, Topic
+from ledger.state import BatchRecord, Projected
 from store import Draft, Header
 
 
@@ -57,7 +57,7 @@ class CommandProposal:
 
     def __init__(self, draft: Draft, on_settled: Callable[[CommandProposal, bool], None]) -> None:
         self.draft = draft
-        self.future: asyncio.Future[Topic] = new_future()
+        self.future: asyncio.Future[Any] = new_future()
         self.index = 0
         self._on_settled = on_settled
 
@@ -66,6 +66,25 @@ class CommandProposal:
 
     def settled(self, committed: bool) -> None:
         self._on_settled(self, committed)
+
+
+class StartProposal:
+    """A new start of the log on its way to commit. Its future is done when it is applied here."""
+
+    def __init__(self, draft: Draft, trouble: Callable[[], Exception]) -> None:
+        """`trouble()`: why it may not have been committed, where it was not."""
+        self.draft = draft
+        self.future: asyncio.Future[None] = new_future()
+        self._trouble = trouble
+
+    def appended(self, header: Header) -> None:
+        """It counts when it is applied."""
+
+    def settled(self, committed: bool) -> None:
+        if committed:
+            self.future.set_result(None)
+        else:
+            self.future.set_exception(self._trouble())
 
 
 class ChangeProposal:

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from ledger.batch import BatchHeader, check, tag_hashes
 from ledger.broker.arrivals import Arrivals
@@ -29,7 +29,8 @@ from ledger.errors import (
     NotLeaderError,
     StorageFailedError,
 )
-from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Projected, State, Topic
+from ledger.holds import validate_hold
+from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State, Topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Transferring
@@ -84,7 +85,11 @@ class Replica:
         """By id of the BatchRecord that `_projected` holds: what repeats of it wait for."""
         self._command_results: dict[int, CommandResult] = {}
         """By index: results of commands of this leader, until their proposals take them."""
+        self._holds_to_come = 0
+        """Holds that were proposed here and are not applied yet."""
         self._told_failure = ""
+        self.no_room = ""
+        """Why this node takes nothing in though it could write still: its disk is nearly full. Empty: it does."""
 
     def attach(self, driver: Driver) -> None:
         self.driver = driver
@@ -99,7 +104,7 @@ class Replica:
             case Kind.BATCH:
                 self._apply_batch(header, body)
             case Kind.COMMAND:
-                result = self.state.apply_command(body, header.append_time_ms)
+                result = self.state.apply_command(body, header.append_time_ms, index=header.index)
                 if self._projected is not None:
                     self._command_results[header.index] = result
             case Kind.CONFIGURATION:
@@ -243,8 +248,43 @@ class Replica:
     def create_topic(self, name: str, queues: int) -> asyncio.Future[Topic]:
         """Proposes the topic. Raises LedgerError where it cannot be created or this node does not lead."""
         command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
+        self._leading_state(command.ByteSize()).admit_topic(name, queues)
+        return self._propose_command(command)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the log's start must stay where it is. On the leader this says so before the hold is committed, so
+        that no move comes between."""
+        return len(self.state.holds) > 0 or self._holds_to_come > 0
+
+    def hold_log(self, name: str, ttl_ms: int) -> asyncio.Future[Hold]:
+        """Proposes a hold, or that one lasts longer. Raises LedgerError."""
+        validate_hold(name, ttl_ms)
+        command = command_pb2.Command(hold_log=command_pb2.HoldLog(name=name, ttl_ms=ttl_ms))
+        self.check_leads(command.ByteSize())
+        self.state.holds.check_room(name)
+        self._holds_to_come += 1
+        future: asyncio.Future[Hold] = self._propose_command(command)
+        future.add_done_callback(self._hold_has_come)
+        return future
+
+    def _hold_has_come(self, _: asyncio.Future[Hold]) -> None:
+        self._holds_to_come -= 1
+
+    def release_log(self, name: str) -> asyncio.Future[bool]:
+        """Proposes it; the future tells whether there was such a hold. Raises LedgerError."""
+        command = command_pb2.Command(release_log=command_pb2.ReleaseLog(name=name))
+        self.check_leads(command.ByteSize())
+        return self._propose_command(command)
+
+    def forget_holds(self) -> asyncio.Future[None]:
+        """Proposes an entry, by whose append time holds expire: for when nobody else writes. Raises LedgerError."""
+        command = command_pb2.Command(forget_holds=command_pb2.ForgetHolds())
+        self.check_leads(command.ByteSize())
+        return self._propose_command(command)
+
+    def _propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
         body = command.SerializeToString(deterministic=True)
-        self._leading_state(len(body)).admit_topic(name, queues)
         proposal = CommandProposal(Draft(Kind.COMMAND, body), self._command_settled)
         self.driver.propose(proposal)
         return proposal.future
@@ -258,6 +298,14 @@ class Replica:
 
     def _leading_state(self, size: int) -> Projected:
         """The projected state, where a body of that size can be proposed now; LedgerError otherwise."""
+        projected = self.check_leads(size)
+        if self.no_room:
+            raise DiskFullError(self.no_room)
+        return projected
+
+    def check_leads(self, size: int) -> Projected:
+        """Raises LedgerError unless this node leads, knows all that earlier leaders committed, and can propose a body
+        of that size. What an operator needs to make room is not refused for lack of it."""
         try:
             self.driver.check_room(size)
         except (Refusal, StoreError) as trouble:

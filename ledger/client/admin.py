@@ -1,4 +1,5 @@
-"""The asyncio admin client: makes and describes topics, asks nodes how they are, changes members, moves leadership.
+"""The asyncio admin client: makes and describes topics, asks nodes how they are, changes members, moves leadership,
+lets go of old messages.
 
 The one idea: every answer about topics and members comes from the leader, so it is what is committed at that moment;
 every answer about a node comes from that node. It must not know how messages are sent or read.
@@ -16,13 +17,15 @@ import grpc.aio
 from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
 from ledger.client.connection import failure
 from ledger.client.environment import PROCESS, Environment
+from ledger.client.log_operator import LogOperator
 from ledger.client.offsets import list_offsets
 from ledger.client.operator import OnProgress, Operator
 from ledger.client.outgoing import leaves_doubt
-from ledger.client.records import Doubt, GroupStatus, Members, NodeStatus, TopicDescription
+from ledger.client.records import Doubt, GroupStatus, LogCut, LogHold, Members, NodeStatus, TopicDescription
 from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
+from ledger.holds import DEFAULT_TTL_MS
 from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
@@ -51,6 +54,7 @@ class AsyncAdmin:
             environment=_environment,
         )
         self._operator = Operator(self._client)
+        self._log_operator = LogOperator(self._client)
 
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers."""
@@ -205,6 +209,47 @@ class AsyncAdmin:
         Raises NotSuspectError, and RecoveryRefusedError where a leader is giving it back what it lacks."""
         self._client.check_open()
         return await self._operator.recover(node, accept_loss=accept_loss, timeout_ms=timeout_ms)
+
+    # -- the log's start
+
+    async def trim_log(
+        self,
+        *,
+        before_time_ms: int | None = None,
+        keep_bytes: int | None = None,
+        before: tuple[str, int, int] | None = None,
+        dry_run: bool = False,
+        timeout_ms: float | None = None,
+    ) -> LogCut:
+        """Let go of the oldest messages, on all nodes, for good. One argument says what is to stay: what was appended
+        at `before_time_ms` (ms since 1970) or later, the last `keep_bytes` bytes of the log, or the messages of
+        `before`, (topic, queue, offset), from that offset on. Whole segments go, those that hold nothing of it, and
+        never the one in use. Returns when they are gone for the leader; the others follow.
+
+        Raises LogHeldError, UnknownTopicError, UnknownQueueError, OffsetBeyondEndError, InvalidArgumentError. A dry run
+        tells what would go if nobody held the log, and who does."""
+        self._client.check_open()
+        return await self._log_operator.trim(
+            before_time_ms=before_time_ms, keep_bytes=keep_bytes, before=before, dry_run=dry_run, timeout_ms=timeout_ms
+        )
+
+    async def hold_log(self, name: str, *, ttl_ms: int = DEFAULT_TTL_MS, timeout_ms: float | None = None) -> LogHold:
+        """Keep all that the log holds now, whatever the settings say, until `release_log`, or for `ttl_ms` (a second to
+        366 days). A hold of this name that is there already lasts for that long from now on.
+
+        Raises InvalidArgumentError, where there are too many holds (1,000) too."""
+        self._client.check_open()
+        return await self._log_operator.hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
+
+    async def release_log(self, name: str, *, timeout_ms: float | None = None) -> bool:
+        """End a hold. Returns whether there was one; a repeat whose first answer was lost finds none."""
+        self._client.check_open()
+        return await self._log_operator.release(name, timeout_ms=timeout_ms)
+
+    async def log_holds(self, *, timeout_ms: float | None = None) -> list[LogHold]:
+        """All holds that have not been released and have not expired, by name."""
+        self._client.check_open()
+        return await self._log_operator.holds(timeout_ms)
 
 
 class _Creation:

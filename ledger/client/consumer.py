@@ -41,6 +41,8 @@ class AsyncConsumer:
     max_bytes           of one fetch (a batch is always given whole); a few times as much is fetched ahead
     max_wait_ms         how long a fetch waits for messages at the end
     node                read from this node, whoever leads; it gives what it has applied
+    on_dropped          messages that are kept no longer when their turn comes: "error" raises OffsetTooLowError, with
+                        the first offset that is there (seek goes on), "skip" goes on there by itself (see `skipped`)
     check_crcs          verify each batch's CRC32C
     request_timeout_ms  how long no fetch may succeed before reading raises the reason (it goes on trying)
     """
@@ -55,6 +57,7 @@ class AsyncConsumer:
         max_bytes: int = 1024 * 1024,
         max_wait_ms: int = 500,
         node: int | None = None,
+        on_dropped: Literal["error", "skip"] = "error",
         check_crcs: bool = True,
         client_id: str | None = None,
         request_timeout_ms: int = 30_000,
@@ -73,6 +76,8 @@ class AsyncConsumer:
                 f"max_bytes is {max_bytes} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_FETCH_BYTES} and "
                 f"0 to {MAX_WAIT_MS}."
             )
+        if on_dropped not in ("error", "skip"):
+            raise InvalidArgumentError(f'on_dropped is "{on_dropped}": it must be "error" or "skip".')
         self._names = tuple(dict.fromkeys(topics))
         self._start_at = start
         self._only_queues = None if queues is None else sorted(set(queues))
@@ -84,6 +89,7 @@ class AsyncConsumer:
             max_wait_ms=max_wait_ms,
             prefetch_bytes=2 * max_bytes,
             tag_hashes=tuple(sorted(map(tag_hash, self._tags or ()))),
+            skips_dropped=on_dropped == "skip",
         )
         self._client = ClusterClient(
             bootstrap_servers,
@@ -191,6 +197,11 @@ class AsyncConsumer:
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be read."""
         return self._cursor(topic, queue).position
+
+    @property
+    def skipped(self) -> int:
+        """How many messages were kept no longer when their turn came, and were passed over (`on_dropped="skip"`)."""
+        return sum(cursor.skipped for cursor in self._cursors.values())
 
     async def beginning_offsets(self) -> dict[TopicQueue, int]:
         """The first offset of each queue that this consumer reads."""

@@ -102,6 +102,8 @@ class Cursor:
         self.fetch_offset = offset
         self.error: LedgerError | None = None
         self.buffered_bytes = 0
+        self.skipped = 0
+        """Messages that were not there any more."""
         self._blocks: deque[Block] = deque()
         self._tags = tags
         self._check_crcs = check_crcs
@@ -130,6 +132,11 @@ class Cursor:
     def passed(self, next_offset: int) -> None:
         assert next_offset >= self.fetch_offset
         self.fetch_offset = next_offset
+
+    def skip_to(self, first_offset: int) -> None:
+        """The queue begins there: what lies between is kept no longer."""
+        self.skipped += first_offset - self.fetch_offset
+        self.passed(first_offset)
 
     def take(self, count: int) -> list[Message]:
         """Up to `count` of the messages that have been fetched."""

@@ -9,6 +9,7 @@ It must not know what becomes of what it fetched.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,8 +18,18 @@ import grpc.aio
 from ledger.client.cluster_client import ClusterClient, no_leader
 from ledger.client.connection import failure
 from ledger.client.cursor import Cursor
-from ledger.errors import InternalError, LedgerError, NoLeaderError, UnknownQueueError, UnknownTopicError, from_wire
+from ledger.errors import (
+    InternalError,
+    LedgerError,
+    NoLeaderError,
+    OffsetTooLowError,
+    UnknownQueueError,
+    UnknownTopicError,
+    from_wire,
+)
 from ledger.v1 import broker_pb2
+
+log = logging.getLogger("ledger.consumer")
 
 # How much longer than its long poll a fetch may take.
 _GRACE_SECONDS = 5.0
@@ -26,13 +37,15 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """`node`: whom to ask; None: the group's leader. `tag_hashes`: what to ask for; empty: everything."""
+    """`node`: whom to ask; None: the group's leader. `tag_hashes`: what to ask for; empty: everything.
+    `skips_dropped`: where messages are kept no longer, the next fetch begins with the first that are."""
 
     node: int | None
     max_bytes: int
     max_wait_ms: int
     prefetch_bytes: int
     tag_hashes: tuple[int, ...]
+    skips_dropped: bool = False
 
 
 class Fetcher:
@@ -161,12 +174,21 @@ class Fetcher:
             # The topic exists, or there would be no cursor: a replica that does not know it yet is only behind.
             if error.retriable or isinstance(error, (UnknownTopicError, UnknownQueueError)):
                 return self._noted(address, error)
-            cursor.error = error
+            if not self._skipped(cursor, error):
+                cursor.error = error
             return None
         for batch in queue.batches:
             cursor.fetched(batch.base_offset, batch.term, batch.body)
         cursor.passed(max(queue.next_offset, cursor.fetch_offset))
         return None
+
+    def _skipped(self, cursor: Cursor, error: LedgerError) -> bool:
+        """Whether this is about messages that are kept no longer, and they may be passed over."""
+        if not self._settings.skips_dropped or not isinstance(error, OffsetTooLowError) or error.first_offset is None:
+            return False
+        log.warning("%d messages are passed over: %s", error.first_offset - cursor.fetch_offset, error)
+        cursor.skip_to(error.first_offset)
+        return True
 
     def _noted(self, address: str, error: LedgerError) -> LedgerError:
         if self._settings.node is None:

@@ -146,6 +146,33 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
+class LogCut:
+    """What a trim let go of, or, by a dry run, would: so many entries, their bytes and messages, the newest of them
+    appended at `newest_ms` (ms since 1970). The log begins with `first_index` then, and `bytes_kept` are left. All but
+    that are 0 where nothing goes. `held_by`: who holds the log; as long as anybody does, nothing goes."""
+
+    first_index: int
+    entries: int
+    bytes: int
+    messages: int
+    newest_ms: int
+    bytes_kept: int
+    held_by: tuple[str, ...]
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogHold:
+    """A named hold of the log, taken at entry `index`: what came before stays until it is released or `expires_ms` (ms
+    since 1970) has come, by the times at which entries are appended."""
+
+    name: str
+    index: int
+    taken_ms: int
+    expires_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatus:
     """One node as it describes itself, or, where `reachable` is false, what is known of it and why it did not
     answer."""

@@ -23,6 +23,8 @@ from ledger.client.outgoing import Headers
 from ledger.client.producer import AsyncProducer
 from ledger.client.records import (
     Doubt,
+    LogCut,
+    LogHold,
     Members,
     Message,
     NodeStatus,
@@ -32,6 +34,7 @@ from ledger.client.records import (
     TopicQueue,
 )
 from ledger.errors import ClosedError
+from ledger.holds import DEFAULT_TTL_MS
 
 T = TypeVar("T")
 
@@ -300,6 +303,34 @@ class Admin:
 
     def recover_node(self, node: int, *, accept_loss: bool = False, timeout_ms: float = 10_000) -> Doubt:
         return self._thread.run(self._client.recover_node(node, accept_loss=accept_loss, timeout_ms=timeout_ms))
+
+    def trim_log(
+        self,
+        *,
+        before_time_ms: int | None = None,
+        keep_bytes: int | None = None,
+        before: tuple[str, int, int] | None = None,
+        dry_run: bool = False,
+        timeout_ms: float | None = None,
+    ) -> LogCut:
+        return self._thread.run(
+            self._client.trim_log(
+                before_time_ms=before_time_ms,
+                keep_bytes=keep_bytes,
+                before=before,
+                dry_run=dry_run,
+                timeout_ms=timeout_ms,
+            )
+        )
+
+    def hold_log(self, name: str, *, ttl_ms: int = DEFAULT_TTL_MS, timeout_ms: float | None = None) -> LogHold:
+        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms))
+
+    def release_log(self, name: str, *, timeout_ms: float | None = None) -> bool:
+        return self._thread.run(self._client.release_log(name, timeout_ms=timeout_ms))
+
+    def log_holds(self, *, timeout_ms: float | None = None) -> list[LogHold]:
+        return self._thread.run(self._client.log_holds(timeout_ms=timeout_ms))
 
     def close(self) -> None:
         _stopped(self._client, self._thread)

@@ -3,6 +3,7 @@
 sequence.py     one producer in one queue: accept, duplicate, gap, fenced, forgotten
 producers.py    all of them, and when they are forgotten
 topic_table.py  the topics
+hold_table.py   who holds the log
 encoding.py     all of it as bytes
 machine.py      State: all that committed entries say
 projected.py    Projected: the leader's view of what is not committed yet
@@ -10,6 +11,7 @@ projected.py    Projected: the leader's view of what is not committed yet
 
 from __future__ import annotations
 
+from ledger.state.hold_table import Hold
 from ledger.state.machine import CommandResult, State
 from ledger.state.producers import ProducerLimits, ProducerQueue
 from ledger.state.projected import Projected
@@ -25,6 +27,7 @@ __all__ = [
     "Fenced",
     "Forgotten",
     "Gap",
+    "Hold",
     "ProducerLimits",
     "ProducerQueue",
     "Projected",

@@ -2,14 +2,15 @@
 
     little-endian, without gaps
 
-    +--------+--------+---------+--------+---------+-----------+      magic, version, next topic id; how many topics,
-    | magic  | version| next id | topics | offsets | producers |      offsets and producers follow
-    +--------+--------+---------+--------+---------+-----------+
+    +--------+--------+---------+--------+---------+-----------+--------+   magic, version, next topic id; how many
+    | magic  | version| next id | topics | offsets | producers | holds  |   topics, offsets, producers, holds follow
+    +--------+--------+---------+--------+---------+-----------+--------+   (version 1 knew no holds)
     each topic       id, queues, created_ms, bytes of the name; the name in UTF-8           in the order of creation
     each offset      topic id, queue, next offset                                           sorted
     each producer    producer id, topic id, queue, epoch, next sequence, last append time,
                      how many records; the records                                          least recently used first
     each record      first sequence, count, base offset, append time, index, term           oldest first
+    each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
     crc              CRC32C of all before it
 
 The one idea: equal states have equal bytes. Everything stands in one order, and nothing is there that two replicas
@@ -24,26 +25,32 @@ from collections.abc import Iterator
 import google_crc32c
 
 from ledger.errors import InternalError
+from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import Topic, TopicTable
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 1
+VERSION = 2
 _HEADER = struct.Struct("<IIIIII")
+_HOLDS = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
 _OFFSET = struct.Struct("<IIq")
 _PRODUCER = struct.Struct("<QIIIQqI")
 _RECORD = struct.Struct("<QIqqQQ")
+_HOLD = struct.Struct("<QqqI")
 _CRC = struct.Struct("<I")
 
 NextOffsets = dict[tuple[int, int], int]
 
 
-def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Producers) -> bytes:
+Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable]
+
+
+def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Producers, holds: HoldTable) -> bytes:
     """The bytes of a state made of these."""
     counts = (topics.next_id, len(topics), len(next_offsets), len(producers))
-    parts = [_HEADER.pack(MAGIC, VERSION, *counts)]
+    parts = [_HEADER.pack(MAGIC, VERSION, *counts), _HOLDS.pack(len(holds))]
     for topic in topics:
         name = topic.name.encode()
         parts.append(_TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name)) + name)
@@ -51,15 +58,16 @@ def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Produ
     for key, sequence in producers:
         parts.append(_producer(key, sequence))
         parts.extend(map(_record, sequence.records))
+    parts.extend(map(_hold, holds))
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
 
-def decode_state(data: bytes, limits: ProducerLimits) -> tuple[TopicTable, NextOffsets, Producers]:
+def decode_state(data: bytes, limits: ProducerLimits) -> Parts:
     """The parts of the state that these bytes are of. InternalError when they are of none that this program knows."""
-    counts = _checked_counts(data)
+    version, *counts = _checked_counts(data)
     try:
-        return _Reader(data, limits).state(*counts)
+        return _Reader(data, limits).state(*counts, has_holds=version > 1)
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
         raise InternalError(f"A snapshot of the state does not hold what it says that it holds ({error}).") from error
 
@@ -74,19 +82,24 @@ def _record(record: BatchRecord) -> bytes:
     return _RECORD.pack(record.first_sequence, record.count, record.base_offset, *place)
 
 
-def _checked_counts(data: bytes) -> tuple[int, int, int, int]:
-    """Next topic id and the numbers of topics, offsets and producers, of bytes whose CRC is right."""
+def _hold(hold: Hold) -> bytes:
+    name = hold.name.encode()
+    return _HOLD.pack(hold.index, hold.taken_ms, hold.expires_ms, len(name)) + name
+
+
+def _checked_counts(data: bytes) -> tuple[int, int, int, int, int]:
+    """Version, next topic id and the numbers of topics, offsets and producers, of bytes whose CRC is right."""
     if len(data) < _HEADER.size + _CRC.size:
         raise InternalError(f"{len(data)} bytes are fewer than a snapshot of the state has.")
     magic, version, *counts = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise InternalError("These bytes are no snapshot of the state.")
-    if version != VERSION:
+    if not 1 <= version <= VERSION:
         raise InternalError(f"A snapshot of the state is of version {version}, unknown here: upgrade this node.")
     if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
         raise InternalError("The CRC of a snapshot of the state is wrong: fetch it again.")
     next_id, topics, offsets, producers = counts
-    return next_id, topics, offsets, producers
+    return version, next_id, topics, offsets, producers
 
 
 class _Reader:
@@ -97,21 +110,27 @@ class _Reader:
         self._limits = limits
         self._at = _HEADER.size
 
-    def state(
-        self, next_id: int, topics: int, offsets: int, producers: int
-    ) -> tuple[TopicTable, NextOffsets, Producers]:
+    def state(self, next_id: int, topics: int, offsets: int, producers: int, *, has_holds: bool) -> Parts:
+        holds = next(self._each(_HOLDS, 1))[0] if has_holds else 0
         table = TopicTable([self._topic() for _ in range(topics)], next_id)
         next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
         known = Producers(self._limits, [self._producer() for _ in range(producers)])
+        held = HoldTable([self._hold() for _ in range(holds)])
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(f"A snapshot of the state of {len(self._data)} bytes ends at {self._at}.")
-        return table, next_offsets, known
+        return table, next_offsets, known, held
 
     def _topic(self) -> Topic:
         topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))
-        name = self._data[self._at : self._at + name_bytes].decode()
-        self._at += name_bytes
-        return Topic(topic_id, name, queues, created_ms)
+        return Topic(topic_id, self._text(name_bytes), queues, created_ms)
+
+    def _hold(self) -> Hold:
+        index, taken_ms, expires_ms, name_bytes = next(self._each(_HOLD, 1))
+        return Hold(self._text(name_bytes), index, taken_ms, expires_ms)
+
+    def _text(self, size: int) -> str:
+        first, self._at = self._at, self._at + size
+        return self._data[first : self._at].decode()
 
     def _producer(self) -> tuple[ProducerQueue, Sequence]:
         producer_id, topic_id, queue, epoch, next_sequence, last_append_time_ms, count = next(self._each(_PRODUCER, 1))

@@ -1,4 +1,4 @@
-"""The replicated state: topics, the next offset of each queue, and where each producer stands.
+"""The replicated state: topics, the next offset of each queue, where each producer stands, and who holds the log.
 
 The one idea: a pure function of the committed entries, applied in their order; every replica that has applied the same
 entries has the same state, and `digest` shows it. No clock, no randomness, no I/O; append times come with the entries.
@@ -14,14 +14,16 @@ import xxhash
 from google.protobuf.message import DecodeError
 
 from ledger.errors import InternalError, InvalidArgumentError, InvalidTopicNameError, TopicExistsError
+from ledger.holds import validate_hold
 from ledger.state.encoding import decode_state, encode_state
+from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.topic_table import Topic, TopicTable
 from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import command_pb2
 
-CommandResult = Topic | InvalidTopicNameError | InvalidArgumentError | TopicExistsError
+CommandResult = Topic | Hold | bool | None | InvalidTopicNameError | InvalidArgumentError | TopicExistsError
 
 
 class State:
@@ -30,6 +32,7 @@ class State:
     def __init__(self, limits: ProducerLimits | None = None) -> None:
         self.topics = TopicTable()
         self.producers = Producers(limits or ProducerLimits())
+        self.holds = HoldTable()
         # Queues that have messages: topic id and queue -> offset of the next one, > 0.
         self._next_offsets: dict[tuple[int, int], int] = {}
 
@@ -63,6 +66,7 @@ class State:
         first_sequence: int,
     ) -> None:
         """Apply a committed batch. Whether it was acceptable the leader decided before it appended it."""
+        self.holds.expire(append_time_ms)
         topic = self.topics.get(topic_id)
         assert topic is not None, f"batch at index {index} is of topic {topic_id}, which was never created"
         assert queue < topic.queues, f"batch at index {index} is of queue {queue}; {topic.name} has {topic.queues}"
@@ -72,8 +76,9 @@ class State:
         record = BatchRecord(first_sequence, count, base_offset, append_time_ms, index, term)
         self.producers.add(ProducerQueue(producer_id, topic_id, queue), epoch, record)
 
-    def apply_command(self, body: bytes | memoryview, append_time_ms: int) -> CommandResult:
-        """Apply a committed command; what it made, or why it could not (the same on every replica).
+    def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
+        """Apply the committed command of entry `index`; what it made, or why it could not (the same on every replica):
+        the Topic, the Hold, whether there was one to release, or None.
 
         InternalError where this program does not know the command: going on would part it from the other replicas.
         """
@@ -82,9 +87,16 @@ class State:
         except DecodeError as error:
             raise InternalError("A committed command cannot be read: the log holds what no leader writes.") from error
         self.producers.expire(append_time_ms)
+        self.holds.expire(append_time_ms)
         match command.WhichOneof("command"):
             case "create_topic":
                 return self._create_topic(command.create_topic.name, command.create_topic.queues, append_time_ms)
+            case "hold_log":
+                return self._hold_log(command.hold_log, append_time_ms, index)
+            case "release_log":
+                return self.holds.release(command.release_log.name)
+            case "forget_holds":
+                return None
             case _:
                 raise InternalError("A committed command is unknown to this program: upgrade this node.")
 
@@ -94,13 +106,14 @@ class State:
 
     def encode(self) -> bytes:
         """The whole state as bytes, which are equal where the states are."""
-        return encode_state(self.topics, self._next_offsets, self.producers)
+        return encode_state(self.topics, self._next_offsets, self.producers, self.holds)
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
         """The state that `encode` gave. The limits are no part of it. InternalError when the bytes are no state."""
         state = State(limits)
-        state.topics, state._next_offsets, state.producers = decode_state(data, limits or ProducerLimits())
+        parts = decode_state(data, limits or ProducerLimits())
+        state.topics, state._next_offsets, state.producers, state.holds = parts
         return state
 
     def _create_topic(self, name: str, queues: int, append_time_ms: int) -> CommandResult:
@@ -109,4 +122,11 @@ class State:
             validate_queue_count(queues)
             return self.topics.create(name, queues, append_time_ms)
         except (InvalidTopicNameError, InvalidArgumentError, TopicExistsError) as refusal:
+            return refusal
+
+    def _hold_log(self, wanted: command_pb2.HoldLog, now_ms: int, index: int) -> CommandResult:
+        try:
+            validate_hold(wanted.name, wanted.ttl_ms)
+            return self.holds.take(wanted.name, index=index, now_ms=now_ms, ttl_ms=wanted.ttl_ms)
+        except InvalidArgumentError as refusal:
             return refusal

@@ -24,15 +24,21 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"D\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x42\t\n\x07\x63ommand\"+\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"\xca\x01\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x12&\n\x08hold_log\x18\x02 \x01(\x0b\x32\x12.ledger.v1.HoldLogH\x00\x12,\n\x0brelease_log\x18\x03 \x01(\x0b\x32\x15.ledger.v1.ReleaseLogH\x00\x12.\n\x0c\x66orget_holds\x18\x04 \x01(\x0b\x32\x16.ledger.v1.ForgetHoldsH\x00\x42\t\n\x07\x63ommand\"+\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\'\n\x07HoldLog\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\x03\"\x1a\n\nReleaseLog\x12\x0c\n\x04name\x18\x01 \x01(\t\"\r\n\x0b\x46orgetHoldsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.v1.command_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_COMMAND']._serialized_start=38
-  _globals['_COMMAND']._serialized_end=106
-  _globals['_CREATETOPIC']._serialized_start=108
-  _globals['_CREATETOPIC']._serialized_end=151
+  _globals['_COMMAND']._serialized_start=39
+  _globals['_COMMAND']._serialized_end=241
+  _globals['_CREATETOPIC']._serialized_start=243
+  _globals['_CREATETOPIC']._serialized_end=286
+  _globals['_HOLDLOG']._serialized_start=288
+  _globals['_HOLDLOG']._serialized_end=327
+  _globals['_RELEASELOG']._serialized_start=329
+  _globals['_RELEASELOG']._serialized_end=355
+  _globals['_FORGETHOLDS']._serialized_start=357
+  _globals['_FORGETHOLDS']._serialized_end=370
 # @@protoc_insertion_point(module_scope)

@@ -39,6 +39,7 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TRANSFER_REFUSED: _ClassVar[Code]
     NOT_SUSPECT: _ClassVar[Code]
     RECOVERY_REFUSED: _ClassVar[Code]
+    LOG_HELD: _ClassVar[Code]
 CODE_UNSPECIFIED: Code
 INVALID_ARGUMENT: Code
 INVALID_TOPIC_NAME: Code
@@ -71,6 +72,7 @@ LAST_VOTER: Code
 TRANSFER_REFUSED: Code
 NOT_SUSPECT: Code
 RECOVERY_REFUSED: Code
+LOG_HELD: Code
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset")

@@ -136,3 +136,109 @@ class RecoverNodeResponse(_message.Message):
     last_index: int
     recovered: bool
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., last_index: _Optional[int] = ..., recovered: _Optional[bool] = ...) -> None: ...
+
+class TrimLogRequest(_message.Message):
+    __slots__ = ("group", "since_ms", "bytes", "place", "dry_run")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    since_ms: int
+    bytes: int
+    place: QueueOffset
+    dry_run: bool
+    def __init__(self, group: _Optional[int] = ..., since_ms: _Optional[int] = ..., bytes: _Optional[int] = ..., place: _Optional[_Union[QueueOffset, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+
+class QueueOffset(_message.Message):
+    __slots__ = ("topic", "queue", "offset")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    queue: int
+    offset: int
+    def __init__(self, topic: _Optional[str] = ..., queue: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class TrimLogResponse(_message.Message):
+    __slots__ = ("error", "first_index", "entries", "bytes", "messages", "newest_ms", "bytes_kept", "held_by")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_MS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_KEPT_FIELD_NUMBER: _ClassVar[int]
+    HELD_BY_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    first_index: int
+    entries: int
+    bytes: int
+    messages: int
+    newest_ms: int
+    bytes_kept: int
+    held_by: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., first_index: _Optional[int] = ..., entries: _Optional[int] = ..., bytes: _Optional[int] = ..., messages: _Optional[int] = ..., newest_ms: _Optional[int] = ..., bytes_kept: _Optional[int] = ..., held_by: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Hold(_message.Message):
+    __slots__ = ("name", "index", "taken_ms", "expires_ms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    index: int
+    taken_ms: int
+    expires_ms: int
+    def __init__(self, name: _Optional[str] = ..., index: _Optional[int] = ..., taken_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ...) -> None: ...
+
+class HoldLogRequest(_message.Message):
+    __slots__ = ("group", "name", "ttl_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TTL_MS_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    name: str
+    ttl_ms: int
+    def __init__(self, group: _Optional[int] = ..., name: _Optional[str] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+
+class HoldLogResponse(_message.Message):
+    __slots__ = ("error", "hold", "first_index")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    hold: Hold
+    first_index: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., first_index: _Optional[int] = ...) -> None: ...
+
+class ReleaseLogRequest(_message.Message):
+    __slots__ = ("group", "name")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    name: str
+    def __init__(self, group: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+
+class ReleaseLogResponse(_message.Message):
+    __slots__ = ("error", "released")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    released: bool
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., released: _Optional[bool] = ...) -> None: ...
+
+class GetHoldsRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    def __init__(self, group: _Optional[int] = ...) -> None: ...
+
+class GetHoldsResponse(_message.Message):
+    __slots__ = ("error", "holds")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    holds: _containers.RepeatedCompositeFieldContainer[Hold]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ...) -> None: ...

@@ -64,6 +64,26 @@ class OperationsStub:
                 request_serializer=ledger_dot_v1_dot_operations__pb2.RecoverNodeRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_operations__pb2.RecoverNodeResponse.FromString,
                 _registered_method=True)
+        self.TrimLog = channel.unary_unary(
+                '/ledger.v1.Operations/TrimLog',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.TrimLogRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.TrimLogResponse.FromString,
+                _registered_method=True)
+        self.HoldLog = channel.unary_unary(
+                '/ledger.v1.Operations/HoldLog',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.HoldLogRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.HoldLogResponse.FromString,
+                _registered_method=True)
+        self.ReleaseLog = channel.unary_unary(
+                '/ledger.v1.Operations/ReleaseLog',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.ReleaseLogRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.ReleaseLogResponse.FromString,
+                _registered_method=True)
+        self.GetHolds = channel.unary_unary(
+                '/ledger.v1.Operations/GetHolds',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.FromString,
+                _registered_method=True)
 
 
 class OperationsServicer:
@@ -110,6 +130,32 @@ class OperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TrimLog(self, request, context):
+        """The log is to begin later: whole segments go, on all nodes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def HoldLog(self, request, context):
+        """A named reader holds the log where it begins, releases it; all that do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseLog(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetHolds(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperationsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -142,6 +188,26 @@ def add_OperationsServicer_to_server(servicer, server):
                     servicer.RecoverNode,
                     request_deserializer=ledger_dot_v1_dot_operations__pb2.RecoverNodeRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_operations__pb2.RecoverNodeResponse.SerializeToString,
+            ),
+            'TrimLog': grpc.unary_unary_rpc_method_handler(
+                    servicer.TrimLog,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.TrimLogRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.TrimLogResponse.SerializeToString,
+            ),
+            'HoldLog': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldLog,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.HoldLogRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.HoldLogResponse.SerializeToString,
+            ),
+            'ReleaseLog': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseLog,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.ReleaseLogRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.ReleaseLogResponse.SerializeToString,
+            ),
+            'GetHolds': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetHolds,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -306,6 +372,114 @@ class Operations:
             '/ledger.v1.Operations/RecoverNode',
             ledger_dot_v1_dot_operations__pb2.RecoverNodeRequest.SerializeToString,
             ledger_dot_v1_dot_operations__pb2.RecoverNodeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrimLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/TrimLog',
+            ledger_dot_v1_dot_operations__pb2.TrimLogRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.TrimLogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/HoldLog',
+            ledger_dot_v1_dot_operations__pb2.HoldLogRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.HoldLogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseLog(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/ReleaseLog',
+            ledger_dot_v1_dot_operations__pb2.ReleaseLogRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.ReleaseLogResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetHolds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/GetHolds',
+            ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.FromString,
             options,
             channel_credentials,
             insecure,

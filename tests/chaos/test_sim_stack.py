@@ -13,6 +13,7 @@ from chaos.sim.stack import StackWorld
 from chaos.sim.swarm import Options, Wishes, draw
 from chaos.sim.targets import leader_of
 from chaos.sim.workload_history import Outcome
+from ledger.broker.replica import Replica
 from raft.core.leader import Leader
 
 SETTLE_MS = 60_000
@@ -112,13 +113,13 @@ def test_members_are_removed_and_added_under_load() -> None:
 
 
 def test_a_log_that_begins_later_is_given_to_a_new_node_from_its_base() -> None:
-    starts = [FaultEvent(at_ms, "log_start", (("chance", 1),)) for at_ms in (30_000, 45_000)]
+    starts = [FaultEvent(at_ms, "log_start", (("chance", chance),)) for at_ms, chance in ((30_000, 1), (45_000, 4))]
     changes = [FaultEvent(at_ms, "reconfigure", (("chance", at_ms),)) for at_ms in range(50_000, 80_000, 5_000)]
     spoils = FaultEvent(48_000, "corrupt_in_transit", (("target", "leader"), ("for_ms", 10_000), ("chance", 2)))
     world = history_of(
         StackWorld(options(4, minutes=1.5, faults=("log_start", "reconfigure"))), *starts, spoils, *changes
     )
-    assert world.happened["log_start"] == 2
+    assert world.happened["log_start"] >= 2
     added = [node.replica for node in world.nodes() if node.settings.join and node.replica is not None]
     assert any(replica.log.first_index > 1 for replica in added)
     assert world.history_of_clients.skipped > 0  # by the consumer that began last
@@ -177,6 +178,24 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(monkeypat
         found = bool(world.violations())
         world.close()
         if found:
+            return
+    pytest.fail("nothing was noticed")
+
+
+def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The net holds: with a leader that does not ask who holds the log."""
+    monkeypatch.setattr(Replica, "is_held", property(lambda _: False))
+    for seed in range(1, 8):
+        world = StackWorld(options(seed, minutes=1.0, faults=("log_start",)))
+        world.start_workload()
+        for at_ms in range(20_000, 60_000, 4_000):
+            world.loop.call_at(at_ms / 1000, world.fire, FaultEvent(at_ms, "log_start", (("chance", at_ms + seed),)))
+        while world.loop.time() < 60 and not world.violations():
+            world.loop.run_until(world.loop.time() + 1)
+        found = [violation.invariant for violation in world.violations()]
+        world.close()
+        if found:
+            assert found[0] == "what is held stays"
             return
     pytest.fail("nothing was noticed")
 

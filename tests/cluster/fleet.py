@@ -74,6 +74,11 @@ class Fleet:
             "segment_bytes": SEGMENT_BYTES,
             "max_message_bytes": MESSAGE_LIMIT,
             "tick_ms": 25,
+            # However full the disk is that the tests run on.
+            "disk_clean_ratio": 0,
+            "disk_force_ratio": 0,
+            "disk_refuse_ratio": 0,
+            "retention_check_ms": 50,
         }
         return NodeSettings(**{**ours, **self._settings, **self._overrides.get(node, {}), **other})
 
@@ -85,7 +90,7 @@ class Fleet:
         """The same settings as a file, for a process."""
         settings = self.settings(node)
         plain = settings.model_dump(mode="json", exclude={"peers"})
-        lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+        lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items() if value is not None]
         peers = [f"{peer} = {json.dumps(address)}" for peer, address in settings.peers.items()]
         path = self.directory / f"node-{node}.toml"
         path.parent.mkdir(exist_ok=True)

@@ -289,6 +289,30 @@ def test_cluster_info_and_health(cluster: DevCluster, directory: Path) -> None:
     assert b"healthy: node " in table.stderr
 
 
+def test_the_log_is_held_trimmed_and_released(cluster: DevCluster, directory: Path, topic: str) -> None:
+    def asked(*arguments: str) -> dict[str, Any]:
+        answer: dict[str, Any] = json.loads(run("cluster", *arguments, "--format", "json", cwd=directory).stdout)
+        return answer
+
+    assert b"Nobody holds the log." in run("cluster", "holds", cwd=directory).stderr
+    held = run("cluster", "hold", "spark/job-1", "--ttl", "2h", cwd=directory).stderr
+    assert b"spark/job-1 holds the log where it begins, until 20" in held
+    (hold,) = asked("holds")["holds"]
+    assert (hold["name"], hold["expires_ms"] - hold["taken_ms"]) == ("spark/job-1", 2 * 3_600_000)
+    assert b"NAME" in run("cluster", "holds", cwd=directory).stdout
+
+    told = run("cluster", "trim", "--keep-bytes", "1G", "--dry-run", cwd=directory).stderr
+    assert b"Nothing to let go: no whole segment" in told, "all is in the first segment"
+    assert b"held by spark/job-1" in told
+    cut = asked("trim", "--before", f"{topic}:0:0")
+    assert (cut["entries"], cut["held_by"]) == (0, ["spark/job-1"])
+    beyond = run("cluster", "trim", "--before", f"{topic}:0:7", cwd=directory, status=1).stderr
+    assert b"offset 7 lies beyond the end" in beyond
+
+    assert asked("release", "spark/job-1") == {"name": "spark/job-1", "released": True}
+    assert b"There is no hold of spark/job-1." in run("cluster", "release", "spark/job-1", cwd=directory).stderr
+
+
 def test_a_node_that_is_gone_is_shown(cluster: DevCluster, directory: Path) -> None:
     follower = next(state.id for state in cluster.status() if state.role == "follower")
     cluster.kill(follower)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from cluster.cli import main
 from cluster.cli.cluster import Row, health_of, rows_of
+from cluster.cli.cluster_log import Duration, Moment, Place, Size
 from ledger import GroupStatus, NodeStatus
 
 
@@ -92,6 +94,15 @@ def test_help_loads_neither_clients_nor_server() -> None:
         ["cluster", "remove-node", "--bootstrap", "h:1"],
         ["cluster", "transfer-leader", "--timeout", "0", "--bootstrap", "h:1"],
         ["cluster", "recover", "--accept-loss", "--bootstrap", "h:1"],
+        ["cluster", "trim", "--bootstrap", "h:1"],
+        ["cluster", "trim", "--keep-bytes", "1", "--before-time", "72h", "--bootstrap", "h:1"],
+        ["cluster", "trim", "--keep-bytes", "some", "--bootstrap", "h:1"],
+        ["cluster", "trim", "--before-time", "yesterday", "--bootstrap", "h:1"],
+        ["cluster", "trim", "--before", "topic:0", "--bootstrap", "h:1"],
+        ["cluster", "hold", "--bootstrap", "h:1"],
+        ["cluster", "hold", "spark", "--ttl", "24", "--bootstrap", "h:1"],
+        ["cluster", "release", "--bootstrap", "h:1"],
+        ["consume", "t", "--on-dropped", "weep", "--bootstrap", "h:1"],
         ["dev", "remove-node"],
     ],
 )
@@ -187,3 +198,26 @@ def test_health(nodes: list[NodeStatus], status: str) -> None:
     verdict = health_of(rows_of(nodes))
     assert verdict.status == status
     assert verdict.sentence.startswith(status)
+
+
+@pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("15m", 900_000), ("24h", 86_400_000), ("7d", 604_800_000)])
+def test_durations(text: str, ms: int) -> None:
+    assert Duration().convert(text, None, None) == ms
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("500000", 500_000), ("1K", 1024), ("512M", 512 << 20), ("10GiB", 10 << 30), ("2tb", 2 << 40)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert Size().convert(text, None, None) == size
+
+
+def test_moments() -> None:
+    for text in ("2023-11-14T22:13:20", "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"):
+        assert Moment().convert(text, None, None) == 1_700_000_000_000
+    ago_ms = time.time_ns() // 1_000_000 - Moment().convert("2h", None, None)
+    assert 2 * 3_600_000 <= ago_ms < 2 * 3_600_000 + 60_000
+
+
+def test_places() -> None:
+    assert Place().convert("orders.new:3:1000", None, None) == ("orders.new", 3, 1000)

@@ -15,12 +15,13 @@ GAUGES = {
     "ledgermq_raft_last_index", "ledgermq_raft_commit_index", "ledgermq_raft_applied_index",
     "ledgermq_raft_proposals_pending", "ledgermq_raft_failed", "ledgermq_raft_follower_lag_entries",
     "ledgermq_log_end_position_bytes", "ledgermq_node_info", "ledgermq_raft_suspect", "ledgermq_raft_members",
-    "ledgermq_raft_learners",
+    "ledgermq_raft_learners", "ledgermq_log_first_index", "ledgermq_log_kept_bytes", "ledgermq_log_holds",
+    "ledgermq_disk_use_ratio",
 }  # fmt: skip
 COUNTERS = {
     "ledgermq_messages_in", "ledgermq_bytes_in", "ledgermq_messages_out", "ledgermq_bytes_out",
     "ledgermq_produce_duplicates", "ledgermq_produce_refusals", "ledgermq_raft_leader_changes_seen",
-    "ledgermq_raft_losses_accepted",
+    "ledgermq_raft_losses_accepted", "ledgermq_log_dropped_bytes",
 }  # fmt: skip
 HISTOGRAMS = {
     "ledgermq_raft_commit_duration_seconds", "ledgermq_log_append_duration_seconds",

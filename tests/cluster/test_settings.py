@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster.retention import bounds_of
 from cluster.settings import MIB, NodeSettings, SettingsError
+from ledger.broker.retention import Bounds
 
 GOOD = """
 node = 1
@@ -60,7 +62,8 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "node": 2, "cluster": "prod", "data": "/d", "listen": "0.0.0.0:1", "advertised": "h:2", "http": "",
         "peers": "2=h:2", "flush": "sync", "flush_interval_ms": 7, "segment_bytes": 8 * MIB,
         "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12, "join": True,
-        "preferred_leader": 2, "serve_segments": False,
+        "preferred_leader": 2, "serve_segments": False, "retention_hours": 1.5, "retention_bytes": 5,
+        "cleaning_hour": 4, "disk_clean_ratio": 0.1, "disk_force_ratio": 0.2, "disk_refuse_ratio": 0.3, "retention_check_ms": 20,
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()
@@ -97,6 +100,15 @@ def test_settings_are_frozen(tmp_path: Path) -> None:
         ("segment_bytes = 4194304", "`segment_bytes` (4,194,304) must hold the largest entry"),
         ("heartbeat_ticks = 10", "`election_ticks` (10) must be larger than `heartbeat_ticks` (10)"),
         ('cluster = ""', "`cluster`:"),
+        ("retention_hours = -1", "`retention_hours`: input should be greater than or equal to 0"),
+        ("retention_bytes = -1", "`retention_bytes`: input should be greater than or equal to 0"),
+        ("cleaning_hour = 24", "`cleaning_hour`: input should be less than or equal to 23"),
+        ("disk_refuse_ratio = 90", "`disk_refuse_ratio`: input should be less than or equal to 1"),
+        (
+            "disk_force_ratio = 0.95",
+            "must rise in this order, but for those that are 0 (off); they are 0.75, 0.95, 0.9",
+        ),
+        ("disk_force_ratio = 0\ndisk_refuse_ratio = 0.7", "they are 0.75, 0, 0.7"),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, more: str, named: str) -> None:
@@ -166,3 +178,12 @@ def test_wrong_peers_in_the_environment(
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="cannot be read"):
         NodeSettings.load(tmp_path / "missing.toml")
+
+
+def test_what_is_kept_by_default_and_with_all_of_it_off(tmp_path: Path) -> None:
+    bounds = bounds_of(load(tmp_path, GOOD))
+    assert bounds == Bounds(
+        age_ms=72 * 3_600_000, clean_ratio=0.75, force_ratio=0.85, refuse_ratio=0.9, size_bytes=0, cleaning_hour=None
+    )
+    off = "retention_hours = 0\ndisk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0"
+    assert bounds_of(load(tmp_path, f"{off}\n{GOOD}")) == Bounds()

@@ -118,3 +118,11 @@ def test_a_damaged_batch_stops_the_queue_where_it_lies() -> None:
     assert isinstance(here.error, CorruptBatchError)
     assert 'offset 1 of queue 2 of topic "orders"' in here.error.message
     assert (here.position, here.ready, here.take(9), here.take_batches()) == (1, False, [], [])
+
+
+def test_what_is_kept_no_longer_is_counted_and_passed_over() -> None:
+    here = cursor(offset=3)
+    here.skip_to(10)
+    assert (here.skipped, here.position, here.fetch_offset) == (7, 10, 10)
+    here.skip_to(12)
+    assert (here.skipped, here.position) == (9, 12)

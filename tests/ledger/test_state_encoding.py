@@ -19,7 +19,7 @@ LIMITS = ProducerLimits(expiry_ms=50, most=4)
 
 def create_topic(state: State, name: str, now_ms: int) -> None:
     command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=2))
-    state.apply_command(command.SerializeToString(), now_ms)
+    state.apply_command(command.SerializeToString(), now_ms, index=1)
 
 
 def apply(state: State, *, index: int, now_ms: int, topic_id: int, queue: int, producer_id: int, **batch: Any) -> None:
@@ -119,8 +119,8 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
 
 def test_a_newer_version_asks_for_an_upgrade() -> None:
     data = bytearray(sample())
-    data[4] = 2
-    with pytest.raises(InternalError, match="version 2, unknown here: upgrade"):
+    data[4] = 3
+    with pytest.raises(InternalError, match="version 3, unknown here: upgrade"):
         State.decode(bytes(data))
 
 

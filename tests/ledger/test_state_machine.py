@@ -32,7 +32,7 @@ def create_topic(name: str, queues: int) -> bytes:
 def made(limits: ProducerLimits | None = None) -> State:
     """A state with the topic "orders" of two queues."""
     state = State(limits)
-    assert isinstance(state.apply_command(create_topic("orders", 2), 10), Topic)
+    assert isinstance(state.apply_command(create_topic("orders", 2), 10, index=1), Topic)
     return state
 
 
@@ -54,8 +54,8 @@ def check(state: State, *, producer_id: int = 1, **fields: Any) -> Any:
 
 def test_topics_are_numbered_from_one() -> None:
     state = State()
-    first = state.apply_command(create_topic("a", 4), 10)
-    second = state.apply_command(create_topic("b", 1), 20)
+    first = state.apply_command(create_topic("a", 4), 10, index=1)
+    second = state.apply_command(create_topic("b", 1), 20, index=1)
     assert first == Topic(1, "a", 4, created_ms=10)
     assert second == Topic(2, "b", 1, created_ms=20)
     assert state.topics.get(2) == state.topics.named("b") == second
@@ -70,7 +70,7 @@ def test_topics_are_numbered_from_one() -> None:
 def test_a_topic_that_cannot_be_made_changes_nothing(name: str, queues: int, kind: type[Exception]) -> None:
     state = made()
     before = state.digest()
-    assert isinstance(state.apply_command(create_topic(name, queues), 99), kind)
+    assert isinstance(state.apply_command(create_topic(name, queues), 99, index=1), kind)
     assert state.digest() == before
     assert state.topics.next_id == 2
 
@@ -78,7 +78,7 @@ def test_a_topic_that_cannot_be_made_changes_nothing(name: str, queues: int, kin
 @pytest.mark.parametrize("body", [b"", b"\xff\xff", bytes([0x7A, 0])], ids=["empty", "noise", "newer"])
 def test_a_command_that_this_program_does_not_know_stops_it(body: bytes) -> None:
     with pytest.raises(InternalError):
-        made().apply_command(body, 10)
+        made().apply_command(body, 10, index=1)
 
 
 def test_queues_are_asked_for_by_topic() -> None:
@@ -145,7 +145,7 @@ def test_a_producer_expires_by_the_append_time_of_entries() -> None:
 def test_commands_let_producers_expire_too() -> None:
     state = made()
     apply(state, index=2, append_time_ms=1000)
-    state.apply_command(create_topic("later", 1), 1000 + DAY_MS)
+    state.apply_command(create_topic("later", 1), 1000 + DAY_MS, index=1)
     assert len(state.producers) == 0
 
 
@@ -199,7 +199,7 @@ def test_the_digest_shows_every_difference() -> None:
         apply(state, **{"index": 2, **fields})
         digests.add(state.digest())
     other_topics = State()
-    other_topics.apply_command(create_topic("orders", 3), 10)
+    other_topics.apply_command(create_topic("orders", 3), 10, index=1)
     digests |= {State().digest(), made().digest(), other_topics.digest()}
     assert len(digests) == len(variants) + 3
 
@@ -212,7 +212,7 @@ from ledger.v1 import command_pb2
 state, rng, index = State(ProducerLimits(expiry_ms=500, most=20)), random.Random(7), 0
 for name in ("a", "b", "c"):
     command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=4))
-    state.apply_command(command.SerializeToString(), index)
+    state.apply_command(command.SerializeToString(), index, index=1)
 sequences, evicted = {}, 0
 for index in range(1, 2000):
     key = (rng.randrange(1, 4), rng.randrange(4), rng.randrange(12))

@@ -28,7 +28,7 @@ class Leader:
 
     def __init__(self, limits: ProducerLimits | None = None) -> None:
         self.state = State(limits)
-        self.state.apply_command(create_topic("orders", 3), 0)
+        self.state.apply_command(create_topic("orders", 3), 0, index=1)
         self.projected = Projected(self.state)
         self.log: list[dict[str, Any]] = []  # entry i has index i + 1
         self.applied = 0
@@ -113,7 +113,7 @@ def test_nothing_stays_behind_when_everything_is_applied() -> None:
         leader.admit(**batch(first_sequence=sequence))
         leader.admit(**batch(queue=1, first_sequence=0, producer_id=sequence))
     leader.projected.admit_topic("new", 1)
-    leader.state.apply_command(create_topic("new", 1), 0)
+    leader.state.apply_command(create_topic("new", 1), 0, index=1)
     leader.apply(len(leader.log))
     fresh = Projected(leader.state)
     for name in ("_pending", "_next_offsets", "_sequences", "_topic_names"):
@@ -148,7 +148,7 @@ def test_a_topics_name_is_taken_from_its_creation_on() -> None:
     leader.projected.settle(0)
     with pytest.raises(TopicExistsError, match="being created"):
         leader.projected.admit_topic("new", 1)
-    leader.state.apply_command(create_topic("new", 1), 0)
+    leader.state.apply_command(create_topic("new", 1), 0, index=1)
     leader.projected.settle(1)
     with pytest.raises(TopicExistsError, match="exists already"):
         leader.projected.admit_topic("new", 1)
@@ -198,7 +198,7 @@ def test_replicas_come_to_the_same_though_producers_are_forgotten(events: list[d
     """With hardly any producers remembered, what the leader admitted still applies, on every replica alike."""
     limits = ProducerLimits(expiry_ms=6, most=2)
     leader, follower = Leader(limits), State(limits)
-    follower.apply_command(create_topic("orders", 3), 0)
+    follower.apply_command(create_topic("orders", 3), 0, index=1)
     for event in events:
         if isinstance(event, int):
             leader.apply(event)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, MemoryDisk, PosixDisk
+from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, MemoryDisk, PosixDisk, Usage
 from store.disk import read_file, replace_file
 from store.memory_disk import Killed
 
@@ -260,3 +260,26 @@ def test_locks_do_not_outlive_the_process() -> None:
     disk = MemoryDisk()
     disk.lock(Path("/lock"))
     disk.after_kill().lock(Path("/lock"))
+
+
+def test_usage_tells_how_full_the_disk_is(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    before = disk.usage(root)
+    assert 0 < before.free <= before.total
+    assert 0 <= before.ratio < 1
+    disk.create(root / "a", 64 << 20)
+    after = disk.usage(root)
+    assert after.total == before.total
+    # Others use the real disk too.
+    assert after.free <= before.free - (32 << 20)
+
+
+def test_usage_is_as_df_tells(tmp_path: Path) -> None:
+    usage = PosixDisk().usage(tmp_path)
+    told = subprocess.run(["df", "--output=pcent", str(tmp_path)], capture_output=True, text=True, check=True).stdout
+    percent = int(told.splitlines()[1].strip().rstrip("%"))
+    assert abs(usage.ratio * 100 - percent) <= 1.5  # it rounds up
+
+
+def test_a_disk_of_no_size_is_full() -> None:
+    assert Usage(0, 0).ratio == 1.0

@@ -1,0 +1,32 @@
+"""What a hold on the log may be called, and how long it may last.
+
+The one idea: the rule stands here once; clients ask it before they send, brokers before they propose, and the state
+machine when it applies. It must not know who holds what.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ledger.errors import InvalidArgumentError
+
+MAX_HOLDS = 1000
+MAX_NAME_LENGTH = 127
+MIN_TTL_MS = 1000
+MAX_TTL_MS = 366 * 24 * 60 * 60 * 1000
+DEFAULT_TTL_MS = 24 * 60 * 60 * 1000
+
+_NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,127}", re.ASCII)
+
+
+def validate_hold(name: str, ttl_ms: int) -> None:
+    """Raise InvalidArgumentError unless there may be a hold of this name for that long."""
+    if not _NAME.fullmatch(name):
+        raise InvalidArgumentError(
+            f"{name[: MAX_NAME_LENGTH + 1]!r} cannot be the name of a hold: use 1 to {MAX_NAME_LENGTH} of the "
+            "characters A-Z a-z 0-9 _ . : / -"
+        )
+    if not MIN_TTL_MS <= ttl_ms <= MAX_TTL_MS:
+        raise InvalidArgumentError(
+            f"A hold cannot last {ttl_ms} ms: choose {MIN_TTL_MS} ms (a second) to {MAX_TTL_MS} ms (366 days)."
+        )
