@@ -3,6 +3,7 @@
 disk.py            the one small interface through which everything reaches the disk; memory_disk.py is its twin
 entry.py           one record of the CommitLog, and its bytes
 commit_log.py      entries in order: append, examine and write, truncate, read
+writing.py         by which way appends get into the files: directly, by a mapping, or staged in memory (staging.py)
 received_range.py  what a follower checks before it writes
 recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
 consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
@@ -46,8 +47,10 @@ from store.position_files import PositionFiles
 from store.recovery import Known
 from store.suspect import Suspect
 from store.vote_file import Vote, VoteFile
+from store.writing import DIRECTLY, ReadAhead, WriteMode, Writing
 
 __all__ = [
+    "DIRECTLY",
     "Base",
     "BaseFile",
     "Bases",
@@ -79,10 +82,13 @@ __all__ = [
     "PositionFiles",
     "PosixDisk",
     "QueueSpan",
+    "ReadAhead",
     "StoreError",
     "Suspect",
     "Vote",
     "VoteFile",
+    "WriteMode",
+    "Writing",
     "WrongDirectoryError",
     "read_boot_id",
 ]

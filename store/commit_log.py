@@ -34,6 +34,7 @@ from store.received_range import examined
 from store.recovery import Known, OnEntry, OnProgress, Recovery
 from store.segments import Segments
 from store.tail import EMPTY, Tail
+from store.writing import DIRECTLY, Writing
 
 
 class CommitLog:
@@ -63,6 +64,7 @@ class CommitLog:
         reset: bool = False,
         clean: CleanMark | None = None,
         after_crash: bool = False,
+        writing: Writing = DIRECTLY,
         before_cut: BeforeCut | None = None,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
@@ -75,12 +77,14 @@ class CommitLog:
         lies here is void, whatever was said of it, and removed.
         `clean` is the mark of an orderly stop, if there was one; without it nothing counts as durable before `sync`.
         `after_crash`: the machine went down without an orderly stop. The log ends with its first flaw then, where one
-        may come of that (see `recovery`), and `before_cut` hears of it before anything is changed.
+        may come of that (see `recovery`), and `before_cut` hears of it before anything is changed. So it was, too, when
+        a process that staged its writes ended without one.
+        `writing`: by which way what is appended gets into the files.
         Raises `DamagedError`; a torn end is no damage."""
         assert clean is None or not after_crash
         grid = Grid(segment_bytes)
         start = base.tail if base is not None else EMPTY
-        segments = Segments.adopt(disk, directory, grid, start.end, reset=reset)
+        segments = Segments.adopt(disk, directory, grid, start.end, reset=reset, writing=writing)
         try:
             recovery = Recovery(segments, grid, start, known, on_entry, on_progress)
             if after_crash:
@@ -294,6 +298,21 @@ class CommitLog:
     def dirty(self) -> bool:
         """Whether anything was written since the last sync began."""
         return self._segments.dirty
+
+    @property
+    def dirty_bytes(self) -> int:
+        """How much was written since the last sync began."""
+        return self._segments.dirty_bytes
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of that, how much waits in buffers of this process, and is lost if it is killed."""
+        return self._segments.staged_bytes
+
+    def write_out(self) -> None:
+        """What waits in buffers gets into the files."""
+        self._check_health()
+        self._segments.write_out()
 
     def sync(self) -> tuple[int, int]:
         """Flush. Returns (index, term) of the last entry written before it began: it and all before it are durable."""

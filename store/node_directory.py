@@ -116,7 +116,8 @@ class NodeDirectory:
         return boot_id == "" or boot_id != recorded
 
     def record_boot(self, group: int, boot_id: str) -> None:
-        """Durably, once what was found is flushed and before anything is written: from now on a kill is a kill."""
+        """Durably, once what was found is flushed and before anything is written: from now on a kill is a kill. With
+        an empty id it is a crash: where what is written waits in the process, a kill takes it."""
         path = self._boot_path(group)
         if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
             replace_file(self._disk, path, encode_boot_record(boot_id))
