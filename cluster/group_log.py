@@ -19,7 +19,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from cluster.checkpoints import Checkpoints
-from cluster.metrics import MeasuredLog, Meters
+from cluster.metrics import MeasuredLog
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from raft.configuration_entry import GroupConfiguration, decode_configuration
@@ -40,12 +40,13 @@ class GroupLog:
         settings: NodeSettings,
         disk: Disk,
         directory: NodeDirectory,
-        meters: Meters,
+        observe_append: Callable[[float], None],
         surroundings: Surroundings,
         bases: Bases,
         checkpoints: Checkpoints,
     ) -> None:
-        """Reads what no checkpoint knows of the log. Raises StoreError, GroupError."""
+        """Reads what no checkpoint knows of the log. `observe_append` is told how many seconds each group write takes.
+        Raises StoreError, GroupError."""
         self.bases = bases
         self.configurations: list[tuple[int, GroupConfiguration]] = []
         """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
@@ -58,7 +59,7 @@ class GroupLog:
         self._surroundings = surroundings
         self._checkpoints = checkpoints
         self.log = self._open(directory.log_directory(number))
-        self.log.observe = meters.append_seconds.observe
+        self.log.observe, self.log.clock_ms = observe_append, surroundings.monotonic_ms
         self._check_peers()
 
     def close(self) -> None:

@@ -80,6 +80,8 @@ class NodeSettings(BaseSettings):
     node: NodeId
     cluster: str = Field(default="dev", min_length=1, max_length=127)
     data: Path
+    # Where the indexes lie, which can be built from the log at any time: perhaps on a cheaper disk. None: under `data`.
+    index_data: Path | None = None
     # This node waits to be added to a cluster that runs (`ledgermq cluster add-node`). Where it has data already, this
     # changes nothing.
     join: bool = False
@@ -95,8 +97,8 @@ class NodeSettings(BaseSettings):
 
     # When an append counts: once in the page cache, or once on the disk. One for the whole cluster.
     flush: Literal["async", "sync"] = "async"
-    # Under `async`: at each interval the log is flushed if so many pages of 4 KiB were written, and whatever was written
-    # at the thorough one.
+    # Where nobody waits for a flush: at each interval, if so many pages of 4 KiB were written; at the thorough one,
+    # whatever was written.
     flush_interval_ms: int = Field(default=500, ge=1, le=60_000)
     flush_pages: int = Field(default=4, ge=0)
     flush_thorough_ms: int = Field(default=10_000, ge=1, le=600_000)
@@ -106,6 +108,8 @@ class NodeSettings(BaseSettings):
     write: WriteMode = "direct"
     staged_segments: int = Field(default=3, ge=1, le=16)
     write_out_interval_ms: int = Field(default=200, ge=1, le=60_000)
+    # New sends are refused (retriable) while an append, or a flush that they would wait for, takes longer; 0: never.
+    busy_ms: int = Field(default=1000, ge=0, le=600_000)
     # What is asked of the system's memory: to have the pages of the next segment ready, to keep the segment in use, and
     # how segments will be read. See docs/STORE.md before changing one.
     warm: bool = False
@@ -156,6 +160,8 @@ class NodeSettings(BaseSettings):
             raise ValueError(f"`peers` names the nodes {known}, but not this node, {self.node}: add it")
         if len(set(self.peers.values())) < len(self.peers):
             raise ValueError("`peers` gives two nodes the same address")
+        if self.index_data == self.data:
+            raise ValueError("`index_data` is the same directory as `data`: leave it out, indexes lie there then")
         if self.flush_thorough_ms < self.flush_interval_ms:
             raise ValueError(
                 f"`flush_thorough_ms` ({self.flush_thorough_ms}) must not be less than `flush_interval_ms` "

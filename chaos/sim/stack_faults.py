@@ -173,7 +173,7 @@ class StackFaults:
 
     def _kill(self, node: StackNode, seconds: float, random: Random | None) -> bool:
         """At once, or in the midst of one of its next writes."""
-        if not node.alive:
+        if not node.alive or not self._power.may_kill(node):
             return False
         if random is not None and random.random() < 0.7:
             node.disk.die_in_write(random.randint(1, 4), below=random.choice((LOG, LOG, DATA)))
