@@ -135,10 +135,12 @@ class PosixFile:
         rest = memoryview(data).cast("B")
         end = offset + len(rest)
         assert self._view is None or end <= self._size, "a file that is mapped does not grow"
-        with _translating(self._path):
+        try:  # and not `_translating`, which costs as much as a small write
             while rest:
                 written = os.pwrite(self._descriptor, rest, end - len(rest))
                 rest = rest[written:]
+        except OSError as error:
+            raise translated(error, self._path) from error
         self._size = max(self._size, end)
 
     def read(self, offset: int, count: int) -> bytes:

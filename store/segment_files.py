@@ -34,10 +34,10 @@ class SegmentFiles:
         self._locked: deque[memoryview] = deque(maxlen=_LOCKED)
         self._may_lock = True
 
-    def prepare(self, path: Path) -> None:
-        """A blank segment was made, and will be used next: have ready what it needs. Takes its time."""
+    def prepare(self, path: Path, blank: int) -> None:
+        """A blank segment was made, the last one of so many: have ready what it needs. Takes its time."""
         if self._writing.mode == "staged":
-            self._pool.prepare()
+            self._pool.prepare(blank)
         if not (self._writing.warm or self._writing.lock_memory):
             return
         is_mapped = self._writing.mode == "mapped"

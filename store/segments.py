@@ -296,7 +296,7 @@ class Segments:
             self._last_base = following
             with self._lock:
                 self._names_changed = True
-            self._files.prepare(self.path(following))
+            self._files.prepare(self.path(following), len(self._blank))
 
     def _unlink(self, bases: Sequence[int]) -> None:
         """Of segments that are not used any more."""

@@ -47,19 +47,17 @@ class BufferPool:
         self._returned: deque[mmap.mmap] = deque()
         self._is_locked = True
 
-    def prepare(self) -> bool:
-        """Have a blank buffer ready to be taken, if there is one. Takes its time."""
-        if self._clean:
-            return True
-        if self._returned:
-            memory = self._returned.popleft()
-            paging.clear(memoryview(memory))
-        elif self._made < self._count:
-            memory = self._make()
-        else:
-            return False
-        self._clean.append(memory)
-        return True
+    def prepare(self, count: int) -> None:
+        """Have so many blank buffers ready to be taken, as far as there are any. Takes its time."""
+        while len(self._clean) < count:
+            if self._returned:
+                memory = self._returned.popleft()
+                paging.clear(memoryview(memory))
+            elif self._made < self._count:
+                memory = self._make()
+            else:
+                return
+            self._clean.append(memory)
 
     def take(self) -> Buffer | None:
         """A blank buffer; None where no blank one is ready."""

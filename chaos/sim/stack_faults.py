@@ -137,8 +137,10 @@ class StackFaults:
                 self._loop.call_later(seconds, _give_room, node)
             case "read_error":
                 # A running node reads its log through a mapping; what reads by calls is its start.
+                if not self._kill(node, 0.0, None):
+                    return False
                 node.disk.fail("read")
-                return self._kill(node, 0.0, None)
+                return True
             case "corrupt_in_transit":
                 node.transit.corrupts = random.choice((0.05, 0.5))
                 self._loop.call_later(seconds, _be_clear, node)
