@@ -237,7 +237,7 @@ class Segments:
         """All that was written before this call is in the files when it returns, and survives a kill."""
         with self._one_sync:
             with self._lock:
-                self._syncing = [file for file in self._dirty.values() if isinstance(file, StagedFile)]
+                self._syncing = [file for _, file in sorted(self._dirty.items()) if isinstance(file, StagedFile)]
             try:
                 for file in self._syncing:
                     assert isinstance(file, StagedFile)
@@ -262,7 +262,7 @@ class Segments:
             if self.failure is not None:
                 raise self.failure
             with self._lock:
-                self._syncing, self._dirty = list(self._dirty.values()), {}
+                self._syncing, self._dirty = [file for _, file in sorted(self._dirty.items())], {}
                 self._dirty_bytes = 0
                 names_changed, self._names_changed = self._names_changed, False
             try:

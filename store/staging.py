@@ -7,8 +7,8 @@ One idea (RocketMQ's transientStorePool): an append is a copy into memory that i
 the file gets the bytes later, in large writes, and always before a sync. Views show the buffer. Once the log has gone
 on to another segment and all of this one is in the file, the buffer goes back to its pool, and the file goes on alone.
 
-What waits is lost with the process, as what waits in the page cache is lost with the machine: and as there, it may be
-lost in part, and in any order.
+What waits is lost with the process, as what waits in the page cache is lost with the machine; and as there, what was
+cut may come back.
 
 The pool has a bounded number of buffers. One that a reader still looks at is not given out again: the array that stands
 for a loan lives as long as any view of it does.
@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from store import paging
 from store.disk import File, Writable
+from store.entry import WORD
 
 log = logging.getLogger("store.staging")
 
@@ -131,9 +132,7 @@ class StagedFile:
             buffer, waiting, self._waiting = self._buffer, self._waiting, None
             self._is_writing_out = True
         if buffer is not None and waiting is not None:
-            first, last = waiting
-            for at in range(first, last, CHUNK):
-                self._file.write(at, buffer.data[at : min(at + CHUNK, last)])
+            self._copy(buffer.data, *waiting)
         with self._lock:
             self._is_writing_out = False
             self._let_go()
@@ -147,6 +146,14 @@ class StagedFile:
         with self._lock:
             self._buffer = self._waiting = None
         self._file.close()
+
+    def _copy(self, data: memoryview, first: int, last: int) -> None:
+        """The word that makes what follows an entry comes last, as in `Segments.write_group`, and what was there before
+        ends first: a kill leaves no half of anything."""
+        self._file.write(first, bytes(WORD))
+        for at in range(first + WORD, last, CHUNK):
+            self._file.write(at, data[at : min(at + CHUNK, last)])
+        self._file.write(first, data[first : first + WORD])
 
     def _let_go(self) -> None:
         if self._is_left and self._waiting is None and not self._is_writing_out:
