@@ -4,8 +4,8 @@
 
 Each round writes the same bytes through the log and by bare loops over files that were allocated in the same way, one
 after the other, and counts the ratio of the two; printed is the median of the rounds. What was written is removed
-before the disk has to take it, except where flushes are what is measured. Rates of appends count the processor's time, which
-others on the machine change less; the slowest appends and the flushes count what a clock on the wall shows.
+before the disk has to take it, except where flushes are what is measured. Rates of appends count the processor's time,
+which others on the machine change less; the slowest appends and the flushes count what a clock on the wall shows.
 """
 
 from __future__ import annotations
