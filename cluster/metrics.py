@@ -121,6 +121,8 @@ class RaftCollector:
                 ("raft_members", "Voters and learners, as this node has applied them."),
                 ("raft_learners", "Those members that do not vote."),
                 ("log_end_position_bytes", "Bytes of the log since its very first one."),
+                ("log_dirty_bytes", "Bytes written to the log since its last flush began."),
+                ("log_staged_bytes", "Of those, bytes in the memory of this process alone: `write = staged`."),
             )
         }
         losses = CounterMetricFamily(
@@ -144,6 +146,8 @@ class RaftCollector:
                 "raft_members": len(members.members) if members else 0,
                 "raft_learners": len(members.learners) if members else 0,
                 "log_end_position_bytes": log.end,
+                "log_dirty_bytes": log.dirty_bytes,
+                "log_staged_bytes": log.staged_bytes,
             }.items():
                 plain[name].add_metric(label, value)
             for each in Role:

@@ -166,7 +166,7 @@ class CommitLog:
             groups[-1][1].extend(pieces)
             headers.append(header)
             end, chain = header.end, header.chain
-        self._write_groups([(position, b"".join(pieces)) for position, pieces in groups], headers)
+        self._write_groups(groups, headers)
         return headers
 
     def examine(self, data: bytes, prev_index: int) -> list[Header]:
@@ -187,7 +187,7 @@ class CommitLog:
             raise ForkedError(first - 1, self.chain, headers[skipped - 1].chain)
         position = headers[skipped].position
         assert position == self._grid.place(self.end, headers[skipped].size)
-        self._write_groups([(position, data[position - headers[0].position :])], headers[skipped:])
+        self._write_groups([(position, [data[position - headers[0].position :]])], headers[skipped:])
 
     def truncate(self, last_index: int) -> None:
         """Keep the entries up to `last_index`, and erase what is cut. A kill at any moment leaves a prefix of the log
@@ -350,10 +350,10 @@ class CommitLog:
             return self._tail
         return self._base if index == self._base.index else Tail.of(self.header(index))
 
-    def _write_groups(self, groups: list[tuple[int, bytes]], headers: list[Header]) -> None:
+    def _write_groups(self, groups: list[tuple[int, list[bytes]]], headers: list[Header]) -> None:
         try:
-            for position, data in groups:
-                self._segments.write_group(position, data)
+            for position, pieces in groups:
+                self._segments.write_group(position, pieces)
         except StoreError:
             self._undo(groups)
             raise
@@ -362,14 +362,14 @@ class CommitLog:
             self._tail = Tail.of(headers[-1])
             self._known_commit = max(self._known_commit, *(header.commit for header in headers))
 
-    def _undo(self, groups: list[tuple[int, bytes]]) -> None:
+    def _undo(self, groups: list[tuple[int, list[bytes]]]) -> None:
         """Take back what a failed write has left, segments made for it included (see `Segments.flushed_below`). If that
         fails too, memory and disk disagree: the log is poisoned."""
         try:
-            for position, data in reversed(groups):
+            for position, pieces in reversed(groups):
                 if self._segments.has(self._grid.base(position)):
                     self._segments.erase_word(position)
-                    self._segments.erase(position, position + len(data))
+                    self._segments.erase(position, position + sum(map(len, pieces)))
             self._segments.remove_after(self._next_base())
         except StoreError as error:
             self._failure = error

@@ -38,6 +38,8 @@ MAX_OPEN = 64
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
 _NAME_DIGITS = 20
+_LARGE = 16 << 10
+"""Bytes: what is larger is not copied to save a write."""
 
 
 class Segments:
@@ -125,15 +127,20 @@ class Segments:
 
     # Writing.
 
-    def write_group(self, position: int, data: bytes) -> None:
+    def write_group(self, position: int, pieces: Sequence[bytes]) -> None:
         """Write entries that lie in one segment, so that a kill at any moment leaves all or none: all but the first
         word, and then, by a write of its own, that word. The segment is made if it is missing."""
         base = self._grid.base(position)
         self.ensure(base)
         file = self._file(base)
-        file.write(position - base + WORD, memoryview(data)[WORD:])
-        file.write(position - base, data[:WORD])
-        self._mark_dirty(base, file, len(data))
+        first, *others = _blocks(pieces)
+        end = position - base + len(first)
+        file.write(position - base + WORD, memoryview(first)[WORD:])
+        for block in others:
+            file.write(end, block)
+            end += len(block)
+        file.write(position - base, first[:WORD])
+        self._mark_dirty(base, file, end - position + base)
 
     def erase_word(self, position: int) -> None:
         base = self._grid.base(position)
@@ -363,3 +370,18 @@ class Segments:
             file.close()
         self._disk.unlink(path)
         return False
+
+
+def _blocks(pieces: Sequence[bytes]) -> list[bytes]:
+    """The same bytes, the small pieces joined."""
+    blocks: list[bytes] = []
+    small: list[bytes] = []
+    for piece in pieces:
+        if len(piece) < _LARGE:
+            small.append(piece)
+            continue
+        if small:
+            blocks.append(b"".join(small))
+            small = []
+        blocks.append(piece)
+    return [*blocks, b"".join(small)] if any(small) else blocks
