@@ -148,9 +148,8 @@ class StagedFile:
         self._file.close()
 
     def _copy(self, data: memoryview, first: int, last: int) -> None:
-        """The word that makes what follows an entry comes last, as in `Segments.write_group`, and what was there before
-        ends first: a kill leaves no half of anything."""
-        self._file.write(first, bytes(WORD))
+        """The word that makes what follows an entry comes last, as in `Segments.write_group`: a kill leaves none of it
+        to be seen. In the midst of it, half a word might be left, which no flaw but that of another version has."""
         for at in range(first + WORD, last, CHUNK):
             self._file.write(at, data[at : min(at + CHUNK, last)])
         self._file.write(first, data[first : first + WORD])

@@ -76,6 +76,19 @@ def test_a_file_with_holes_gets_its_space_before_it_is_mapped(tmp_path: Path) ->
     assert path.stat().st_blocks * 512 >= PAGED_SEGMENT
 
 
+class InterruptedDisk(MemoryDisk):
+    """Something else is done just before its next write, once."""
+
+    before_next_write: Callable[[], object] | None = None
+
+    def before(self, operation: str, path: Path) -> None:
+        super().before(operation, path)
+        act = self.before_next_write
+        if operation == "write" and act is not None:
+            self.before_next_write = None
+            act()
+
+
 class TestStaged:
     @pytest.fixture
     def disk(self) -> MemoryDisk:
@@ -139,6 +152,21 @@ class TestStaged:
         log.sync()
         last = DIRECTORY / f"{6 * SEGMENT:020}"
         assert not any(disk.content(last)[log.end % SEGMENT :])
+
+    def test_it_can_be_read_while_it_is_written_out_though_the_log_has_gone_on(self) -> None:
+        disk, read = InterruptedDisk(), list[bytes]()
+        log = open_log(disk, STAGED)
+        log.prepare_next()
+        append(log, 400)
+
+        def roll_and_read() -> None:
+            append(log, 900)
+            read.append(log.body(1))
+
+        disk.before_next_write = roll_and_read
+        log.write_out()
+        assert read == [draft(1, 400).body]
+        assert log.body(1) == draft(1, 400).body
 
     @pytest.mark.parametrize("act", [CommitLog.write_out, CommitLog.sync, CommitLog.prepare_next])
     def test_what_could_not_be_written_out_poisons_the_log(
