@@ -88,7 +88,9 @@ class LocalGroup:
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
         bases, positions = directory.bases(number), PositionFiles(disk, directory.positions_directory(number))
         self._checkpoints = Checkpoints(bases, positions, self._queues)
-        self._opened = GroupLog(number, settings, disk, directory, self._appended, surroundings, bases, self._checkpoints)
+        self._opened = GroupLog(
+            number, settings, disk, directory, self._appended, surroundings, bases, self._checkpoints
+        )
         self._log = self._opened.log
 
     async def take_part(self) -> None:

@@ -76,7 +76,7 @@ class Driver:
     ) -> None:
         """`was_held_up` is asked before each event: whether nothing happened here for longer than an election takes.
         Without `bases` the log begins with entry 1 for ever. `resumed`: what `machine` has applied already, of this log
-        or before it. `stalled` is asked before each proposal: why nothing can be written just now, empty where it can."""
+        or before it. `stalled` is asked before each proposal: why nothing can be written now, empty where it can."""
         self.raft = raft
         self.failure: StoreError | None = None
         self.applied = resumed.index if resumed else 0
