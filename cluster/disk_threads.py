@@ -2,7 +2,7 @@
 
 The one idea: the event loop never waits for an fsync. In `sync` mode many writes share one: whoever asks while a
 flush runs is served by the next, which covers all that was written before it began. In `async` mode a write is held
-as soon as the page cache has it, and the log is flushed at intervals.
+as soon as the page cache has it (or the buffer, where writes are staged), and the log is flushed by a schedule.
 
 Votes have a thread and an fsync of their own, in both modes, so an election never waits for a segment.
 """
@@ -15,11 +15,15 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
+from cluster.flush_schedule import FlushSchedule
 from cluster.surroundings import Surroundings
 from cluster.workers import Worker
 from store import CommitLog, DiskFullError, StoreError, Vote, VoteFile
 
 log = logging.getLogger("cluster.disk_threads")
+
+MOST_STAGED_BYTES = 4 << 20
+"""What waits in memory is written to the files at once when it is more than this."""
 
 
 class DiskThreads:
@@ -32,7 +36,8 @@ class DiskThreads:
         surroundings: Surroundings,
         *,
         flush: Literal["async", "sync"],
-        flush_interval_ms: int,
+        schedule: FlushSchedule,
+        stages: bool,
         forget_suspicion: Callable[[], None],
         distrust_page_cache: Callable[[], None],
         on_failure: Callable[[StoreError], None],
@@ -41,12 +46,14 @@ class DiskThreads:
         self._log = log
         self._votes = votes
         self._sync = flush == "sync"
-        self._interval_s = flush_interval_ms / 1000
+        self._schedule = schedule
+        self._stages = stages
         self._forget_suspicion = forget_suspicion
         self._distrust_page_cache = distrust_page_cache
         self._on_failure = on_failure
         self._on_flush = on_flush
         self._vital = surroundings.vital
+        self._monotonic_ms = surroundings.monotonic_ms
         self._vote_thread = surroundings.worker("votes")
         self._flush_thread = surroundings.worker("flush")
         self._segment_thread = surroundings.worker("segments")
@@ -55,21 +62,26 @@ class DiskThreads:
         self._owed = 0
         """How many wait for a flush, this one or the next: what is written meanwhile counts not before them."""
         self._flushing = False
+        self._flush_began_ms = surroundings.monotonic_ms()
+        """The one that is under way, or the last one."""
+        self._writing_out = False
         self._preparing = False
         self._told_full = False
         self._stopping = False
-        self._upkeep: asyncio.Task[None] | None = None
+        self._upkeep: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._upkeep = self._vital.spawn(self._keep_up(), "flush and prepare segments")
+        self._upkeep = [self._vital.spawn(self._keep_up(), "flush and prepare segments")]
+        if self._stages:
+            self._upkeep.append(self._vital.spawn(self._keep_writing_out(), "write out what is staged"))
 
     async def stop(self) -> None:
         """Waits for what is under way; nothing is answered any more. The log is not flushed by this: the group does so
         before its clean mark."""
         self._stopping = True
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-            await asyncio.gather(self._upkeep, return_exceptions=True)
+        for task in self._upkeep:
+            task.cancel()
+        await asyncio.gather(*self._upkeep, return_exceptions=True)
         for thread in (self._vote_thread, self._flush_thread, self._segment_thread):
             await thread.stop()
 
@@ -77,7 +89,14 @@ class DiskThreads:
         vote = Vote(term, voted_for, self._votes.vote.incarnation)
         self._on(self._vote_thread, lambda: self._votes.save(vote), done)
 
+    @property
+    def flushing_ms(self) -> float:
+        """For how long a flush is under way that somebody waits for; 0 where there is none."""
+        return self._monotonic_ms() - self._flush_began_ms if self._flushing and self._owed else 0.0
+
     def persist(self, done: Callable[[], None]) -> None:
+        if self._stages and self._log.staged_bytes > MOST_STAGED_BYTES:
+            self._write_out()
         if self._sync or self._owed:
             self.flush(done)
         else:
@@ -111,6 +130,7 @@ class DiskThreads:
     def _flush(self) -> None:
         if not self._flushing and not self._stopping:
             self._flushing = True
+            self._flush_began_ms = self._monotonic_ms()
             served, self._waiting = self._waiting, []
             started = time.perf_counter()
             self._on(self._flush_thread, self.flush_log, lambda: self._flushed(served, started))
@@ -133,12 +153,27 @@ class DiskThreads:
             self._flush()
 
     async def _keep_up(self) -> None:
-        """Flushes at intervals, and has the next segment ready before it is needed."""
+        """Flushes by the schedule, and has the next segment ready before it is needed."""
         while True:
             self._prepare_next()
-            await asyncio.sleep(self._interval_s)
-            if self._log.dirty:
+            await asyncio.sleep(self._schedule.interval_ms / 1000)
+            since_ms = self._monotonic_ms() - self._flush_began_ms
+            if self._log.dirty and self._schedule.is_due(self._log.dirty_bytes, since_ms):
                 self._flush()
+
+    async def _keep_writing_out(self) -> None:
+        while True:
+            await asyncio.sleep(self._schedule.write_out_ms / 1000)
+            if self._log.staged_bytes:
+                self._write_out()
+
+    def _write_out(self) -> None:
+        if not self._writing_out and not self._stopping:
+            self._writing_out = True
+            self._on(self._flush_thread, self._log.write_out, self._written_out)
+
+    def _written_out(self) -> None:
+        self._writing_out = False
 
     def _prepare_next(self) -> None:
         if not self._preparing and not self._log.next_is_prepared:

@@ -19,10 +19,12 @@ from functools import partial
 from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
+from cluster.flush_schedule import FlushSchedule
 from cluster.group_log import GroupLog
 from cluster.metrics import Meters
 from cluster.retention import RetentionWatch
 from cluster.settings import NodeSettings
+from cluster.stall import Stall
 from cluster.surroundings import PeerTransport, Surroundings
 from ledger.broker.members import Introduction
 from ledger.broker.membership import Membership, Standing
@@ -79,6 +81,7 @@ class LocalGroup:
         self._meters = meters
         self._surroundings = surroundings
         self._vital = surroundings.vital
+        self._stall = Stall(settings.busy_ms, surroundings.monotonic_ms)
         self._transport: PeerTransport | None = None
         self._threads: DiskThreads | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -87,7 +90,9 @@ class LocalGroup:
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
         bases, positions = directory.bases(number), PositionFiles(disk, directory.positions_directory(number))
         self._checkpoints = Checkpoints(bases, positions, self._queues)
-        self._opened = GroupLog(number, settings, disk, directory, meters, surroundings, bases, self._checkpoints)
+        self._opened = GroupLog(
+            number, settings, disk, directory, self._appended, surroundings, bases, self._checkpoints
+        )
         self._log = self._opened.log
 
     async def take_part(self) -> None:
@@ -109,6 +114,7 @@ class LocalGroup:
             now_ms=self._surroundings.now_ms,
             soon=lambda work: loop.call_soon(self._vital.event(work)),
             max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+            stalled=lambda: self._stalled(replica, threads),
             was_held_up=HeldUp(self._surroundings.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
         )
         replica.attach(driver)
@@ -314,12 +320,19 @@ class LocalGroup:
         )
 
     def _make_threads(self, replica: Replica) -> DiskThreads:
+        settings = self._settings
         return DiskThreads(
             self._log,
             self._votes,
             self._surroundings,
-            flush=self._settings.flush,
-            flush_interval_ms=self._settings.flush_interval_ms,
+            flush=settings.flush,
+            schedule=FlushSchedule(
+                settings.flush_interval_ms,
+                settings.flush_pages,
+                settings.flush_thorough_ms,
+                settings.write_out_interval_ms,
+            ),
+            stages=settings.write == "staged",
             forget_suspicion=lambda: self._directory.clear_suspect(self.number),
             distrust_page_cache=lambda: self._directory.distrust_page_cache(self.number),
             on_failure=self._vital.event(lambda failure: replica.driver.fail(failure)),
@@ -335,6 +348,16 @@ class LocalGroup:
             self._surroundings,
             self._meters.disk_use_ratio.set,
         )
+
+    def _appended(self, seconds: float) -> None:
+        self._meters.append_seconds.observe(seconds)
+        self._stall.appended(seconds)
+
+    def _stalled(self, replica: Replica, threads: DiskThreads) -> str:
+        """Why nothing can be appended just now; empty where it can. Where others commit without this node's flush,
+        nobody waits for that."""
+        waits = self._settings.flush == "sync" and replica.driver.backlog > 0
+        return self._stall.reason(threads.flushing_ms if waits else 0.0)
 
     def _make_transport(self, replica: Replica) -> PeerTransport:
         settings, vital = self._settings, self._vital

@@ -19,7 +19,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from cluster.checkpoints import Checkpoints
-from cluster.metrics import MeasuredLog, Meters
+from cluster.metrics import MeasuredLog
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from raft.configuration_entry import GroupConfiguration, decode_configuration
@@ -40,12 +40,13 @@ class GroupLog:
         settings: NodeSettings,
         disk: Disk,
         directory: NodeDirectory,
-        meters: Meters,
+        observe_append: Callable[[float], None],
         surroundings: Surroundings,
         bases: Bases,
         checkpoints: Checkpoints,
     ) -> None:
-        """Reads what no checkpoint knows of the log. Raises StoreError, GroupError."""
+        """Reads what no checkpoint knows of the log. `observe_append` is told how many seconds each group write takes.
+        Raises StoreError, GroupError."""
         self.bases = bases
         self.configurations: list[tuple[int, GroupConfiguration]] = []
         """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
@@ -58,7 +59,7 @@ class GroupLog:
         self._surroundings = surroundings
         self._checkpoints = checkpoints
         self.log = self._open(directory.log_directory(number))
-        self.log.observe = meters.append_seconds.observe
+        self.log.observe, self.log.clock_ms = observe_append, surroundings.monotonic_ms
         self._check_peers()
 
     def close(self) -> None:
@@ -87,13 +88,14 @@ class GroupLog:
             reset=self.bases.is_resetting,
             clean=directory.clean_mark(number),
             after_crash=directory.crashed(number, boot_id),
+            writing=self._settings.writing,
             before_cut=self._remember_loss,
             on_entry=self._remember_configuration,
             on_progress=tell_progress(),
         )
         opened.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
         self.bases.finish_reset()
-        directory.record_boot(number, boot_id)
+        directory.record_boot(number, boot_id if self._settings.write != "staged" else "")
         directory.remove_clean_mark(number)  # until then it vouches for what is here
         seconds = time.perf_counter() - started
         log.info(
@@ -107,11 +109,12 @@ class GroupLog:
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:
-        """The machine went down. In `sync` mode what was acknowledged is there, unless the log was torn in its middle;
-        in `async` mode its last entries may be missing without a trace."""
+        """The machine went down, or a process that staged its writes was killed. In `sync` mode what was acknowledged
+        is there, unless the log was torn in its middle; in `async` mode its last entries may be missing without a
+        trace."""
         if self._settings.flush == "sync" and not end.reason:
             return
-        reason = end.reason or "the machine went down before the log was flushed"
+        reason = end.reason or "the machine went down (or a node that stages its writes) before the log was flushed"
         found = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=end.last_index)
         mark = self._directory.mark_suspect(self._number, found)
         log.warning(

@@ -81,17 +81,18 @@ class MeasuredLog(CommitLog):
     """A CommitLog whose group writes are timed."""
 
     observe: Callable[[float], None]
+    clock_ms: Callable[[], float]
 
     def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
-        started = time.perf_counter()
+        started = self.clock_ms()
         headers = super().append(drafts, term=term, commit=commit, now_ms=now_ms)
-        self.observe(time.perf_counter() - started)
+        self.observe((self.clock_ms() - started) / 1000)
         return headers
 
     def write(self, data: bytes, headers: list[Header], first: int) -> None:
-        started = time.perf_counter()
+        started = self.clock_ms()
         super().write(data, headers, first)
-        self.observe(time.perf_counter() - started)
+        self.observe((self.clock_ms() - started) / 1000)
 
 
 class RaftCollector:
@@ -126,6 +127,8 @@ class RaftCollector:
                 ("log_first_index", "Index of the first entry in the log."),
                 ("log_kept_bytes", "Bytes of the log that are kept."),
                 ("log_holds", "How many hold the log where it begins."),
+                ("log_dirty_bytes", "Bytes written to the log since its last flush began."),
+                ("log_staged_bytes", "Of those, bytes in the memory of this process alone: `write = staged`."),
             )
         }
         losses = CounterMetricFamily(
@@ -157,6 +160,8 @@ class RaftCollector:
                 "log_first_index": log.first_index,
                 "log_kept_bytes": log.end - log.start,
                 "log_holds": len(replica.state.holds),
+                "log_dirty_bytes": log.dirty_bytes,
+                "log_staged_bytes": log.staged_bytes,
             }.items():
                 plain[name].add_metric(label, value)
             for each in Role:

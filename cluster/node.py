@@ -59,7 +59,9 @@ class Node:
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._surroundings = Surroundings(self._make_transport)
         self._raft_service = RaftService(lambda request: self._group.newcomer.introduce(request))
-        self._directory = NodeDirectory.open(disk, settings.data, cluster=settings.cluster, node=settings.node)
+        self._directory = NodeDirectory.open(
+            disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
+        )
         try:
             self._group = LocalGroup(GROUP, settings, disk, self._directory, self._meters, self._surroundings)
         except BaseException:

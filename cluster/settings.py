@@ -26,6 +26,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from cluster.address import check_address, split_address
+from store import ReadAhead, WriteMode, Writing
 
 __all__ = ["NodeSettings", "SettingsError", "split_address"]
 
@@ -79,6 +80,8 @@ class NodeSettings(BaseSettings):
     node: NodeId
     cluster: str = Field(default="dev", min_length=1, max_length=127)
     data: Path
+    # Where the indexes lie, which can be built from the log at any time: perhaps on a cheaper disk. None: under `data`.
+    index_data: Path | None = None
     # This node waits to be added to a cluster that runs (`ledgermq cluster add-node`). Where it has data already, this
     # changes nothing.
     join: bool = False
@@ -96,7 +99,24 @@ class NodeSettings(BaseSettings):
 
     # When an append counts: once in the page cache, or once on the disk. One for the whole cluster.
     flush: Literal["async", "sync"] = "async"
+    # Where nobody waits for a flush: at each interval, if so many pages of 4 KiB were written; at the thorough one,
+    # whatever was written.
     flush_interval_ms: int = Field(default=500, ge=1, le=60_000)
+    flush_pages: int = Field(default=4, ge=0)
+    flush_thorough_ms: int = Field(default=10_000, ge=1, le=600_000)
+
+    # By which way appends get into the files: pwrite, a copy into a mapping, or a copy into a buffer of this process
+    # that is written to the file later. Of such buffers there are at most so many, each of a segment's size.
+    write: WriteMode = "direct"
+    staged_segments: int = Field(default=3, ge=1, le=16)
+    write_out_interval_ms: int = Field(default=200, ge=1, le=60_000)
+    # New sends are refused (retriable) while an append, or a flush that they would wait for, takes longer; 0: never.
+    busy_ms: int = Field(default=1000, ge=0, le=600_000)
+    # What is asked of the system's memory: to have the pages of the next segment ready, to keep the segment in use, and
+    # how segments will be read. See docs/STORE.md before changing one.
+    warm: bool = False
+    lock_memory: bool = False
+    read_ahead: ReadAhead = "normal"
 
     # Both are fixed for a cluster by its first configuration entry.
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
@@ -138,6 +158,10 @@ class NodeSettings(BaseSettings):
         told = not self.join or self.node in self.peers or "advertised" in self.model_fields_set
         return {**self.peers, self.node: self.advertised} if told else dict(self.peers)
 
+    @property
+    def writing(self) -> Writing:
+        return Writing(self.write, self.staged_segments, self.warm, self.lock_memory, self.read_ahead)
+
     @model_validator(mode="before")
     @classmethod
     def _need_no_peers_to_join(cls, given: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +177,13 @@ class NodeSettings(BaseSettings):
             raise ValueError(f"`peers` names the nodes {known}, but not this node, {self.node}: add it")
         if len(set(self.peers.values())) < len(self.peers):
             raise ValueError("`peers` gives two nodes the same address")
+        if self.index_data == self.data:
+            raise ValueError("`index_data` is the same directory as `data`: leave it out, indexes lie there then")
+        if self.flush_thorough_ms < self.flush_interval_ms:
+            raise ValueError(
+                f"`flush_thorough_ms` ({self.flush_thorough_ms}) must not be less than `flush_interval_ms` "
+                f"({self.flush_interval_ms})"
+            )
         if self.election_ticks <= self.heartbeat_ticks:
             raise ValueError(
                 f"`election_ticks` ({self.election_ticks}) must be larger than `heartbeat_ticks` "

@@ -36,6 +36,7 @@ from raft.core import (
     Refusal,
     Role,
     RoleChange,
+    Stalled,
     Transferring,
     Write,
 )
@@ -70,11 +71,12 @@ class Driver:
         now_ms: Callable[[], int],
         soon: Callable[[Callable[[], None]], object],
         max_uncommitted_bytes: int = 64 << 20,
+        stalled: Callable[[], str] = lambda: "",
         was_held_up: Callable[[], bool] = lambda: False,
     ) -> None:
         """`was_held_up` is asked before each event: whether nothing happened here for longer than an election takes.
         Without `bases` the log begins with entry 1 for ever. `resumed`: what `machine` has applied already, of this log
-        or before it."""
+        or before it. `stalled` is asked before each proposal: why nothing can be written now, empty where it can."""
         self.raft = raft
         self.failure: StoreError | None = None
         self.applied = resumed.index if resumed else 0
@@ -87,6 +89,7 @@ class Driver:
         self._now_ms = now_ms
         self._soon = soon
         self._max_uncommitted_bytes = max_uncommitted_bytes
+        self._stalled = stalled
         self._was_held_up = was_held_up
         self._proposals: list[Proposal] = []
         """Not yet appended; written as one group at the end of the turn."""
@@ -184,6 +187,8 @@ class Driver:
             raise NotLeader(self.raft.leader)
         if self.raft.transferring_to:
             raise Transferring(self.raft.transferring_to)
+        if reason := self._stalled():
+            raise Stalled(reason)
         uncommitted = self._queued_bytes + self.raft.uncommitted_bytes
         if uncommitted and uncommitted + size > self._max_uncommitted_bytes:
             raise Busy(uncommitted)

@@ -4,6 +4,7 @@ disk.py            the one small interface through which everything reaches the 
 entry.py           one record of the CommitLog, and its bytes
 commit_log.py      entries in order: append, examine and write, truncate, read
 segment_span.py    what one of its segments holds, for whoever wants the file
+writing.py         by which way appends get into the files: directly, by a mapping, or staged in memory (staging.py)
 received_range.py  what a follower checks before it writes
 recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
 consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
@@ -53,8 +54,10 @@ from store.recovery import Known
 from store.segment_span import SegmentSpan
 from store.suspect import Suspect
 from store.vote_file import Vote, VoteFile
+from store.writing import DIRECTLY, ReadAhead, WriteMode, Writing
 
 __all__ = [
+    "DIRECTLY",
     "Base",
     "BaseFile",
     "Bases",
@@ -91,6 +94,7 @@ __all__ = [
     "PosixDisk",
     "PosixReadOnlyDisk",
     "QueueSpan",
+    "ReadAhead",
     "ReadOnlyDisk",
     "SegmentFile",
     "SegmentSpan",
@@ -99,6 +103,8 @@ __all__ = [
     "Usage",
     "Vote",
     "VoteFile",
+    "WriteMode",
+    "Writing",
     "WrongDirectoryError",
     "read_boot_id",
     "segment_files",

@@ -4,7 +4,8 @@ One idea: the kernel draws a random boot id at each start of the machine. What w
 the page cache; under another one, only what was flushed is there for certain. A container restarted on the same machine
 has the same id (it was a kill); a directory copied to another machine without an orderly stop has another one, and is
 mistrusted with reason. A virtual machine put back to a snapshot of itself is not noticed. After a failed sync the page
-cache is no evidence either: an empty id is recorded then.
+cache is no evidence either, nor is it of what a process that stages its writes was about to give it: an empty id is
+recorded then.
 
 A record is a line of JSON: {"boot_id": "6c2d9b6e-..."}
 """

@@ -35,6 +35,7 @@ from store.recovery import Known, OnEntry, OnProgress, Recovery
 from store.segment_span import SegmentSpan
 from store.segments import Segments
 from store.tail import EMPTY, Tail
+from store.writing import DIRECTLY, Writing
 
 
 class CommitLog:
@@ -64,6 +65,7 @@ class CommitLog:
         reset: bool = False,
         clean: CleanMark | None = None,
         after_crash: bool = False,
+        writing: Writing = DIRECTLY,
         before_cut: BeforeCut | None = None,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
@@ -76,12 +78,14 @@ class CommitLog:
         lies here is void, whatever was said of it, and removed.
         `clean` is the mark of an orderly stop, if there was one; without it nothing counts as durable before `sync`.
         `after_crash`: the machine went down without an orderly stop. The log ends with its first flaw then, where one
-        may come of that (see `recovery`), and `before_cut` hears of it before anything is changed.
+        may come of that (see `recovery`), and `before_cut` hears of it before anything is changed. So it was, too, when
+        a process that staged its writes ended without one.
+        `writing`: by which way what is appended gets into the files.
         Raises `DamagedError`; a torn end is no damage."""
         assert clean is None or not after_crash
         grid = Grid(segment_bytes)
         start = base.tail if base is not None else EMPTY
-        segments = Segments.adopt(disk, directory, grid, start.end, reset=reset)
+        segments = Segments.adopt(disk, directory, grid, start.end, reset=reset, writing=writing)
         try:
             recovery = Recovery(segments, grid, start, known, on_entry, on_progress)
             if after_crash:
@@ -168,7 +172,7 @@ class CommitLog:
             groups[-1][1].extend(pieces)
             headers.append(header)
             end, chain = header.end, header.chain
-        self._write_groups([(position, b"".join(pieces)) for position, pieces in groups], headers)
+        self._write_groups(groups, headers)
         return headers
 
     def examine(self, data: bytes, prev_index: int) -> list[Header]:
@@ -189,7 +193,7 @@ class CommitLog:
             raise ForkedError(first - 1, self.chain, headers[skipped - 1].chain)
         position = headers[skipped].position
         assert position == self._grid.place(self.end, headers[skipped].size)
-        self._write_groups([(position, data[position - headers[0].position :])], headers[skipped:])
+        self._write_groups([(position, [data[position - headers[0].position :]])], headers[skipped:])
 
     def truncate(self, last_index: int) -> None:
         """Keep the entries up to `last_index`, and erase what is cut. A kill at any moment leaves a prefix of the log
@@ -321,6 +325,21 @@ class CommitLog:
         """Whether anything was written since the last sync began."""
         return self._segments.dirty
 
+    @property
+    def dirty_bytes(self) -> int:
+        """How much was written since the last sync began."""
+        return self._segments.dirty_bytes
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of that, how much waits in buffers of this process, and is lost if it is killed."""
+        return self._segments.staged_bytes
+
+    def write_out(self) -> None:
+        """What waits in buffers gets into the files."""
+        self._check_health()
+        self._segments.write_out()
+
     def sync(self) -> tuple[int, int]:
         """Flush. Returns (index, term) of the last entry written before it began: it and all before it are durable."""
         self._check_health()
@@ -362,10 +381,10 @@ class CommitLog:
             return self._tail
         return self._base if index == self._base.index else Tail.of(self.header(index))
 
-    def _write_groups(self, groups: list[tuple[int, bytes]], headers: list[Header]) -> None:
+    def _write_groups(self, groups: list[tuple[int, list[bytes]]], headers: list[Header]) -> None:
         try:
-            for position, data in groups:
-                self._segments.write_group(position, data)
+            for position, pieces in groups:
+                self._segments.write_group(position, pieces)
         except StoreError:
             self._undo(groups)
             raise
@@ -374,14 +393,14 @@ class CommitLog:
             self._tail = Tail.of(headers[-1])
             self._known_commit = max(self._known_commit, *(header.commit for header in headers))
 
-    def _undo(self, groups: list[tuple[int, bytes]]) -> None:
+    def _undo(self, groups: list[tuple[int, list[bytes]]]) -> None:
         """Take back what a failed write has left, segments made for it included (see `Segments.flushed_below`). If that
         fails too, memory and disk disagree: the log is poisoned."""
         try:
-            for position, data in reversed(groups):
+            for position, pieces in reversed(groups):
                 if self._segments.has(self._grid.base(position)):
                     self._segments.erase_word(position)
-                    self._segments.erase(position, position + len(data))
+                    self._segments.erase(position, position + sum(map(len, pieces)))
             self._segments.remove_after(self._next_base())
         except StoreError as error:
             self._failure = error

@@ -1,6 +1,6 @@
 """The disk: the only door through which the store reaches bytes that outlive the process.
 
-One idea: a dozen operations are all that a log needs, and each has an in-memory twin (`memory_disk.MemoryDisk`) that
+One idea: some dozen operations are all that a log needs, and each has an in-memory twin (`memory_disk.MemoryDisk`) that
 passes the same tests and can be killed at any byte. What is promised here is what recovery may rely on:
 
 - after a process kill, everything written before it is there, and a write in progress is there up to some byte;
@@ -78,6 +78,10 @@ class Disk(Protocol):
         shorter one."""
 
     def open(self, path: Path) -> File: ...
+
+    def open_mapped(self, path: Path) -> File:
+        """As `open`, but what is written is copied into a shared mapping of the file, which does not grow. A file that
+        has holes gets its space first: a page that the disk has no room for would end the process."""
 
     def exists(self, path: Path) -> bool: ...
 
@@ -162,10 +166,12 @@ class PosixFile:
         rest = memoryview(data).cast("B")
         end = offset + len(rest)
         assert self._view is None or end <= self._size, "a file that is mapped does not grow"
-        with _translating(self._path):
+        try:  # and not `_translating`, which costs as much as a small write
             while rest:
                 written = os.pwrite(self._descriptor, rest, end - len(rest))
                 rest = rest[written:]
+        except OSError as error:
+            raise translated(error, self._path) from error
         self._size = max(self._size, end)
 
     def read(self, offset: int, count: int) -> bytes:
@@ -195,6 +201,28 @@ class PosixFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+class MappedFile(PosixFile):
+    """A file that is written by copying into a shared mapping of it. Its pages are the page cache's, so what was
+    written is there after a kill, and fdatasync covers it."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        super().__init__(path, descriptor)
+        with _translating(path):
+            os.posix_fallocate(descriptor, 0, self._size)
+            self._mapping = memoryview(mmap.mmap(descriptor, self._size))
+
+    def write(self, offset: int, data: Writable) -> None:
+        # A copy of one aligned word is one store: it is there whole or not at all.
+        self._mapping[offset : offset + len(data)] = data
+
+    def view(self) -> memoryview:
+        return self._mapping.toreadonly()
+
+    def close(self) -> None:
+        self._mapping = memoryview(b"")
+        super().close()
 
 
 class PosixLock:
@@ -227,6 +255,15 @@ class PosixDisk:
     def open(self, path: Path) -> PosixFile:
         with _translating(path):
             return PosixFile(path, os.open(path, os.O_RDWR))
+
+    def open_mapped(self, path: Path) -> MappedFile:
+        with _translating(path):
+            descriptor = os.open(path, os.O_RDWR)
+        try:
+            return MappedFile(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     def exists(self, path: Path) -> bool:
         return path.exists()

@@ -1,4 +1,4 @@
-"""The data directory of a node: who owns it, and where its parts lie.
+"""The data directory of a node: who owns it, and where its parts lie; and that of its indexes, where it has one.
 
     <path>/lock                  held while the node runs
     <path>/identity.json         {"format": 1, "cluster": "dev", "node": 1}
@@ -7,11 +7,15 @@
     <path>/group-0/incoming      a base on its way from another node (see incoming_base.py)
     <path>/group-0/checkpoint    where the next start goes on (see checkpoint.py)
     <path>/group-0/positions/    where the entries of the log lie
-    <path>/group-0/queues/       its ConsumeQueues
+    <path>/group-0/queues/       its ConsumeQueues, unless they have a directory of their own
     <path>/group-0/vote          term, vote, incarnation
     <path>/group-0/clean         only between an orderly stop and the next start
     <path>/group-0/boot          in which run of the machine the group was last written
     <path>/group-0/suspect       only while the node may lack what it acknowledged
+
+    <indexes>/lock               as above
+    <indexes>/indexes.json       as identity.json
+    <indexes>/group-0/queues/    its ConsumeQueues: what can be built from the CommitLog may lie on a cheaper disk
 
 One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
 
@@ -25,7 +29,7 @@ or a power loss leaves the old one or the new one, and one that cannot be read i
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,30 +41,33 @@ from store.errors import DamagedError, StoreError, WrongDirectoryError
 from store.suspect import Suspect
 
 FORMAT = 1
+_DATA, _INDEXES = "identity.json", "indexes.json"
 _Mark = TypeVar("_Mark")
 _GROUP = "group-"
 
 
 class NodeDirectory:
-    def __init__(self, disk: Disk, path: Path, lock: Lock) -> None:
+    def __init__(self, disk: Disk, path: Path, indexes: Path, locks: Sequence[Lock]) -> None:
         """Use `open`."""
         self._disk = disk
         self._path = path
-        self._lock = lock
+        self._indexes = indexes
+        self._locks = locks
 
     @staticmethod
-    def open(disk: Disk, path: Path, *, cluster: str, node: int) -> NodeDirectory:
-        """Lock the directory, which is made if it is missing, and see that it is this node's.
+    def open(disk: Disk, path: Path, *, cluster: str, node: int, indexes: Path | None = None) -> NodeDirectory:
+        """Lock the directory, which is made if it is missing, and see that it is this node's; and the one of its
+        `indexes`, where they are to lie in another one.
 
         Raises `DirectoryInUseError`, `WrongDirectoryError`, or `DamagedError` if its identity cannot be read."""
-        disk.make_directory(path)
-        lock = disk.lock(path / "lock")
+        locks = [_locked(disk, path, _DATA, cluster, node)]
         try:
-            _check_identity(disk, path, cluster, node)
+            if indexes is not None:
+                locks.append(_locked(disk, indexes, _INDEXES, cluster, node))
         except StoreError:
-            lock.release()
+            locks[0].release()
             raise
-        return NodeDirectory(disk, path, lock)
+        return NodeDirectory(disk, path, indexes or path, locks)
 
     @property
     def path(self) -> Path:
@@ -68,17 +75,13 @@ class NodeDirectory:
 
     def group_directory(self, group: int) -> Path:
         """Made if it is missing."""
-        path = self._path / f"{_GROUP}{group}"
-        if not self._disk.exists(path):
-            self._disk.make_directory(path)
-            self._disk.sync_directory(self._path)
-        return path
+        return self._made(self._path, group)
 
     def log_directory(self, group: int) -> Path:
         return self.group_directory(group) / "log"
 
     def queues_directory(self, group: int) -> Path:
-        return self.group_directory(group) / "queues"
+        return self._made(self._indexes, group) / "queues"
 
     def positions_directory(self, group: int) -> Path:
         return self.group_directory(group) / "positions"
@@ -116,7 +119,8 @@ class NodeDirectory:
         return boot_id == "" or boot_id != recorded
 
     def record_boot(self, group: int, boot_id: str) -> None:
-        """Durably, once what was found is flushed and before anything is written: from now on a kill is a kill."""
+        """Durably, once what was found is flushed and before anything is written: from now on a kill is a kill. With
+        an empty id it is a crash: where what is written waits in the process, a kill takes it."""
         path = self._boot_path(group)
         if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
             replace_file(self._disk, path, encode_boot_record(boot_id))
@@ -143,8 +147,16 @@ class NodeDirectory:
         self._remove_mark(self._suspect_path(group))
 
     def close(self) -> None:
-        """Release the lock."""
-        self._lock.release()
+        """Release the locks."""
+        for lock in self._locks:
+            lock.release()
+
+    def _made(self, root: Path, group: int) -> Path:
+        path = root / f"{_GROUP}{group}"
+        if not self._disk.exists(path):
+            self._disk.make_directory(path)
+            self._disk.sync_directory(root)
+        return path
 
     def _clean_path(self, group: int) -> Path:
         return self.group_directory(group) / "clean"
@@ -169,8 +181,28 @@ class NodeDirectory:
             self._disk.sync_directory(path.parent)
 
 
-def _check_identity(disk: Disk, path: Path, cluster: str, node: int) -> None:
-    identity_path = path / "identity.json"
+def _locked(disk: Disk, path: Path, name: str, cluster: str, node: int) -> Lock:
+    disk.make_directory(path)
+    lock = disk.lock(path / "lock")
+    try:
+        _check_purpose(disk, path, name)
+        _check_identity(disk, path, name, cluster, node)
+    except StoreError:
+        lock.release()
+        raise
+    return lock
+
+
+def _check_purpose(disk: Disk, path: Path, name: str) -> None:
+    """A log that came to lie among another one's indexes would look like a new one."""
+    other, what = (_INDEXES, "the indexes") if name == _DATA else (_DATA, "the data")
+    expected = "the data" if name == _DATA else "the indexes"
+    if disk.exists(path / other):
+        raise WrongDirectoryError(path, f"{what} of a node", f"{expected} of one")
+
+
+def _check_identity(disk: Disk, path: Path, name: str, cluster: str, node: int) -> None:
+    identity_path = path / name
     expected = {"format": FORMAT, "cluster": cluster, "node": node}
     if not disk.exists(identity_path):
         if any(name.startswith(_GROUP) for name in disk.list(path)):

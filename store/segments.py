@@ -30,17 +30,23 @@ from store.disk import Disk, File
 from store.entry import WORD
 from store.errors import DamagedError, StoreError
 from store.grid import Grid
+from store.segment_files import SegmentFiles
+from store.staging import StagedFile
+from store.writing import DIRECTLY, Writing
 
 MAX_OPEN = 64
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
 _NAME_DIGITS = 20
+_LARGE = 16 << 10
+"""Bytes: what is larger is not copied to save a write."""
 
 
 class Segments:
-    def __init__(self, disk: Disk, directory: Path, grid: Grid, start: int) -> None:
+    def __init__(self, disk: Disk, directory: Path, grid: Grid, start: int, writing: Writing) -> None:
         """`start`: position of the log's first byte."""
         self._disk = disk
+        self._files = SegmentFiles(disk, writing, grid.segment_bytes)
         self._directory = directory
         self._grid = grid
         # Segments that exist: from the first one to the last one; when there is none, the last one is before the first.
@@ -52,8 +58,11 @@ class Segments:
         self._making = threading.Lock()
         # Least recently used first. Dirty ones stay open: a file opened again may not hear of a failed write-back.
         self._open: OrderedDict[int, File] = OrderedDict()
-        self._lock = threading.Lock()  # guards the four below
+        # Made in this run, and never written.
+        self._blank: set[int] = set()
+        self._lock = threading.Lock()  # guards the five below
         self._dirty: dict[int, File] = {}
+        self._dirty_bytes = 0
         self._names_changed = False
         self._syncing: list[File] = []
         self._retired: list[File] = []
@@ -62,13 +71,15 @@ class Segments:
         """Why a sync failed: what a second one would say of the first one's pages cannot be believed."""
 
     @staticmethod
-    def adopt(disk: Disk, directory: Path, grid: Grid, start: int, *, reset: bool) -> Segments:
+    def adopt(
+        disk: Disk, directory: Path, grid: Grid, start: int, *, reset: bool, writing: Writing = DIRECTLY
+    ) -> Segments:
         """The segments that lie in `directory`, which is made if it is missing, but for those that end before `start`
         (with `reset` all), which are removed. Raises `DamagedError` if there is a gap between them, or one is not as
         long as it should be."""
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
-        segments = Segments(disk, directory, grid, start)
+        segments = Segments(disk, directory, grid, start, writing)
         names = disk.list(directory)
         bases = [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
         dropped = [base for base in bases if reset or base < segments._first_base]
@@ -116,21 +127,26 @@ class Segments:
 
     # Writing.
 
-    def write_group(self, position: int, data: bytes) -> None:
+    def write_group(self, position: int, pieces: Sequence[bytes]) -> None:
         """Write entries that lie in one segment, so that a kill at any moment leaves all or none: all but the first
         word, and then, by a write of its own, that word. The segment is made if it is missing."""
         base = self._grid.base(position)
         self.ensure(base)
         file = self._file(base)
-        file.write(position - base + WORD, memoryview(data)[WORD:])
-        file.write(position - base, data[:WORD])
-        self._mark_dirty(base, file)
+        first, *others = _blocks(pieces)
+        end = position - base + len(first)
+        file.write(position - base + WORD, memoryview(first)[WORD:])
+        for block in others:
+            file.write(end, block)
+            end += len(block)
+        file.write(position - base, first[:WORD])
+        self._mark_dirty(base, file, end - position + base)
 
     def erase_word(self, position: int) -> None:
         base = self._grid.base(position)
         file = self._file(base)
         file.write(position - base, _ZEROS[:WORD])
-        self._mark_dirty(base, file)
+        self._mark_dirty(base, file, WORD)
 
     def write_again(self, first: int, end: int) -> None:
         """The same bytes in the same place, so that the next sync covers them for certain."""
@@ -138,8 +154,9 @@ class Segments:
             file = self._file(base)
             stop = min(end - base, self._grid.segment_bytes)
             for at in range(max(0, first - base), stop, CHUNK):
-                file.write(at, file.read(at, min(CHUNK, stop - at)))
-                self._mark_dirty(base, file)
+                count = min(CHUNK, stop - at)
+                file.write(at, file.read(at, count))
+                self._mark_dirty(base, file, count)
 
     def is_blank(self, first: int, end: int) -> bool:
         """Whether there are but zeros between two positions of one segment."""
@@ -157,7 +174,7 @@ class Segments:
             count = min(CHUNK, end - at)
             if file.read(at - base, count) != _ZEROS[:count]:
                 file.write(at - base, _ZEROS[:count])
-        self._mark_dirty(base, file)
+        self._mark_dirty(base, file, end - first)
 
     def ensure(self, base: int) -> None:
         """Make the segments up to the one at `base`, unless they exist."""
@@ -216,11 +233,37 @@ class Segments:
     def dirty(self) -> bool:
         return bool(self._dirty) or self._names_changed
 
+    @property
+    def dirty_bytes(self) -> int:
+        """How much was written since the last sync began; what was written twice counts twice."""
+        return self._dirty_bytes
+
+    @property
+    def staged_bytes(self) -> int:
+        """Of that, how much is in no file yet: a kill of the process takes it."""
+        with self._lock:
+            return sum(file.waiting_bytes for file in self._dirty.values() if isinstance(file, StagedFile))
+
+    def write_out(self) -> None:
+        """All that was written before this call is in the files when it returns, and survives a kill."""
+        with self._one_sync:
+            with self._lock:
+                self._syncing = [file for _, file in sorted(self._dirty.items()) if isinstance(file, StagedFile)]
+            try:
+                for file in self._syncing:
+                    assert isinstance(file, StagedFile)
+                    file.write_out()
+            except StoreError as error:
+                self.failure = error
+                raise
+            finally:
+                self._close_retired()
+
     def distrust(self, position: int = 0) -> None:
         """What lies behind `position` may be in the page cache only: the next sync covers it, and all names."""
         for base in self.bases:
             if base + self._grid.segment_bytes > position:
-                self._mark_dirty(base, self._file(base))
+                self._mark_dirty(base, self._file(base), self._grid.segment_bytes)
         with self._lock:
             self._names_changed = True
 
@@ -230,7 +273,8 @@ class Segments:
             if self.failure is not None:
                 raise self.failure
             with self._lock:
-                self._syncing, self._dirty = list(self._dirty.values()), {}
+                self._syncing, self._dirty = [file for _, file in sorted(self._dirty.items())], {}
+                self._dirty_bytes = 0
                 names_changed, self._names_changed = self._names_changed, False
             try:
                 for file in self._syncing:
@@ -259,9 +303,11 @@ class Segments:
                 raise
             finally:
                 file.close()
+            self._blank.add(following)
             self._last_base = following
             with self._lock:
                 self._names_changed = True
+            self._files.prepare(self.path(following), len(self._blank))
 
     def _unlink(self, bases: Sequence[int]) -> None:
         """Of segments that are not used any more."""
@@ -270,17 +316,19 @@ class Segments:
         if bases:
             self._disk.sync_directory(self._directory)
 
-    def _mark_dirty(self, base: int, file: File) -> None:
+    def _mark_dirty(self, base: int, file: File, count: int) -> None:
         # After the write, never before it: a sync that took the mark in between would leave the write uncovered.
         with self._lock:
             self._dirty[base] = file
+            self._dirty_bytes += count
 
     def _file(self, base: int) -> File:
         file = self._open.get(base)
         if file is None:
             assert self.has(base), f"no segment at {base}"
             self._make_room()
-            file = self._open[base] = self._disk.open(self.path(base))
+            file = self._open[base] = self._files.open(self.path(base), is_blank=base in self._blank)
+            self._blank.discard(base)
         self._open.move_to_end(base)
         return file
 
@@ -295,6 +343,7 @@ class Segments:
         return base in self._dirty or file in self._syncing
 
     def _forget(self, base: int) -> None:
+        self._blank.discard(base)
         file = self._open.pop(base, None)
         if file is None:
             return
@@ -325,3 +374,18 @@ class Segments:
             file.close()
         self._disk.unlink(path)
         return False
+
+
+def _blocks(pieces: Sequence[bytes]) -> list[bytes]:
+    """The same bytes, the small pieces joined."""
+    blocks: list[bytes] = []
+    small: list[bytes] = []
+    for piece in pieces:
+        if len(piece) < _LARGE:
+            small.append(piece)
+            continue
+        if small:
+            blocks.append(b"".join(small))
+            small = []
+        blocks.append(piece)
+    return [*blocks, b"".join(small)] if any(small) else blocks

@@ -197,7 +197,8 @@ class StackNode:
         self._timing = timing
         self._committed = committed
         self._lost_power = False
-        """And has not been started since."""
+        """It, or what its last process had staged; and it has not been started since."""
+        self._stages = settings.write == "staged"
         self._log: LogOfNode | None = None
         self._raft: Raft | None = None
         self._seen: object = None
@@ -266,7 +267,8 @@ class StackNode:
             self.start()
 
     def kill(self) -> None:
-        """The process is killed: what it wrote stays."""
+        """The process is killed: what it wrote stays, but for what it staged."""
+        self._lost_power = self._lost_power or (self.alive and self._stages)
         self._die()
         self.disk = self.disk.kill()
 
@@ -330,6 +332,7 @@ class StackNode:
     def _ended(self, life: Life, reason: BaseException) -> None:
         """By itself."""
         self.ended = reason
+        self._lost_power = self._lost_power or (self.alive and self._stages)
         self._gone(life)
         self.disk = self.disk.kill()
         self.on_end(self)

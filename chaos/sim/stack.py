@@ -47,6 +47,8 @@ SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
 SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
 """Where the log is to begin later: it can do so only behind a whole segment."""
+STAGED_SEGMENTS = 16
+"""Enough: whether one comes free depends on when garbage is collected, which is no function of the seed."""
 OPERATOR = FIRST_CLIENT + 70
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
@@ -144,6 +146,8 @@ class StackWorld:
             peers=founders if number in founders else {},
             flush="sync" if options.sync else "async",
             flush_interval_ms=options.flush_interval_ms,
+            write="staged" if options.staged else "direct",
+            staged_segments=STAGED_SEGMENTS,
             segment_bytes=segment_bytes,
             max_message_bytes=MAX_MESSAGE_BYTES,
             tick_ms=options.tick_ms,

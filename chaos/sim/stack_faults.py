@@ -137,8 +137,10 @@ class StackFaults:
                 self._loop.call_later(seconds, _give_room, node)
             case "read_error":
                 # A running node reads its log through a mapping; what reads by calls is its start.
+                if not self._kill(node, 0.0, None):
+                    return False
                 node.disk.fail("read")
-                return self._kill(node, 0.0, None)
+                return True
             case "corrupt_in_transit":
                 node.transit.corrupts = random.choice((0.05, 0.5))
                 self._loop.call_later(seconds, _be_clear, node)
@@ -173,7 +175,7 @@ class StackFaults:
 
     def _kill(self, node: StackNode, seconds: float, random: Random | None) -> bool:
         """At once, or in the midst of one of its next writes."""
-        if not node.alive:
+        if not node.alive or not self._power.may_kill(node):
             return False
         if random is not None and random.random() < 0.7:
             node.disk.die_in_write(random.randint(1, 4), below=random.choice((LOG, LOG, DATA)))

@@ -89,6 +89,10 @@ class Power:
         there = [each for each in voters if each is not node and each.alive and not self._is_hurt(each)]
         return node.alive and 2 * len(there) > len(voters) and self._roster.is_member(node.node)
 
+    def may_kill(self, node: StackNode) -> bool:
+        """Of a node that stages its writes, the end of the process takes what was not flushed."""
+        return not self._options.staged or self._may_lose([node])
+
     def _may_lose(self, nodes: Sequence[StackNode]) -> bool:
         """Always where everything acknowledged is flushed, unless a stranger is among the voters: it never answers."""
         voters = self._roster.voters

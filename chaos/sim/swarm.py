@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from chaos.sim.faults import KINDS, RATES, FaultKind, kinds_of
+from chaos.sim.faults import KINDS, RATES, STACK, FaultKind, kinds_of
 from chaos.sim.links import Conditions
 
 
@@ -48,6 +48,8 @@ class Options:
     largest_batch: int
     in_flight: int
     reads_per_second: float
+    staged: bool = False
+    """Nodes write by way of memory of their own, so that the end of a process takes what it had not flushed."""
     accepted_loss: bool = False
     """A majority may lose power under `async`, and what was acknowledged last may be gone: counted, not a violation."""
 
@@ -112,6 +114,8 @@ def draw(seed: int, wishes: Wishes) -> Options:
         largest_batch=random.choice((2, 10, 50)),
         in_flight=random.randint(1, 5),
         reads_per_second=random.choice((0.2, 0.5, 1.0)),
+        # Under `async` every end of a process would lose what was acknowledged: few faults would be left to do.
+        staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
     )
 

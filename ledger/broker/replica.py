@@ -33,7 +33,7 @@ from ledger.holds import validate_hold
 from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State, Topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
-from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Transferring
+from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
 from store import Base, Checkpoint, CommitLog, ConsumeQueues, Draft, Header, Kind, StoreError, Suspect
 from store import DiskFullError as StoreFullError
@@ -350,6 +350,8 @@ class Replica:
         match trouble:
             case Busy():
                 return BusyError(f"{trouble.uncommitted_bytes} bytes wait for a majority: try again shortly")
+            case Stalled():
+                return BusyError(f"the disk does not keep up ({trouble}): try again shortly")
             case Transferring():
                 return BusyError(f"leadership is being handed to node {trouble.to}: try again shortly")
             case ChangeInProgress():

@@ -9,6 +9,7 @@ from raft.core.errors import (
     Diverged,
     NotLeader,
     Refusal,
+    Stalled,
     TransferRefused,
     Transferring,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "Role",
     "RoleChange",
     "Save",
+    "Stalled",
     "TermRun",
     "TimeoutNow",
     "Timing",

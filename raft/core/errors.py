@@ -26,6 +26,10 @@ class Busy(Refusal):
         self.uncommitted_bytes = uncommitted_bytes
 
 
+class Stalled(Refusal):
+    """The disk does not keep up; propose again when it does."""
+
+
 class Transferring(Refusal):
     """Leadership is being handed to `to`; propose again when that has come about, or was given up."""
 

@@ -1,7 +1,9 @@
-"""A disk that can be told to fail, as one with a broken medium does: writes, or fsyncs, of the CommitLog."""
+"""A disk that can be told to fail, as one with a broken medium does, or to be slow: with the CommitLog's writes and
+fsyncs."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from store import DiskFailedError, PosixDisk
@@ -9,11 +11,12 @@ from store.disk import PosixFile, Writable
 
 
 class FailingDisk(PosixDisk):
-    """Works at first. Set `fails_writes` or `fails_syncs` at any time."""
+    """Works at first. Set `fails_writes`, `fails_syncs` or `write_delay_s` at any time."""
 
     def __init__(self) -> None:
         self.fails_writes = False
         self.fails_syncs = False
+        self.write_delay_s = 0.0
 
     def open(self, path: Path) -> PosixFile:
         file = super().open(path)
@@ -30,6 +33,7 @@ class FailingFile(PosixFile):
     def write(self, offset: int, data: Writable) -> None:
         if self._disk.fails_writes:
             raise DiskFailedError(self._path, "Input/output error")
+        time.sleep(self._disk.write_delay_s)
         super().write(offset, data)
 
     def sync(self) -> None:

@@ -89,8 +89,8 @@ class Fleet:
     def write_toml(self, node: int) -> Path:
         """The same settings as a file, for a process."""
         settings = self.settings(node)
-        plain = settings.model_dump(mode="json", exclude={"peers"})
-        lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items() if value is not None]
+        plain = settings.model_dump(mode="json", exclude={"peers"}, exclude_none=True)
+        lines = [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
         peers = [f"{peer} = {json.dumps(address)}" for peer, address in settings.peers.items()]
         path = self.directory / f"node-{node}.toml"
         path.parent.mkdir(exist_ok=True)

@@ -30,7 +30,7 @@ HISTOGRAMS = {
 
 
 async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFleet) -> None:
-    fleet = make_fleet(3)
+    fleet = make_fleet(3, flush_pages=0)
     await fleet.start()
     leader = await fleet.leader()
     topic = await fleet.create_topic()

@@ -9,6 +9,7 @@ import pytest
 from cluster.retention import bounds_of
 from cluster.settings import MIB, NodeSettings, SettingsError
 from ledger.broker.retention import Bounds
+from store import Writing
 
 GOOD = """
 node = 1
@@ -44,6 +45,7 @@ def test_a_file_gives_settings_with_defaults(tmp_path: Path) -> None:
     assert settings.data == Path("/data")
     assert (settings.flush, settings.flush_interval_ms, settings.segment_bytes) == ("async", 500, 1024 * MIB)
     assert (settings.tick_ms, settings.heartbeat_ticks, settings.election_ticks) == (50, 2, 10)
+    assert settings.writing == Writing(), "written directly, with no hints"
     assert settings.advertised == "a:1", "clients are told the address that its peers use"
 
 
@@ -63,14 +65,17 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "peers": "2=h:2", "flush": "sync", "flush_interval_ms": 7, "segment_bytes": 8 * MIB,
         "max_message_bytes": 2 * MIB, "tick_ms": 11, "heartbeat_ticks": 3, "election_ticks": 12, "join": True,
         "preferred_leader": 2, "serve_segments": False, "retention_hours": 1.5, "retention_bytes": 5,
-        "cleaning_hour": 4, "disk_clean_ratio": 0.1, "disk_force_ratio": 0.2, "disk_refuse_ratio": 0.3, "retention_check_ms": 20,
+        "cleaning_hour": 4, "disk_clean_ratio": 0.1, "disk_force_ratio": 0.2, "disk_refuse_ratio": 0.3,
+        "retention_check_ms": 20, "index_data": "/i", "flush_pages": 9, "flush_thorough_ms": 900, "write": "staged",
+        "staged_segments": 5, "write_out_interval_ms": 20, "busy_ms": 77, "warm": True, "lock_memory": True,
+        "read_ahead": "random",
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()
     for key, value in given.items():
         monkeypatch.setenv(f"LEDGERMQ_{key.upper()}", str(value))
     settings = NodeSettings.load(None)
-    expected = {**given, "data": Path("/d"), "peers": {2: "h:2"}}
+    expected = {**given, "data": Path("/d"), "index_data": Path("/i"), "peers": {2: "h:2"}}
     assert settings.model_dump() == expected
 
 
@@ -95,6 +100,10 @@ def test_settings_are_frozen(tmp_path: Path) -> None:
         ('http = "host:0"', "`http`: 'host:0' is not an address"),
         ('http = "::1:80"', "`http`: '::1:80' is not an address"),
         ('flush = "never"', "`flush`: input should be 'async' or 'sync'"),
+        ('write = "slowly"', "`write`: input should be 'direct', 'mapped' or 'staged'"),
+        ("staged_segments = 0", "`staged_segments`: input should be greater than or equal to 1"),
+        ("flush_interval_ms = 20000", "`flush_thorough_ms` (10000) must not be less than `flush_interval_ms` (20000)"),
+        ('index_data = "/data"', "`index_data` is the same directory as `data`: leave it out"),
         ("segment_bytes = 4096", "`segment_bytes`: input should be greater than or equal to"),
         ("segment_bytes = 5000000", "`segment_bytes`: input should be a multiple of 4096"),
         ("segment_bytes = 4194304", "`segment_bytes` (4,194,304) must hold the largest entry"),

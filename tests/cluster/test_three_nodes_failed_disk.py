@@ -18,7 +18,7 @@ from ledger.v1 import error_pb2
 @pytest.mark.parametrize("fails", ["fails_writes", "fails_syncs"])
 async def test_a_disk_fails_under_the_leader(make_fleet: MakeFleet, fails: str) -> None:
     disks = {node: FailingDisk() for node in (1, 2, 3)}
-    fleet = make_fleet(disks=disks, flush_interval_ms=50)
+    fleet = make_fleet(disks=disks, flush_interval_ms=50, flush_pages=0)
     await fleet.start()
     broken = await fleet.leader()
     topic = await fleet.create_topic()

@@ -1,0 +1,347 @@
+"""How near the CommitLog comes to the bare disk: appends by each way of writing, rolls, flushes; as ratios in one run.
+
+    .venv/bin/python bench/store_append.py [--json] [--directory PATH]
+
+Each round writes the same bytes through the log and by bare loops over files that were allocated in the same way, one
+after the other, and counts the ratio of the two; printed is the median of the rounds. What was written is removed
+before the disk has to take it, except where flushes are what is measured. Rates of appends count the processor's time,
+which others on the machine change less; the slowest appends and the flushes count what a clock on the wall shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import mmap
+import os
+import shutil
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import get_args
+
+import uvloop
+
+from cluster.disk_threads import DiskThreads
+from cluster.flush_schedule import FlushSchedule
+from cluster.surroundings import Surroundings
+from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, WriteMode, Writing
+from store.entry import HEADER_SIZE
+from store.vote_file import INCARNATION_BYTES
+
+BATCH_BYTES = 64 << 10
+SEGMENT_BYTES = 32 << 20
+BATCHES = SEGMENT_BYTES // BATCH_BYTES
+ROUNDS = 5
+ROLL_SEGMENT_BYTES = 4 << 20
+ROLLS = 30
+FLUSH_SEGMENT_BYTES = 512 << 20
+FLUSH_S = 1.2
+WAITING = (1, 16, 256)
+TAIL_S = 1.5
+TAIL_PAUSE_S = 0.0005
+BODY = os.urandom(BATCH_BYTES - HEADER_SIZE)
+DRAFT = Draft(Kind.BATCH, BODY, topic_id=1, count=100)
+ENTRY = bytes(HEADER_SIZE) + BODY
+MODES: tuple[WriteMode, ...] = get_args(WriteMode)
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    mode: str
+    segment: str
+    group: int
+    gb_per_s: float
+    of_pwrite: float
+    of_mapped: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    mode: str
+    case: str
+    p50_ms: float
+    p999_ms: float
+    max_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    waiting: int
+    bare_per_s: float
+    batches_per_s: float
+    of_bare: float
+
+
+def open_log(directory: Path, writing: Writing, segment_bytes: int = SEGMENT_BYTES) -> CommitLog:
+    return CommitLog.open(PosixDisk(), directory, segment_bytes=segment_bytes, writing=writing)
+
+
+def append(log: CommitLog, batches: int = 1) -> None:
+    log.append([DRAFT] * batches, term=1, commit=log.last_index, now_ms=0)
+
+
+@contextlib.contextmanager
+def fresh(directory: Path) -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(dir=directory))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def allocated(path: Path, size: int) -> int:
+    """A file as segments are: allocated, its length durable."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    os.posix_fallocate(file, 0, size)
+    os.fdatasync(file)
+    return file
+
+
+# -- appends
+
+
+def measure_appends(directory: Path) -> list[Rate]:
+    """One segment of batches, blank (cold) or with its pages touched before (warm): one by one, and 16 in a group."""
+    return [
+        rate for is_warm in (False, True) for batches in (1, 16) for rate in measure_rates(directory, batches, is_warm)
+    ]
+
+
+def measure_rates(directory: Path, batches: int, is_warm: bool) -> list[Rate]:
+    found: dict[WriteMode, list[tuple[float, float, float]]] = {mode: [] for mode in MODES}
+    for _ in range(ROUNDS):
+        pwrite_s, mapped_s = bare_pwrite(directory, batches, is_warm), bare_mapped(directory, batches, is_warm)
+        for mode in MODES:
+            taken_s = through_log(directory, batches, Writing(mode, warm=is_warm))
+            found[mode].append((taken_s, pwrite_s / taken_s, mapped_s / taken_s))
+    rates = []
+    for mode, rounds in found.items():
+        taken_s, of_pwrite, of_mapped = (statistics.median(column) for column in zip(*rounds, strict=True))
+        gb_per_s = SEGMENT_BYTES / taken_s / 1e9
+        rates.append(Rate(mode, "warm" if is_warm else "cold", batches, gb_per_s, of_pwrite, of_mapped))
+    return rates
+
+
+def through_log(directory: Path, batches: int, writing: Writing) -> float:
+    with fresh(directory) as path:
+        log = open_log(path / "log", writing)
+        log.prepare_next()
+        started = time.thread_time()
+        for _ in range(BATCHES // batches):
+            append(log, batches)
+        taken_s = time.thread_time() - started
+        log.close()
+        return taken_s
+
+
+def bare_pwrite(directory: Path, batches: int, is_warm: bool) -> float:
+    with fresh(directory) as path:
+        file, data = allocated(path / "file", SEGMENT_BYTES), ENTRY * batches
+        if is_warm:
+            with mmap.mmap(file, SEGMENT_BYTES, prot=mmap.PROT_READ) as pages:
+                _ = sum(pages[at] for at in range(0, SEGMENT_BYTES, mmap.PAGESIZE))
+        started = time.thread_time()
+        for at in range(0, SEGMENT_BYTES, len(data)):
+            os.pwrite(file, data, at)
+        taken_s = time.thread_time() - started
+        os.close(file)
+        return taken_s
+
+
+def bare_mapped(directory: Path, batches: int, is_warm: bool) -> float:
+    with fresh(directory) as path:
+        file, data = allocated(path / "file", SEGMENT_BYTES), ENTRY * batches
+        with mmap.mmap(file, SEGMENT_BYTES) as pages:
+            if is_warm:
+                for at in range(0, SEGMENT_BYTES, mmap.PAGESIZE):
+                    pages[at] = 0
+            started = time.thread_time()
+            for at in range(0, SEGMENT_BYTES, len(data)):
+                pages[at : at + len(data)] = data
+            taken_s = time.thread_time() - started
+        os.close(file)
+        return taken_s
+
+
+# -- the slowest appends
+
+
+def measure_rolls(directory: Path) -> list[Tail]:
+    """Appends of which each begins a segment: with the next one made ahead, and without."""
+    return [roll(directory, mode, is_prepared) for mode in MODES for is_prepared in (True, False)]
+
+
+def roll(directory: Path, mode: WriteMode, is_prepared: bool) -> Tail:
+    with fresh(directory) as path:
+        log = open_log(path / "log", Writing(mode), ROLL_SEGMENT_BYTES)
+        times = []
+        for number in range(ROLLS * ROLL_SEGMENT_BYTES // BATCH_BYTES):
+            is_roll = log.end % ROLL_SEGMENT_BYTES == 0 and number > 0
+            if is_prepared and is_roll:
+                log.prepare_next()
+            times += [timed(lambda: append(log))] if is_roll else []
+            if not is_roll:
+                append(log)
+        log.close()
+        return tail_of(mode, "roll, prepared" if is_prepared else "roll, not prepared", times)
+
+
+def measure_flushes_beside(directory: Path) -> list[Tail]:
+    """Appends at some 100 MB/s while the log is flushed without a pause, and what is staged written out."""
+    tails = []
+    for mode in MODES:
+        with fresh(directory) as path:
+            log = open_log(path / "log", Writing(mode), FLUSH_SEGMENT_BYTES)
+            append(log)
+            with repeating(log.sync):
+                times, end = [], time.perf_counter() + TAIL_S
+                while time.perf_counter() < end:
+                    times.append(timed(lambda log=log: append(log)))  # type: ignore[misc]
+                    time.sleep(TAIL_PAUSE_S)
+            log.close()
+            tails.append(tail_of(mode, "beside flushes", times))
+    return tails
+
+
+@contextlib.contextmanager
+def repeating(work: Callable[[], object]) -> Iterator[None]:
+    """Does that in a thread, again and again."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.is_set():
+            work()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def timed(work: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    work()
+    return (time.perf_counter() - started) * 1000
+
+
+def tail_of(mode: str, case: str, times: Sequence[float]) -> Tail:
+    ordered = sorted(times)
+    return Tail(mode, case, statistics.median(ordered), ordered[int(len(ordered) * 0.999)], ordered[-1])
+
+
+# -- group commit
+
+
+def measure_group_commit(directory: Path) -> list[Flush]:
+    return [uvloop.run(group_commit(directory, waiting)) for waiting in WAITING]
+
+
+async def group_commit(directory: Path, waiting: int) -> Flush:
+    """So many batches come in while a flush is under way, and share the next one; beside the bare disk in turns."""
+    ratios, bare, ours = [], [], []
+    for turn in range(4):  # each goes first as often as the other
+        batches = await flush_log(directory, waiting) if turn % 2 else 0.0
+        bare_flushes = bare_flush(directory, waiting)
+        batches = batches or await flush_log(directory, waiting)
+        bare.append(bare_flushes)
+        ours.append(batches)
+        ratios.append(batches / (bare_flushes * waiting))
+    return Flush(waiting, statistics.median(bare), statistics.median(ours), statistics.median(ratios))
+
+
+def bare_flush(directory: Path, waiting: int) -> float:
+    """pwrite of so many batches, and fdatasync: how often a second."""
+    with fresh(directory) as path:
+        file, data = allocated(path / "file", FLUSH_SEGMENT_BYTES), ENTRY * waiting
+        count, started = 0, time.perf_counter()
+        while time.perf_counter() < started + FLUSH_S / 3 and (count + 1) * len(data) <= FLUSH_SEGMENT_BYTES:
+            os.pwrite(file, data, count * len(data))
+            os.fdatasync(file)
+            count += 1
+        taken_s = time.perf_counter() - started
+        os.close(file)
+        return count / taken_s
+
+
+async def flush_log(directory: Path, waiting: int) -> float:
+    """Batches a second, flushed by the threads of a node."""
+    with fresh(directory) as path:
+        log = open_log(path / "log", Writing(), FLUSH_SEGMENT_BYTES)
+        append(log)
+        log.sync()
+        threads = flushing_threads(path, log)
+        count, started = 0, time.perf_counter()
+        while time.perf_counter() < started + FLUSH_S / 3 and log.end + waiting * BATCH_BYTES <= FLUSH_SEGMENT_BYTES:
+            flushed = asyncio.get_running_loop().create_future()
+            append(log, waiting)
+            threads.persist(lambda flushed=flushed: flushed.set_result(None))  # type: ignore[misc]
+            await flushed
+            count += waiting
+        taken_s = time.perf_counter() - started
+        await threads.stop()
+        log.close()
+        return count / taken_s
+
+
+def flushing_threads(path: Path, log: CommitLog) -> DiskThreads:
+    def fail(failure: StoreError) -> None:
+        raise failure
+
+    def nothing(*_: object) -> None:
+        pass
+
+    return DiskThreads(
+        log,
+        VoteFile.open(PosixDisk(), path / "vote", new_incarnation=bytes(INCARNATION_BYTES)),
+        Surroundings(make_transport=lambda *_: NotImplemented),
+        flush="sync",
+        schedule=FlushSchedule(500, 4, 10_000, 200),
+        stages=False,
+        forget_suspicion=nothing,
+        distrust_page_cache=nothing,
+        on_failure=fail,
+        on_flush=nothing,
+    )
+
+
+# -- what is printed
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")
+    given = parser.parse_args()
+    logging.disable()
+    parts: dict[str, Callable[[Path], Sequence[Rate | Tail | Flush]]] = {
+        "Appends of 64 KiB": measure_appends,
+        "The slowest of them: at a roll": measure_rolls,
+        "The slowest of them: beside flushes": measure_flushes_beside,
+        "Group commit": measure_group_commit,
+    }
+    with fresh(given.directory) as directory:
+        found = {title: [asdict(row) for row in measure(directory)] for title, measure in parts.items()}
+    if given.json:
+        print(json.dumps(found, indent=2))
+        return
+    for title, rows in found.items():
+        print(f"\n{title}\n\n| {' | '.join(rows[0])} |\n|{' --- |' * len(rows[0])}")
+        for row in rows:
+            print(
+                f"| {' | '.join(f'{cell:,.2f}' if isinstance(cell, float) else str(cell) for cell in row.values())} |"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""What the hints to the system's memory cost and bring: read-ahead of a cold log, and making a segment warm or locked.
+
+    .venv/bin/python bench/store_hints.py [--json] [--directory PATH]
+
+The page cache is told to forget the log before each reading.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import get_args
+
+from store import CommitLog, Draft, Kind, PosixDisk, ReadAhead, paging
+from store.entry import HEADER_SIZE
+
+SEGMENT_BYTES = 64 << 20
+ENTRY_BYTES = 16 << 10
+SCATTERED = 200
+ROUNDS = 3
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    read_ahead: str
+    in_order_mb_per_s: float
+    scattered_ms: float
+    """For one entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    what: str
+    ms_per_gib: float
+
+
+def fill(directory: Path) -> None:
+    log = CommitLog.open(PosixDisk(), directory, segment_bytes=SEGMENT_BYTES)
+    body = os.urandom(ENTRY_BYTES - HEADER_SIZE)
+    for index in range(SEGMENT_BYTES // ENTRY_BYTES):
+        log.append([Draft(Kind.BATCH, body)], term=1, commit=index, now_ms=0)
+    log.sync()
+    log.close()
+
+
+def measure_reading(directory: Path) -> list[Reading | Making]:
+    fill(directory)
+    readings: list[Reading | Making] = []
+    for how in get_args(ReadAhead):
+        in_order = [read_cold(directory, how, in_order=True) for _ in range(ROUNDS)]
+        scattered = [read_cold(directory, how, in_order=False) for _ in range(ROUNDS)]
+        rate = SEGMENT_BYTES / MIB / statistics.median(in_order)
+        readings.append(Reading(how, rate, statistics.median(scattered) * 1000 / SCATTERED))
+    return readings
+
+
+def read_cold(directory: Path, how: ReadAhead, *, in_order: bool) -> float:
+    """Seconds for all entries in order, or for some anywhere."""
+    path = directory / f"{0:020}"
+    forget(path)
+    view = PosixDisk().open(path).view()
+    positions = list(range(0, SEGMENT_BYTES, ENTRY_BYTES))
+    if not in_order:
+        positions = random.Random(1).sample(positions, SCATTERED)
+    started = time.perf_counter()
+    paging.advise(view, how)
+    for position in positions:
+        bytes(view[position : position + ENTRY_BYTES])
+    return time.perf_counter() - started
+
+
+def forget(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    os.close(descriptor)
+
+
+def measure_making(directory: Path) -> list[Reading | Making]:
+    """What the helper thread does for a blank segment."""
+    disk = PosixDisk()
+
+    def made(name: str) -> Path:
+        disk.create(directory / name, SEGMENT_BYTES).sync()
+        return directory / name
+
+    works: dict[str, Callable[[Path], object]] = {
+        "warm, write = direct": lambda path: paging.touch(disk.open(path).view(), to_write=False),
+        "warm, write = mapped": lambda path: paging.touch(disk.open_mapped(path).view(), to_write=True),
+        "lock_memory": lambda path: paging.lock(disk.open(path).view()),
+    }
+    found: list[Reading | Making] = []
+    for what, work in works.items():
+        times = []
+        for number in range(ROUNDS):
+            path = made(f"{what} {number}")
+            started = time.perf_counter()
+            work(path)
+            times.append(time.perf_counter() - started)
+            path.unlink()
+        found.append(Making(what, statistics.median(times) * 1000 * (1 << 30) / SEGMENT_BYTES))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")
+    given = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.directory)))
+        parts = {"Reading a cold log": measure_reading, "Making a segment ready": measure_making}
+        found = {title: [asdict(row) for row in measure(directory)] for title, measure in parts.items()}
+    if given.json:
+        print(json.dumps(found, indent=2))
+        return
+    for title, rows in found.items():
+        print(f"\n{title}\n\n| {' | '.join(rows[0])} |\n|{' --- |' * len(rows[0])}")
+        for row in rows:
+            cells = [f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row.values()]
+            print(f"| {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Writing: by which way the bytes of a CommitLog get into its files, and what is asked of the memory on that way.
+
+    direct    append ──pwrite──> page cache ──fdatasync──> disk
+    mapped    append ──copy────> page cache, by a mapping ──fdatasync──> disk
+    staged    append ──copy────> a buffer of this process ──pwrite, later──> page cache ──fdatasync──> disk
+
+The one idea: three values and some hints, chosen once for a log; the log itself is the same by all three ways.
+It must not know how any of them is done (see `segment_files.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+WriteMode = Literal["direct", "mapped", "staged"]
+ReadAhead = Literal["normal", "random", "willneed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    mode: WriteMode = "direct"
+    staged_segments: int = 3
+    """Buffers of a segment's size, at most; they are made when they are first needed."""
+    warm: bool = False
+    """Touch the pages of the next segment before it is used."""
+    lock_memory: bool = False
+    """Keep the segment in use, and the next one, in memory, where the system permits it."""
+    read_ahead: ReadAhead = "normal"
+    """What the system is told of how segments will be read."""
+
+
+DIRECTLY = Writing()
