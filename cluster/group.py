@@ -23,6 +23,7 @@ from cluster.flush_schedule import FlushSchedule
 from cluster.group_log import GroupLog
 from cluster.metrics import Meters
 from cluster.retention import RetentionWatch
+from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
 from cluster.stall import Stall
 from cluster.surroundings import PeerTransport, Surroundings
@@ -130,6 +131,7 @@ class LocalGroup:
             self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}"),
             self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
             self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
+            self._vital.spawn(self._make_scrub().run(threads.beside), f"scrub of group {self.number}"),
         ]
 
     async def stop(self) -> None:
@@ -338,6 +340,9 @@ class LocalGroup:
             on_failure=self._vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._meters.flush_seconds.observe,
         )
+
+    def _make_scrub(self) -> Scrub:
+        return Scrub(self._disk, self._log, self._opened.segment_bytes)
 
     def _make_retention(self, replica: Replica) -> RetentionWatch:
         return RetentionWatch(

@@ -58,6 +58,8 @@ class GroupLog:
         self._directory = directory
         self._surroundings = surroundings
         self._checkpoints = checkpoints
+        self.segment_bytes = settings.segment_bytes
+        """As set, or as the group began."""
         self.log = self._open(directory.log_directory(number))
         self.log.observe, self.log.clock_ms = observe_append, surroundings.monotonic_ms
         self._check_peers()
@@ -79,10 +81,11 @@ class GroupLog:
             self.configurations.append((found.configuration_index, decode_configuration(found.base.configuration)))
         elif base is not None:
             self.configurations.append((base.index, decode_configuration(base.configuration)))
+        self._take_fixed_sizes(path)
         opened = MeasuredLog.open(
             self._disk,
             path,
-            segment_bytes=self._fixed_sizes(path),
+            segment_bytes=self.segment_bytes,
             base=base,
             known=self._checkpoints.known,
             reset=self.bases.is_resetting,
@@ -127,20 +130,20 @@ class GroupLog:
 
     # -- what is fixed for ever
 
-    def _fixed_sizes(self, path: Path) -> int:
+    def _take_fixed_sizes(self, path: Path) -> None:
         """Segment size, and the bound on messages, as the group's first configuration entry fixed them; as the settings
         say before there is one."""
         settings = self._settings
         fixed = self._first_configuration(path / f"{0:020}")
         if fixed is None:
-            return settings.segment_bytes
+            return
         if fixed.segment_bytes != settings.segment_bytes:
+            self.segment_bytes = fixed.segment_bytes
             log.warning("`segment_bytes` is ignored: this group began with %d, and keeps it", fixed.segment_bytes)
         beside_the_message = settings.largest_entry_bytes - settings.max_message_bytes
         if fixed.max_entry_bytes < settings.largest_entry_bytes:
             self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
             log.warning("`max_message_bytes` is %d here: this group began with that", self.max_message_bytes)
-        return fixed.segment_bytes
 
     def _first_configuration(self, first_segment: Path) -> GroupConfiguration | None:
         if self.bases.base is not None:

@@ -50,6 +50,7 @@ class CommitLog:
         self._tail = recovered.tail
         self._known_commit = recovered.known_commit
         self._cut_by_crash = recovered.cut_by_crash
+        self._unread_up_to = recovered.unread_up_to
         # Why nothing may be written any more, but for a failed sync, which the segments know; None while all is well.
         self._failure: StoreError | None = None
 
@@ -126,6 +127,11 @@ class CommitLog:
         return self._base.end
 
     @property
+    def start_tail(self) -> Tail:
+        """Of the last entry that the log lacks; EMPTY where it lacks none."""
+        return self._base
+
+    @property
     def end(self) -> int:
         """Position behind the last entry."""
         return self._tail.end
@@ -138,6 +144,11 @@ class CommitLog:
     def known_commit(self) -> int:
         """The largest commit that any entry seen mentioned: surely committed, and perhaps not the last that is."""
         return self._known_commit
+
+    @property
+    def unread_up_to(self) -> int:
+        """Index up to which entries were not read when it was opened, being known; below `first_index`: all were."""
+        return self._unread_up_to
 
     @property
     def cut_by_crash(self) -> bool:

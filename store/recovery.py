@@ -91,6 +91,8 @@ class Recovery:
         self.positions = Positions(base)
         self.known_commit = base.index  # a base is made of what is committed
         self.cut_by_crash = False
+        self.unread_up_to = base.index
+        """Index up to which entries were not read, being known."""
         self._known_tail = base if known is None else known.tail
         # Where a flaw may come of a power loss: from here on.
         self._torn_from = self._limit
@@ -108,7 +110,7 @@ class Recovery:
         if again > first:
             self.tail = Tail.of(self._verified(known.positions.position(again)))
         self.positions = known.positions
-        self.known_commit = last
+        self.known_commit, self.unread_up_to = last, again
 
     def _verified(self, position: int) -> Header:
         base = self._grid.base(position)
