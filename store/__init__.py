@@ -6,6 +6,8 @@ commit_log.py      entries in order: append, examine and write, truncate, read
 received_range.py  what a follower checks before it writes
 recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
 consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
+key_index.py       which batches have a key, in files of linked entries (key_file.py)
+time_index.py      where the messages since a time begin: no file, the log is sorted
 base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
                    incoming_base.py takes one from another node, bases.py is all of that for one group
 checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
@@ -34,12 +36,14 @@ from store.errors import (
     DiskFailedError,
     DiskFullError,
     ForkedError,
+    IndexDamagedError,
     OffsetDroppedError,
     StoreError,
     WrongDirectoryError,
 )
 from store.file_mark import FileMark
 from store.incoming_base import IncomingBase, Offer
+from store.key_index import KeyHit, KeyIndex, KeySearch
 from store.memory_disk import MemoryDisk
 from store.node_directory import NodeDirectory
 from store.position_files import PositionFiles
@@ -70,6 +74,10 @@ __all__ = [
     "ForkedError",
     "Header",
     "IncomingBase",
+    "IndexDamagedError",
+    "KeyHit",
+    "KeyIndex",
+    "KeySearch",
     "Kind",
     "Known",
     "MemoryDisk",
