@@ -153,7 +153,7 @@ class KeyFile:
         return self._judged(_SLOT.unpack(data)[0], self.count + 1)
 
     def entry(self, number: int) -> tuple[int, int, int, int, int]:
-        """(hash, position, size, append time in ms, previous). Raises `IndexDamagedError` unless its chain leads back."""
+        """(hash, position, size, append time in ms, previous). Raises `IndexDamagedError` unless that leads back."""
         data = self._entries().read(HEADER.size + (number - 1) * ENTRY_BYTES, ENTRY_BYTES)
         if len(data) < ENTRY_BYTES:
             raise self._damaged(number, "the file ends before it")

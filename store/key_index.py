@@ -5,7 +5,7 @@
 
 One idea: it finds batches, not messages. A batch has one entry for each key in it, however many of its messages have
 that key, because whoever wants a message must read its batch anyway; so a producer that gives a thousand messages one
-key costs one entry, and linking is a few numpy calls for a whole batch. Hashes may collide: who reads the batch compares.
+key costs one entry, and a batch is linked by a few numpy calls. Hashes may collide: who reads the batch compares.
 
 Files (key_file.py) begin small and become larger, up to RocketMQ's size; none is made before the first key comes. Each
 tells the append times of its first and last batch, so a search in a time window passes over whole files. Like the
@@ -28,7 +28,7 @@ from store.key_file import MAX_CAPACITY, SLOTS_SUFFIX, Hashes, KeyFile
 
 FIRST_CAPACITY = 1 << 14
 GROWTH = 4
-_OPEN_FILES = 4  # the one that grows, and older ones that are searched
+_OPEN_FILES = 16  # the one that grows, and older ones that are searched
 _SPREAD = 0x9E37_79B9_7F4A_7C15  # 2**64 / the golden ratio: topic ids are small, slots go by the upper bits
 _MASK = (1 << 64) - 1
 FOR_EVER = 1 << 63
