@@ -16,7 +16,7 @@ It must not know the CommitLog, nor what a key is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,7 +54,7 @@ class KeyIndex:
     ) -> None:
         """Empty; what an earlier run has left is to be wiped or adopted. Capacities are in entries."""
         self._disk = disk
-        self._directory = directory
+        self.directory = directory
         self._first_capacity = first_capacity
         self._max_capacity = max_capacity
         self._files: list[KeyFile] = []
@@ -113,14 +113,15 @@ class KeyIndex:
         marks = [mark for file in self._files for mark in (file.mark, file.slots_mark) if mark is not None]
         return sorted(marks, key=lambda mark: mark.name)
 
-    def adopt(self, marks: Sequence[FileMark]) -> bool:
+    def adopt(self, marks: Iterable[FileMark]) -> bool:
         """Continue at these marks; what files have behind them is overwritten, files without one are removed. False
         where any of them is not as its mark says: then it must be wiped, and filled again. To be asked of a new one."""
         assert not self._files
         by_name = {mark.name: mark for mark in marks}
+        kept = {*by_name}
         slots = {name.removesuffix(SLOTS_SUFFIX): by_name.pop(name) for name in list(by_name) if SLOTS_SUFFIX in name}
         for name in sorted(by_name):
-            file = KeyFile.adopted(self._disk, self._directory, by_name[name], slots.pop(name, None))
+            file = KeyFile.adopted(self._disk, self.directory, by_name[name], slots.pop(name, None))
             if file is None:
                 break
             self.touch(file)
@@ -129,10 +130,9 @@ class KeyIndex:
             self.close()
             self._files.clear()
             return False
-        kept = {mark.name for mark in marks}
-        for left in self._disk.list(self._directory):
+        for left in self._disk.list(self.directory):
             if left not in kept:
-                self._disk.unlink(self._directory / left)
+                self._disk.unlink(self.directory / left)
         return True
 
     def wipe(self) -> None:
@@ -141,8 +141,8 @@ class KeyIndex:
         self._files.clear()
         self.start = 0
         self.wipes += 1
-        for name in self._disk.list(self._directory):
-            self._disk.unlink(self._directory / name)
+        for name in self._disk.list(self.directory):
+            self._disk.unlink(self.directory / name)
 
     def close(self) -> None:
         """Let go of the files. They are opened again when needed."""
@@ -162,7 +162,7 @@ class KeyIndex:
         wanted = last.capacity * GROWTH if last is not None else self._first_capacity
         file = KeyFile.begun(
             self._disk,
-            self._directory,
+            self.directory,
             first_position=position,
             capacity=max(min(wanted, self._max_capacity), count),
             begin_ms=append_time_ms,
@@ -188,6 +188,8 @@ class KeySearch:
         """Of the entry that is looked at next; 0: the next file's turn."""
         self._passed = before
         """All files from this position on are done with."""
+        self.reached = before
+        """Position of the batch that was looked at last: all hits from there on have been given."""
         self.done = False
 
     @property
@@ -214,6 +216,7 @@ class KeySearch:
             return None
         self._index.touch(file)
         hash_, position, size, append_time_ms, self._number = file.entry(self._number)
+        self.reached = min(position, self.reached)
         if position < self._index.start or append_time_ms < self._begin_ms:
             self.done = True  # and so are all older ones
             return None
