@@ -189,7 +189,7 @@ class KeySearch:
         self._passed = before
         """All files from this position on are done with."""
         self.reached = before
-        """Position of the batch that was looked at last: all hits from there on have been given."""
+        """A search before this position finds what this one has not found yet."""
         self.done = False
 
     @property
@@ -216,11 +216,12 @@ class KeySearch:
             return None
         self._index.touch(file)
         hash_, position, size, append_time_ms, self._number = file.entry(self._number)
-        self.reached = min(position, self.reached)
         if position < self._index.start or append_time_ms < self._begin_ms:
             self.done = True  # and so are all older ones
             return None
         wanted = hash_ == self._hash and position < self._before and append_time_ms < self._end_ms
+        # A batch that is no hit by this entry may be one by the next.
+        self.reached = min(self.reached, position if wanted else position + 1)
         return KeyHit(position, size, append_time_ms) if wanted else None
 
     def _enter_next_file(self) -> None:

@@ -35,7 +35,7 @@ class Budget:
     """What one answer may still have; the first batch always fits."""
 
     messages: int
-    bytes: int = MAX_ANSWER_BYTES
+    bytes: int
 
     def allows(self, size: int) -> bool:
         return size <= self.bytes or self.bytes == MAX_ANSWER_BYTES
@@ -71,7 +71,7 @@ class _Query:
             end_ms=request.end_ms if request.HasField("end_ms") else FOR_EVER,
             before=self._before,
         )
-        self._budget = Budget(request.max_messages or MAX_ANSWER_BYTES)
+        self._budget = Budget(request.max_messages or MAX_ANSWER_BYTES, MAX_ANSWER_BYTES)
         self._response = broker_pb2.QueryMessagesResponse()
 
     async def answer(self) -> broker_pb2.QueryMessagesResponse:
@@ -83,7 +83,8 @@ class _Query:
                 self._add(hit)
                 if self._budget.messages <= 0:
                     return self._to_be_continued(hit.position)
-            turns += search.reached < self._before  # to pass over what was given before is free: each answer comes on
+            # To pass over what was given before is free: each answer comes further than the one before.
+            turns += search.reached < self._before
             if turns >= MAX_TURNS and not search.done:
                 return self._to_be_continued(search.reached)
             await asyncio.sleep(0)
