@@ -12,7 +12,7 @@ from ledger.broker.replica import Replica
 from ledger.v1 import broker_pb2
 from store.time_index import offset_at, position_at
 
-QUEUES_AT_ONCE = 32
+QUEUES_AT_ONCE = 16
 """Searched for a time before others have their turn."""
 
 
