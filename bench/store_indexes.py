@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/store_indexes.py [--json]
 
-Each index takes batches of 500 messages in a loop of nothing else, over real files in --directory; the median of rounds.
-The time index has nothing to build: its look-ups read the log and the ConsumeQueue, and are set against a table of
+Each index takes batches of 500 messages in a loop of nothing else, over real files; the median of several rounds. The
+time index has nothing to build: its look-ups read the log and the ConsumeQueue, and are set against a table of
 (time, offset) in memory, the best that a file of its own could be. At last so many queues are filled in turn, each time
 in a process of its own, and it is told what they take beside the log.
 

@@ -25,9 +25,9 @@ from store.key_index import FOR_EVER
 log = logging.getLogger("ledger.query")
 
 MAX_ANSWER_BYTES = 4 << 20
-STEPS_AT_ONCE = 256
-"""Along the index, before others have their turn: about a millisecond."""
-MAX_TURNS = 400
+STEPS_AT_ONCE = 64
+"""Along the index, before others have their turn: each may read a batch that is not in memory."""
+MAX_TURNS = 1600
 
 
 @dataclass(slots=True)

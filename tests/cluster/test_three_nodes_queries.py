@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from acknowledged_load import level
@@ -196,3 +197,32 @@ async def test_where_the_log_begins_later_older_messages_are_not_found(make_flee
         assert await admin.offsets_for_times({("topic", 0): 0}) == {("topic", 0): first}
         with pytest.raises(OffsetTooLowError):
             await admin.get_message("topic", 0, first - 1)
+
+
+async def test_a_key_index_that_was_harmed_while_the_node_was_down_is_built_anew(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(1)
+    await fleet.start()
+    topic_id = await fleet.create_topic()
+    keys = [b"%d" % (number % 5_000) for number in range(20_000)]  # more than the first file holds
+    for number in range(0, len(keys), 1_000):
+        batch = sample_batch(topic_id, [b""] * 1_000, first_sequence=number, keys=keys[number : number + 1_000])
+        assert (await fleet.produce(1, batch)).base_offset == number
+    directory = fleet.data(1) / "group-0" / "keys"
+    harms: list[Callable[[Path], object]] = [
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(path.read_bytes()[:-7]),
+        lambda path: path.write_bytes(path.read_bytes() + b"\xff" * 100),
+        lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\xff"),
+    ]
+    for harm in harms:
+        await fleet.stop()
+        paths = sorted(directory.iterdir())
+        assert len(paths) == 3, "two files, and the slots of the first"
+        for path in paths:
+            harm(path)
+        (directory / "stranger").write_bytes(b"not ours")
+        await fleet.start()
+        async with AsyncAdmin(fleet.bootstrap) as admin:
+            for key in (0, 999, 4_999):
+                found = await admin.query_messages("topic", b"%d" % key)
+                assert [one.offset for one in found] == [key + 15_000, key + 10_000, key + 5_000, key]
