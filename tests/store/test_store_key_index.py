@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from store import Disk, DiskFullError, IndexDamagedError, KeyHit, KeyIndex, MemoryDisk, PosixDisk
 from store.key_file import ENTRY_BYTES, HEADER
+from store.memory_disk import MemoryFile
 
 ROOT = Path("/keys")
 FIRST, MAX = 8, 60
@@ -282,6 +283,55 @@ class CountingDisk(MemoryDisk):
     def before(self, operation: str, path: Path) -> None:
         super().before(operation, path)
         self.reads += operation == "read"
+
+
+class HandleDisk(MemoryDisk):
+    """Knows which of its files are open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.handles: list[MemoryFile] = []
+
+    def create(self, path: Path, size: int) -> MemoryFile:
+        self.handles.append(super().create(path, size))
+        return self.handles[-1]
+
+    def open(self, path: Path) -> MemoryFile:
+        self.handles.append(super().open(path))
+        return self.handles[-1]
+
+    @property
+    def open_handles(self) -> int:
+        return sum(handle._open for handle in self.handles)
+
+
+def test_a_bounded_number_of_files_is_open_and_the_last_used_ones_stay_so() -> None:
+    disk = HandleDisk()
+    index = new_index(disk)
+    for number in range(40 * MAX):
+        index.put(1, number, 1, 1000 + number, np.array([5], np.uint64))
+    assert len(searched(index, 1, 5)) == 40 * MAX
+    assert disk.open_handles <= 2 * 16  # entries and slots
+    newest = {"begin_ms": 1000 + 38 * MAX}
+    searched(index, 1, 5, **newest)
+    opened = len(disk.handles)
+    for _ in range(40):
+        searched(index, 1, 5, **newest)
+    assert len(disk.handles) == opened
+    index.close()
+    assert disk.open_handles == 0
+
+
+def test_a_file_that_cannot_be_begun_is_not_left_open() -> None:
+    disk = HandleDisk()
+    index = new_index(disk)
+    disk.fail("write", DiskFullError(ROOT), times=5)
+    for _ in range(5):
+        with pytest.raises(DiskFullError):
+            index.put(1, 8, 1, 1000, np.array([5], np.uint64))
+    assert disk.open_handles == 0
+    index.put(1, 8, 1, 1000, np.array([5], np.uint64))
+    assert searched(index, 1, 5) == [KeyHit(8, 1, 1000)]
 
 
 def test_files_outside_of_the_window_are_not_read() -> None:
