@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 from ledger.broker.replica import Replica
 from ledger.state import State
-from store import Bases, Checkpoint, CommitLog, ConsumeQueues, FileMark, Known, PositionFiles, QueueSpan
+from store import Bases, Checkpoint, CommitLog, ConsumeQueues, FileMark, KeyIndex, Known, PositionFiles, QueueSpan
 
 log = logging.getLogger("cluster.checkpoints")
 
 INTERVAL_S = 10.0
-POSITIONS, QUEUES = "positions", "queues"
+POSITIONS, QUEUES, KEYS = "positions", "queues", "keys"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,12 @@ class Draft:
 class Checkpoints:
     """One thread at a time may call `write`, and no other method meanwhile but `draft` and `found`."""
 
-    def __init__(self, bases: Bases, positions: PositionFiles, queues: ConsumeQueues) -> None:
+    def __init__(self, bases: Bases, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
         """Adopts what the last run left, or wipes it."""
         self._bases = bases
         self._positions = positions
         self._queues = queues
+        self._keys = keys
         self._log_number = bases.log_number
         """Of the log that the positions are of."""
         self.found = bases.checkpoint()
@@ -60,6 +61,7 @@ class Checkpoints:
             first = 1 if bases.base is None else bases.base.index + 1
             positions.wipe(first)
             queues.wipe()
+            keys.wipe()
         self._last = self.found.index if self.found else 0
 
     def _adopt(self, checkpoint: Checkpoint) -> bool:
@@ -71,7 +73,14 @@ class Checkpoints:
         ends = State.decode(place.state).ends()
         firsts = {(topic, queue): end for topic, queue, end in (State.decode(start.state).ends() if start else ())}
         spans = [QueueSpan(topic, queue, firsts.get((topic, queue), 0), end) for topic, queue, end in ends]
-        return self._queues.adopt(spans, _of(checkpoint.marks, QUEUES))
+        return self._queues.adopt(spans, _of(checkpoint.marks, QUEUES)) and self._adopt_keys(checkpoint)
+
+    def _adopt_keys(self, checkpoint: Checkpoint) -> bool:
+        if not self._keys.adopt(_of(checkpoint.marks, KEYS)):
+            return False
+        if self._bases.base is not None:
+            self._keys.drop_before(self._bases.base.end)
+        return True
 
     # -- new ones
 
@@ -83,7 +92,7 @@ class Checkpoints:
         first = self._first_to_write(commit_log)
         configuration = driver.log_start.configuration
         base = commit_log.base_at(index, configuration=configuration, state=replica.snapshot())
-        marks = tuple(_named(QUEUES, self._queues.marks()))
+        marks = (*_named(QUEUES, self._queues.marks()), *_named(KEYS, self._keys.marks()))
         self._last = index
         return Draft(
             Checkpoint(base, replica.membership.index, replica.membership.is_removed, marks),

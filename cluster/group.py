@@ -42,6 +42,7 @@ from store import (
     Disk,
     DiskFullError,
     Draft,
+    KeyIndex,
     Kind,
     NodeDirectory,
     PositionFiles,
@@ -89,8 +90,9 @@ class LocalGroup:
         incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
         self._queues = ConsumeQueues(disk, directory.queues_directory(number))
+        self._keys = KeyIndex(disk, directory.keys_directory(number))
         bases, positions = directory.bases(number), PositionFiles(disk, directory.positions_directory(number))
-        self._checkpoints = Checkpoints(bases, positions, self._queues)
+        self._checkpoints = Checkpoints(bases, positions, self._queues, self._keys)
         self._opened = GroupLog(
             number, settings, disk, directory, self._appended, surroundings, bases, self._checkpoints
         )
@@ -144,6 +146,7 @@ class LocalGroup:
         self._save_last_checkpoint()
         self._checkpoints.close()
         self._queues.close()
+        self._keys.close()
         self._opened.close()
         self._votes.close()
 
@@ -315,6 +318,7 @@ class LocalGroup:
             group=self.number,
             commit_log=self._log,
             queues=self._queues,
+            keys=self._keys,
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self.max_message_bytes,
             meter=self._meters,

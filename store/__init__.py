@@ -10,6 +10,8 @@ recovery.py        what is read back at start: torn tails against damage, after 
 consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
 log_reader.py      a log as it lies there, whole or damaged, for those who only look; log_files.py is where it lies,
                    flaw.py what it finds wrong
+key_index.py       which batches have a key, in files of linked entries (key_file.py)
+time_index.py      where the messages since a time begin: no file, the log is sorted
 base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
                    incoming_base.py takes one from another node, bases.py is all of that for one group
 checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
@@ -38,6 +40,7 @@ from store.errors import (
     DiskFailedError,
     DiskFullError,
     ForkedError,
+    IndexDamagedError,
     OffsetDroppedError,
     StoreError,
     WrongDirectoryError,
@@ -45,6 +48,7 @@ from store.errors import (
 from store.file_mark import FileMark
 from store.flaw import Flaw, FlawKind
 from store.incoming_base import IncomingBase, Offer
+from store.key_index import KeyHit, KeyIndex, KeySearch
 from store.log_files import SegmentFile, segment_files
 from store.log_reader import Found, LogReader
 from store.memory_disk import MemoryDisk
@@ -83,6 +87,10 @@ __all__ = [
     "Found",
     "Header",
     "IncomingBase",
+    "IndexDamagedError",
+    "KeyHit",
+    "KeyIndex",
+    "KeySearch",
     "Kind",
     "Known",
     "LogReader",

@@ -48,6 +48,15 @@ class DamagedError(StoreError):
         self.reason = reason
 
 
+class IndexDamagedError(StoreError):
+    """An index contradicts itself or the CommitLog. Nothing is lost: it is built from the log."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"The index {path} is damaged: {reason}. Restart the node: it builds the index anew.")
+        self.path = path
+        self.reason = reason
+
+
 class DirectoryInUseError(StoreError):
     """Another process (or another part of this one) holds the directory's lock."""
 

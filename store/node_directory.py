@@ -86,6 +86,9 @@ class NodeDirectory:
     def positions_directory(self, group: int) -> Path:
         return self.group_directory(group) / "positions"
 
+    def keys_directory(self, group: int) -> Path:
+        return self.group_directory(group) / "keys"
+
     def vote_path(self, group: int) -> Path:
         return self.group_directory(group) / "vote"
 

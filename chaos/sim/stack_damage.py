@@ -25,7 +25,7 @@ OLD_AFTER_S = 3.0
 LOG = DATA / f"group-{GROUP}" / "log"
 BASE = LOG.parent / "base"
 CHECKPOINT = LOG.parent / "checkpoint"
-INDEXES = {LOG.parent / "queues", LOG.parent / "positions"}
+INDEXES = {LOG.parent / "queues", LOG.parent / "positions", LOG.parent / "keys"}
 KEPT, INCOMING = LOG.parent / "bases", LOG.parent / "incoming"
 
 

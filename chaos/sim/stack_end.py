@@ -5,12 +5,17 @@ It must not know how the run went.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+
+import numpy as np
 
 from chaos.sim.invariants import Invariants
 from chaos.sim.node import StackNode
 from chaos.sim.targets import leader_of
+from ledger.batch import key_hashes
 from ledger.broker.replica import Replica
+from store import Kind
 
 
 def unsettled(members: Sequence[StackNode]) -> list[str]:
@@ -33,7 +38,7 @@ def unsettled(members: Sequence[StackNode]) -> list[str]:
 
 def compare(members: Sequence[StackNode], invariants: Invariants) -> None:
     """Logs, states and ConsumeQueues of all replicas that take part, each two from where both of them have something:
-    one that had no base at the place where the others' logs begin keeps more."""
+    one that had no base at the place where the others' logs begin keeps more. And each one's key index with its log."""
     replicas = [(node.node, node.replica) for node in members if node.replica is not None]
     first, reference = min(replicas, key=lambda each: each[1].log.first_index)
     for node, replica in replicas:
@@ -41,6 +46,8 @@ def compare(members: Sequence[StackNode], invariants: Invariants) -> None:
         invariants.same_state(node, replica.driver.applied, replica.state.digest())
         if _log_bytes(replica, start) != _log_bytes(reference, start):
             invariants.fail("logs are byte-identical", f"nodes {first} and {node} have different bytes")
+        if (wrong := _wrong_keys(replica)) is not None:
+            invariants.fail("the key index finds what the log has", f"node {node}: {wrong}")
         for topic_id, queue in _queues(replica):
             if _units(replica, topic_id, queue) != _units(reference, topic_id, queue, since=replica):
                 invariants.fail("ConsumeQueues are equal", f"nodes {first} and {node} have different units")
@@ -60,3 +67,19 @@ def _units(replica: Replica, topic_id: int, queue: int, since: Replica | None = 
     first = (since or replica).queues.get(topic_id, queue).first_offset
     units = replica.queues.get(topic_id, queue)
     return units.read(first, units.end_offset - first).tobytes()
+
+
+def _wrong_keys(replica: Replica) -> str | None:
+    """A key for which the index finds other batches than the log has; None: it is right."""
+    log, in_log = replica.log, defaultdict[tuple[int, int], list[int]](list)
+    for index in range(log.last_index, log.first_index - 1, -1):
+        header, body = log.entry(index)
+        if header.kind is Kind.BATCH and (hashes := key_hashes(body)) is not None:
+            for key_hash in np.unique(hashes[hashes != 0]).tolist():
+                in_log[header.topic_id, key_hash].append(header.position)
+    for (topic_id, key_hash), positions in in_log.items():
+        search = replica.keys.search(topic_id, key_hash)
+        found = [hit.position for hit in search.take(replica.log.last_index * 100)]
+        if not search.done or found != positions:
+            return f"hash {key_hash:#x} of topic {topic_id}: at {positions} in the log, {found} in the index"
+    return None

@@ -39,8 +39,9 @@ class Entry(NamedTuple):
 _COMMANDS = {
     "dev": Entry("cluster.cli.dev", "dev", "A local cluster: start, status, stop, purge."),
     "server": Entry("cluster.cli.server", "server", "Run one node."),
-    "topic": Entry("cluster.cli.topic", "topic", "Topics: create, list, describe."),
+    "topic": Entry("cluster.cli.topic", "topic", "Topics: create, list, describe; offsets by time."),
     "produce": Entry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
+    "message": Entry("cluster.cli.message", "message", "Single messages: get one by its place, query by key."),
     "consume": Entry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
     "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."),
     "log": Entry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import click
 
 from cluster.cli.message_writer import MessageWriter, json_format, text_format
-from cluster.cli.options import REQUEST_TIMEOUT_MS, Separator, bootstrap_option, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, Separator, bootstrap_option, format_option
 from cluster.cli.output import counted, say
 from ledger import AsyncConsumer, TopicQueue
 
@@ -21,20 +22,27 @@ _MESSAGES_AT_ONCE = 5_000
 _WAIT_MS = 500
 
 
-Start = Literal["earliest", "latest"] | int
+Start = Literal["earliest", "latest"] | int | datetime
 
 
 class StartType(click.ParamType[Start]):
-    """earliest, latest, or an offset."""
+    """earliest, latest, an offset, or a time."""
 
-    name = "earliest|latest|offset"
+    name = "earliest|latest|offset|time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        if isinstance(value, int) or value in ("earliest", "latest"):
+        if isinstance(value, int | datetime) or value in ("earliest", "latest"):
             return value  # type: ignore[no-any-return]
         if value.isascii() and value.isdecimal():
             return int(value)
-        return self.fail(f"{value!r} is neither earliest, nor latest, nor an offset", param, ctx)
+        try:
+            return Moment().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(
+                f"{value!r} is neither earliest, nor latest, nor an offset, nor a time as in 2026-11-21T08:30:00Z",
+                param,
+                ctx,
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,12 @@ class Wanted:
 @click.command()
 @click.argument("topic")
 @click.option(
-    "--from", "start", type=StartType(), default="earliest", show_default=True, help="Where to begin, in each queue."
+    "--from",
+    "start",
+    type=StartType(),
+    default="earliest",
+    show_default=True,
+    help="Where to begin, in each queue; a time: at what was appended then or later.",
 )
 @click.option("--count", type=click.IntRange(min=0), help="Stop after so many messages.")
 @click.option("--follow", is_flag=True, help="Wait for more at the end (always so with --from latest).")

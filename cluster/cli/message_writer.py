@@ -56,6 +56,7 @@ def _as_json(message: Message) -> dict[str, object]:
         "queue": message.queue,
         "offset": message.offset,
         "timestamp_ms": message.timestamp_ms,
+        "append_time_ms": message.append_time_ms,
         "term": message.term,
         **_text("key", message.key),
         "tag": message.tag,

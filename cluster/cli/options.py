@@ -6,6 +6,7 @@ The one idea: on the command line, then in LEDGERMQ_BOOTSTRAP, then the local cl
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -69,6 +70,31 @@ data_option: Callable[[Command], Command] = click.option(
     show_default=True,
     help="The cluster's directory.",
 )
+
+
+class Moment(click.ParamType[datetime]):
+    """A date and time in the form of ISO 8601, in UTC where it names no zone; or milliseconds since 1970."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        try:
+            if value.isascii() and value.isdecimal():
+                return datetime.fromtimestamp(int(value) / 1000, UTC)
+            moment = datetime.fromisoformat(value)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except (ValueError, OverflowError, OSError):
+            self.fail(f"{value!r} is no time: give one as in 2026-11-21T08:30:00Z, or in ms since 1970", param, ctx)
+        if moment.year < 1970:
+            self.fail(f"{value!r} lies before 1970", param, ctx)
+        return moment
+
+
+def moment_text(ms: int) -> str:
+    """Milliseconds since 1970 in the form that `Moment` reads."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class Separator(click.ParamType[bytes]):

@@ -1,4 +1,4 @@
-"""`ledgermq topic`: create, list and describe topics."""
+"""`ledgermq topic`: create, list and describe topics, and find the offsets of a time."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from datetime import UTC, datetime
 
 import click
 
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_json, print_table, say
-from ledger import AsyncAdmin
+from ledger import AsyncAdmin, TopicQueue
+from ledger.client.offsets import in_ms
 from ledger.client.records import TopicDescription
 
 
 @click.group()
 def topic() -> None:
-    """Topics: create, list, describe."""
+    """Topics: create, list, describe; offsets by time."""
 
 
 @topic.command()
@@ -79,6 +80,38 @@ def describe(name: str, bootstrap: str, output: str) -> None:
             for one in found.offsets
         ],
     )
+
+
+@topic.command()
+@click.argument("name")
+@click.option(
+    "--time", "moment", type=Moment(), required=True, help="As in 2026-11-21T08:30:00Z (UTC), or in ms since 1970."
+)
+@bootstrap_option
+@format_option
+def offsets(name: str, moment: datetime, bootstrap: str, output: str) -> None:
+    """Show, for each queue of the topic NAME, the offset of the first message that was appended at a time or later.
+
+    Where there is none yet, that is the end offset: the one of the next message.
+    """
+    time_ms = in_ms(moment)
+
+    async def work() -> list[tuple[int, int, int]]:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            described = await admin.describe_topic(name)
+            times = {TopicQueue(name, queue): time_ms for queue in range(described.queues)}
+            found = await admin.offsets_for_times(times)
+            return [(one.queue, found[TopicQueue(name, one.queue)], one.end_offset) for one in described.offsets]
+
+    rows = asyncio.run(work())
+    if output == "json":
+        keys = ("queue", "offset", "end_offset")
+        found = [dict(zip(keys, row, strict=True)) for row in rows]
+        print_json({"name": name, "time_ms": time_ms, "offsets": found})
+        return
+    print_table(["QUEUE", "OFFSET", "END OFFSET"], rows)
+    if all(offset >= end for _, offset, end in rows):
+        say(f"Nothing was appended at {moment_text(time_ms)} or later yet: these are the end offsets.")
 
 
 def _as_json(found: TopicDescription) -> dict[str, object]:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from ledger.batch import BatchHeader, check, tag_hashes
+from ledger.batch import BatchHeader, check, key_hashes, tag_hashes
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.membership import Membership
 from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, new_future, repeat_of
@@ -35,7 +35,7 @@ from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
-from store import Base, Checkpoint, CommitLog, ConsumeQueues, Draft, Header, Kind, StoreError, Suspect
+from store import Base, Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, StoreError, Suspect
 from store import DiskFullError as StoreFullError
 
 log = logging.getLogger("ledger.replica")
@@ -61,6 +61,7 @@ class Replica:
         group: int,
         commit_log: CommitLog,
         queues: ConsumeQueues,
+        keys: KeyIndex,
         membership: Membership,
         max_message_bytes: int,
         meter: Meter,
@@ -70,6 +71,7 @@ class Replica:
         self.group = group
         self.log = commit_log
         self.queues = queues
+        self.keys = keys
         self.max_message_bytes = max_message_bytes
         self.state = State()
         self.membership = membership
@@ -117,6 +119,8 @@ class Replica:
 
     def _apply_batch(self, header: Header, body: memoryview) -> None:
         batch = BatchHeader.parse(body)
+        if (hashes := key_hashes(body)) is not None:  # first: it can be repeated where what follows fails
+            self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)
         self.queues.get(header.topic_id, header.queue).put(
             header.base_offset, header.position, header.size, tag_hashes(body), header.count
         )
@@ -150,10 +154,13 @@ class Replica:
         if base.configuration:
             self.membership.applied(base.index, decode_configuration(base.configuration))
         self.queues.wipe()
+        self.keys.wipe()
         self.log_starts(base)
 
     def log_starts(self, base: Base) -> None:
-        """What was appended before is not here any more, so each queue begins with what was next there."""
+        """What was appended before is not here any more: no key finds it, and each queue begins with what was next
+        there."""
+        self.keys.drop_before(base.end)
         for topic_id, queue, offset in State.decode(base.state).ends():
             self.queues.get(topic_id, queue).begin_at(offset)
 

@@ -14,8 +14,10 @@ from grpc import aio
 
 from ledger.broker.fetch import fetch
 from ledger.broker.membership import Standing
+from ledger.broker.offsets import list_offsets
 from ledger.broker.produce import serve_produce
 from ledger.broker.proposals import Committed
+from ledger.broker.query import query_messages
 from ledger.broker.replica import Meter, Replica
 from ledger.errors import LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
 from ledger.state import Topic
@@ -123,18 +125,20 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def ListOffsets(  # noqa: N802
         self, request: broker_pb2.ListOffsetsRequest, context: Context
     ) -> broker_pb2.ListOffsetsResponse:
-        response = broker_pb2.ListOffsetsResponse()
         try:
             replica = await self._reading(linearizable=request.linearizable)
-            topic = replica.state.topics.require(request.topic_id, max(request.queues, default=0))
+            return await list_offsets(replica, request)
         except LedgerError as error:
-            response.error.CopyFrom(to_wire(error))
-            return response
-        for queue in request.queues or range(topic.queues):
-            end_offset = replica.state.next_offset(topic.topic_id, queue)
-            first_offset = replica.queues.get(topic.topic_id, queue).first_offset
-            response.queues.add(queue=queue, first_offset=first_offset, end_offset=end_offset)
-        return response
+            return broker_pb2.ListOffsetsResponse(error=to_wire(error))
+
+    async def QueryMessages(  # noqa: N802
+        self, request: broker_pb2.QueryMessagesRequest, context: Context
+    ) -> broker_pb2.QueryMessagesResponse:
+        try:
+            replica = await self._reading(linearizable=request.linearizable)
+            return await query_messages(replica, request)
+        except LedgerError as error:
+            return broker_pb2.QueryMessagesResponse(error=to_wire(error))
 
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context

@@ -14,14 +14,26 @@ from types import TracebackType
 
 import grpc.aio
 
+from ledger.client.arguments import checked_key
 from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
 from ledger.client.connection import failure
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.log_operator import LogOperator
-from ledger.client.offsets import list_offsets
+from ledger.client.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
 from ledger.client.operator import OnProgress, Operator
 from ledger.client.outgoing import leaves_doubt
-from ledger.client.records import Doubt, GroupStatus, LogCut, LogHold, Members, NodeStatus, TopicDescription
+from ledger.client.queries import MAX_MESSAGES, get_message, query_messages
+from ledger.client.records import (
+    Doubt,
+    GroupStatus,
+    LogCut,
+    LogHold,
+    Members,
+    Message,
+    NodeStatus,
+    TopicDescription,
+    TopicQueue,
+)
 from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
@@ -111,6 +123,57 @@ class AsyncAdmin:
         topic = await self._client.topic(name)
         offsets = await list_offsets(self._client, topic, range(len(topic.groups)))
         return replace(_description(topic), offsets=tuple(offsets[queue] for queue in sorted(offsets)))
+
+    # -- messages
+
+    async def query_messages(
+        self,
+        topic: str,
+        key: bytes | str,
+        *,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
+        max_messages: int = 64,
+        node: int | None = None,
+    ) -> list[Message]:
+        """The newest messages with this key, in all queues of the topic, the newest first.
+
+        begin_ms, end_ms   only what was appended at begin_ms or later, and before end_ms (ms since 1970)
+        max_messages       1 to 100,000, all of which come into memory
+        node               ask this node, which tells what it has applied; None: the leader, who knows of all that was
+                           acknowledged before the question
+
+        Raises UnknownTopicError."""
+        self._client.check_open()
+        checked = checked_key(key)
+        if checked is None:
+            raise InvalidArgumentError("Name a key: messages without one are not indexed.")
+        if not 1 <= max_messages <= MAX_MESSAGES:
+            raise InvalidArgumentError(f"max_messages is {max_messages}: it must be 1 to {MAX_MESSAGES}.")
+        return await query_messages(
+            self._client,
+            await self._client.topic(topic),
+            checked,
+            begin_ms=None if begin_ms is None else checked_time(begin_ms),
+            end_ms=None if end_ms is None else checked_time(end_ms),
+            max_messages=max_messages,
+            node=node,
+        )
+
+    async def get_message(self, topic: str, queue: int, offset: int) -> Message:
+        """One message by its place, which a receipt names, and `Message.id` too.
+
+        Raises UnknownTopicError, UnknownQueueError, OffsetTooLowError (it is not kept any more), OffsetBeyondEndError
+        (there is none yet)."""
+        return await get_message(self._client, await self._client.topic(topic), queue, offset)
+
+    async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        """For each queue the offset of the first message that was appended at that time (ms since 1970) or later; the
+        end offset where there is none yet. Raises UnknownTopicError, UnknownQueueError."""
+        self._client.check_open()
+        return await offsets_for_times(self._client, times)
+
+    # -- nodes
 
     async def cluster(self) -> list[NodeStatus]:
         """Every node of the cluster as it describes itself, by id; those that do not answer are marked so. A node that

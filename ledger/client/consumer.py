@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Collection, Iterable
+from datetime import datetime
 from types import TracebackType
 from typing import Literal, TypeVar
 
@@ -18,13 +19,13 @@ from ledger.client.cluster_client import ClusterClient
 from ledger.client.cursor import Cursor, QueueBatch
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fetcher import Fetcher, FetchSettings
-from ledger.client.offsets import list_offsets
+from ledger.client.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.records import Message, QueueOffsets, TopicQueue
 from ledger.client.route_table import Topic
 from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
 
-Start = Literal["earliest", "latest"] | int
+Start = Literal["earliest", "latest"] | int | datetime
 T = TypeVar("T")
 
 MAX_FETCH_BYTES = 32 * 1024 * 1024
@@ -35,7 +36,8 @@ class AsyncConsumer:
     """Reads topics.
 
     bootstrap_servers   "host:port,host:port", or a list of addresses
-    start               where every queue begins: "earliest", "latest" (what is committed at start()), or an offset
+    start               where every queue begins: "earliest", "latest" (what is committed at start()), an offset, or a
+                        datetime with a time zone: at the first message that was appended then or later
     queues              only these queues of each topic; None: all
     tags                only messages with one of these tags; None: all
     max_bytes           of one fetch (a batch is always given whole); a few times as much is fetched ahead
@@ -68,7 +70,9 @@ class AsyncConsumer:
         if not topics:
             raise InvalidArgumentError("A consumer needs at least one topic.")
         if isinstance(start, str) and start not in ("earliest", "latest"):
-            raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest" or an offset.')
+            raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest", an offset or a datetime.')
+        if isinstance(start, datetime):
+            checked_time(in_ms(start))
         if isinstance(start, int) and start < 0:
             raise InvalidArgumentError(f"start is {start}: an offset counts from 0.")
         if not 1 <= max_bytes <= MAX_FETCH_BYTES or not 0 <= max_wait_ms <= MAX_WAIT_MS:
@@ -211,6 +215,12 @@ class AsyncConsumer:
         """The offset behind the last committed message of each queue (with `node`: behind the last that it applied)."""
         return {place: offsets.end_offset for place, offsets in (await self._offsets()).items()}
 
+    async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        """For each queue, which need not be one of this consumer's, the offset of the first message that was appended
+        at that time (ms since 1970) or later; the end offset where there is none yet. What to give to seek()."""
+        self._client.check_open()
+        return await self._offsets_at(times)
+
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def _cursor(self, topic: str, queue: int) -> Cursor:
@@ -230,6 +240,9 @@ class AsyncConsumer:
             queues = self._queues_of(topic)
             if isinstance(self._start_at, int):
                 starts = dict.fromkeys(queues, self._start_at)
+            elif isinstance(self._start_at, datetime):
+                times = {TopicQueue(name, queue): in_ms(self._start_at) for queue in queues}
+                starts = {place.queue: offset for place, offset in (await self._offsets_at(times)).items()}
             else:
                 found = await list_offsets(self._client, topic, queues, node=self._settings.node)
                 latest = self._start_at == "latest"
@@ -249,6 +262,9 @@ class AsyncConsumer:
                     f'Topic "{topic.name}" has no queue {queue}: its queues are 0 to {len(everything) - 1}.'
                 )
         return self._only_queues
+
+    async def _offsets_at(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        return await offsets_for_times(self._client, times, node=self._settings.node)
 
     async def _offsets(self) -> dict[TopicQueue, QueueOffsets]:
         self._client.check_open()

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from itertools import repeat
 from typing import NamedTuple
 
 from ledger.batch import Batch
+from ledger.client.messages import decoded, messages_of
 from ledger.client.records import Message
-from ledger.errors import CorruptBatchError, LedgerError
+from ledger.errors import LedgerError
 
 
 class QueueBatch(NamedTuple):
@@ -31,12 +31,13 @@ class QueueBatch(NamedTuple):
 class Block:
     """One fetched batch. It is decoded when its first message is taken."""
 
-    __slots__ = ("_messages", "_taken", "base_offset", "body", "first_offset", "term")
+    __slots__ = ("_messages", "_taken", "append_time_ms", "base_offset", "body", "first_offset", "term")
 
-    def __init__(self, base_offset: int, first_offset: int, term: int, body: bytes) -> None:
+    def __init__(self, base_offset: int, first_offset: int, term: int, append_time_ms: int, body: bytes) -> None:
         self.base_offset = base_offset
         self.first_offset = first_offset  # messages of the batch before it were not asked for
         self.term = term
+        self.append_time_ms = append_time_ms
         self.body = body
         self._messages: list[Message] | None = None
         self._taken = 0
@@ -70,22 +71,14 @@ class Block:
 
     def open(self, topic: str, queue: int, batch: Batch, tags: Collection[str] | None) -> None:
         """Make the messages that were asked for."""
-        skip = max(self.first_offset - self.base_offset, 0)
-        offsets = range(self.base_offset, self.base_offset + len(batch))
-        message_tags = batch.tags()
-        messages = list(
-            map(
-                Message,
-                repeat(topic),
-                repeat(queue),
-                offsets[skip:],
-                batch.timestamps_ms()[skip:],
-                batch.keys()[skip:],
-                batch.values()[skip:],
-                message_tags[skip:],
-                map(tuple, batch.headers()[skip:]),
-                repeat(self.term),
-            )
+        messages = messages_of(
+            batch,
+            topic=topic,
+            queue=queue,
+            base_offset=self.base_offset,
+            term=self.term,
+            append_time_ms=self.append_time_ms,
+            skip=max(self.first_offset - self.base_offset, 0),
         )
         self._messages = messages if tags is None else [message for message in messages if message.tag in tags]
 
@@ -123,10 +116,10 @@ class Cursor:
         self.fetch_offset = offset
         self.error = None
 
-    def fetched(self, base_offset: int, term: int, body: bytes) -> None:
+    def fetched(self, base_offset: int, term: int, body: bytes, append_time_ms: int = 0) -> None:
         """A batch that came in answer to a fetch at `fetch_offset`; then, `passed` says where the next fetch goes
         on."""
-        self._blocks.append(Block(base_offset, max(base_offset, self.fetch_offset), term, body))
+        self._blocks.append(Block(base_offset, max(base_offset, self.fetch_offset), term, append_time_ms, body))
         self.buffered_bytes += len(body)
 
     def passed(self, next_offset: int) -> None:
@@ -182,12 +175,8 @@ class Cursor:
         """The block's batch; None, with `error` set, where it is damaged: what lies behind it must not be handed out as
         if nothing were missing."""
         try:
-            return Batch(block.body, check_crc=self._check_crcs)
+            return decoded(block.body, self.topic, self.queue, block.base_offset, check_crc=self._check_crcs)
         except LedgerError as error:
             self.seek(block.first_offset)
-            self.error = CorruptBatchError(
-                f'The batch at offset {block.base_offset} of queue {self.queue} of topic "{self.topic}" cannot be '
-                f"read: {error} Read it from another node, or seek past it."
-            )
-            self.error.__cause__ = error
+            self.error = error
             return None

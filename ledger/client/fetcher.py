@@ -178,7 +178,7 @@ class Fetcher:
                 cursor.error = error
             return None
         for batch in queue.batches:
-            cursor.fetched(batch.base_offset, batch.term, batch.body)
+            cursor.fetched(batch.base_offset, batch.term, batch.body, batch.append_time_ms)
         cursor.passed(max(queue.next_offset, cursor.fetch_offset))
         return None
 

@@ -19,17 +19,24 @@ class TopicQueue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message as a consumer gets it. `timestamp_ms` is the producer's (ms since 1970), `term` that of its entry."""
+    """A message as a consumer gets it. `timestamp_ms` is the producer's, `append_time_ms` when the leader appended it
+    (both in ms since 1970), `term` that of its entry."""
 
     topic: str
     queue: int
     offset: int
     timestamp_ms: int
+    append_time_ms: int
     key: bytes | None
     value: bytes
     tag: str | None
     headers: tuple[tuple[str, bytes], ...]
     term: int
+
+    @property
+    def id(self) -> str:
+        """`topic:queue:offset`: the same on every node, for as long as the message is kept."""
+        return f"{self.topic}:{self.queue}:{self.offset}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from ledger.client.admin import AsyncAdmin
 from ledger.client.consumer import AsyncConsumer
 from ledger.client.cursor import QueueBatch
+from ledger.client.offsets import QueueTimes
 from ledger.client.operator import OnProgress
 from ledger.client.outgoing import Headers
 from ledger.client.producer import AsyncProducer
@@ -232,6 +233,9 @@ class Consumer:
     def end_offsets(self) -> dict[TopicQueue, int]:
         return self._thread.run(self._client.end_offsets())
 
+    def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.offsets_for_times(times))
+
     def close(self) -> None:
         """Close, also while other threads read: iteration is over for them, and getmany() raises ClosedError."""
         _stopped(self._client, self._thread)
@@ -260,6 +264,28 @@ class Admin:
 
     def describe_topic(self, name: str) -> TopicDescription:
         return self._thread.run(self._client.describe_topic(name))
+
+    def query_messages(
+        self,
+        topic: str,
+        key: bytes | str,
+        *,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
+        max_messages: int = 64,
+        node: int | None = None,
+    ) -> list[Message]:
+        return self._thread.run(
+            self._client.query_messages(
+                topic, key, begin_ms=begin_ms, end_ms=end_ms, max_messages=max_messages, node=node
+            )
+        )
+
+    def get_message(self, topic: str, queue: int, offset: int) -> Message:
+        return self._thread.run(self._client.get_message(topic, queue, offset))
+
+    def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.offsets_for_times(times))
 
     def cluster(self) -> list[NodeStatus]:
         return self._thread.run(self._client.cluster())

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ledger.v1 import error_pb2 as ledger_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ledger/v1/broker.proto\x12\tledger.v1\x1a\x15ledger/v1/error.proto\"!\n\x0eProduceRequest\x12\x0f\n\x07\x62\x61tches\x18\x01 \x03(\x0c\"Y\n\x0fProduceResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.ledger.v1.ProduceResult\x12\x1b\n\x13\x63onfiguration_index\x18\x02 \x01(\x04\"~\n\rProduceResult\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x13\n\x0b\x62\x61se_offset\x18\x02 \x01(\x03\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x16\n\x0e\x61ppend_time_ms\x18\x04 \x01(\x03\x12\x11\n\tduplicate\x18\x05 \x01(\x08\"]\n\x0c\x46\x65tchRequest\x12%\n\x06queues\x18\x01 \x03(\x0b\x32\x15.ledger.v1.QueueFetch\x12\x13\n\x0bmax_wait_ms\x18\x02 \x01(\r\x12\x11\n\tmax_bytes\x18\x03 \x01(\r\"Q\n\nQueueFetch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\ntag_hashes\x18\x04 \x03(\x03\"U\n\rFetchResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.ledger.v1.FetchedQueue\x12\x1b\n\x13\x63onfiguration_index\x18\x02 \x01(\x04\"\xb9\x01\n\x0c\x46\x65tchedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x1f\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x07\x62\x61tches\x18\x04 \x03(\x0b\x32\x17.ledger.v1.FetchedBatch\x12\x13\n\x0bnext_offset\x18\x05 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x06 \x01(\x03\x12\x12\n\nend_offset\x18\x07 \x01(\x03\"W\n\x0c\x46\x65tchedBatch\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x03\x12\x16\n\x0e\x61ppend_time_ms\x18\x02 \x01(\x03\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\"L\n\x12ListOffsetsRequest\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x03(\r\x12\x14\n\x0clinearizable\x18\x03 \x01(\x08\"_\n\x13ListOffsetsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.ledger.v1.QueueOffsets\"G\n\x0cQueueOffsets\x12\r\n\x05queue\x18\x01 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x12\n\nend_offset\x18\x03 \x01(\x03\"7\n\x0fGetRouteRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x14\n\x0clinearizable\x18\x02 \x01(\x08\"\xef\x01\n\x10GetRouteResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12#\n\x05nodes\x18\x03 \x03(\x0b\x32\x14.ledger.v1.NodeRoute\x12%\n\x06groups\x18\x04 \x03(\x0b\x32\x15.ledger.v1.GroupRoute\x12%\n\x06topics\x18\x05 \x03(\x0b\x32\x15.ledger.v1.TopicRoute\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\r\x12\x1b\n\x13\x63onfiguration_index\x18\x07 \x01(\x04\"*\n\tNodeRoute\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"9\n\nGroupRoute\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\r\"P\n\nTopicRoute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x0e\n\x06groups\x18\x03 \x03(\r\x12\x12\n\ncreated_ms\x18\x04 \x01(\x03\"2\n\x12\x43reateTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\\\n\x13\x43reateTopicResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12$\n\x05topic\x18\x02 \x01(\x0b\x32\x15.ledger.v1.TopicRoute\"\x12\n\x10GetStatusRequest\"\xaa\x01\n\x11GetStatusResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x14\n\x0chttp_address\x18\x04 \x01(\t\x12\x16\n\x0e\x64\x61ta_directory\x18\x05 \x01(\t\x12\x0f\n\x07version\x18\x06 \x01(\t\x12&\n\x06groups\x18\x07 \x03(\x0b\x32\x16.ledger.v1.GroupStatus\"\xb3\x01\n\x0bGroupStatus\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x0e\n\x06leader\x18\x04 \x01(\r\x12\x12\n\nlast_index\x18\x05 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x06 \x01(\x04\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x04\x12\x14\n\x0c\x65nd_position\x18\x08 \x01(\x04\x12\r\n\x05\x63hain\x18\t \x01(\r\x12\x0f\n\x07suspect\x18\n \x01(\x08\x32\xb3\x03\n\x06\x42roker\x12\x44\n\x07Produce\x12\x19.ledger.v1.ProduceRequest\x1a\x1a.ledger.v1.ProduceResponse(\x01\x30\x01\x12:\n\x05\x46\x65tch\x12\x17.ledger.v1.FetchRequest\x1a\x18.ledger.v1.FetchResponse\x12L\n\x0bListOffsets\x12\x1d.ledger.v1.ListOffsetsRequest\x1a\x1e.ledger.v1.ListOffsetsResponse\x12\x43\n\x08GetRoute\x12\x1a.ledger.v1.GetRouteRequest\x1a\x1b.ledger.v1.GetRouteResponse\x12L\n\x0b\x43reateTopic\x12\x1d.ledger.v1.CreateTopicRequest\x1a\x1e.ledger.v1.CreateTopicResponse\x12\x46\n\tGetStatus\x12\x1b.ledger.v1.GetStatusRequest\x1a\x1c.ledger.v1.GetStatusResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x16ledger/v1/broker.proto\x12\tledger.v1\x1a\x15ledger/v1/error.proto\"!\n\x0eProduceRequest\x12\x0f\n\x07\x62\x61tches\x18\x01 \x03(\x0c\"Y\n\x0fProduceResponse\x12)\n\x07results\x18\x01 \x03(\x0b\x32\x18.ledger.v1.ProduceResult\x12\x1b\n\x13\x63onfiguration_index\x18\x02 \x01(\x04\"~\n\rProduceResult\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x13\n\x0b\x62\x61se_offset\x18\x02 \x01(\x03\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x16\n\x0e\x61ppend_time_ms\x18\x04 \x01(\x03\x12\x11\n\tduplicate\x18\x05 \x01(\x08\"]\n\x0c\x46\x65tchRequest\x12%\n\x06queues\x18\x01 \x03(\x0b\x32\x15.ledger.v1.QueueFetch\x12\x13\n\x0bmax_wait_ms\x18\x02 \x01(\r\x12\x11\n\tmax_bytes\x18\x03 \x01(\r\"Q\n\nQueueFetch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\ntag_hashes\x18\x04 \x03(\x03\"U\n\rFetchResponse\x12\'\n\x06queues\x18\x01 \x03(\x0b\x32\x17.ledger.v1.FetchedQueue\x12\x1b\n\x13\x63onfiguration_index\x18\x02 \x01(\x04\"\xb9\x01\n\x0c\x46\x65tchedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x1f\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x07\x62\x61tches\x18\x04 \x03(\x0b\x32\x17.ledger.v1.FetchedBatch\x12\x13\n\x0bnext_offset\x18\x05 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x06 \x01(\x03\x12\x12\n\nend_offset\x18\x07 \x01(\x03\"W\n\x0c\x46\x65tchedBatch\x12\x13\n\x0b\x62\x61se_offset\x18\x01 \x01(\x03\x12\x16\n\x0e\x61ppend_time_ms\x18\x02 \x01(\x03\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\"n\n\x12ListOffsetsRequest\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x03(\r\x12\x14\n\x0clinearizable\x18\x03 \x01(\x08\x12\x14\n\x07time_ms\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\n\n\x08_time_ms\"_\n\x13ListOffsetsResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.ledger.v1.QueueOffsets\"\\\n\x0cQueueOffsets\x12\r\n\x05queue\x18\x01 \x01(\r\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x12\n\nend_offset\x18\x03 \x01(\x03\x12\x13\n\x0btime_offset\x18\x04 \x01(\x03\"\xcd\x01\n\x14QueryMessagesRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x0b\n\x03key\x18\x03 \x01(\x0c\x12\x15\n\x08\x62\x65gin_ms\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x13\n\x06\x65nd_ms\x18\x05 \x01(\x03H\x01\x88\x01\x01\x12\x14\n\x0cmax_messages\x18\x06 \x01(\r\x12\x17\n\x0f\x62\x65\x66ore_position\x18\x07 \x01(\x04\x12\x14\n\x0clinearizable\x18\x08 \x01(\x08\x42\x0b\n\t_begin_msB\t\n\x07_end_ms\"~\n\x15QueryMessagesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12&\n\x07\x62\x61tches\x18\x02 \x03(\x0b\x32\x15.ledger.v1.FoundBatch\x12\x1c\n\x14next_before_position\x18\x03 \x01(\x04\"C\n\nFoundBatch\x12\r\n\x05queue\x18\x01 \x01(\r\x12&\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x17.ledger.v1.FetchedBatch\"7\n\x0fGetRouteRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\x12\x14\n\x0clinearizable\x18\x02 \x01(\x08\"\xef\x01\n\x10GetRouteResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12#\n\x05nodes\x18\x03 \x03(\x0b\x32\x14.ledger.v1.NodeRoute\x12%\n\x06groups\x18\x04 \x03(\x0b\x32\x15.ledger.v1.GroupRoute\x12%\n\x06topics\x18\x05 \x03(\x0b\x32\x15.ledger.v1.TopicRoute\x12\x19\n\x11max_message_bytes\x18\x06 \x01(\r\x12\x1b\n\x13\x63onfiguration_index\x18\x07 \x01(\x04\"*\n\tNodeRoute\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\"9\n\nGroupRoute\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0c\n\x04term\x18\x02 \x01(\x04\x12\x0e\n\x06leader\x18\x03 \x01(\r\"P\n\nTopicRoute\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\x0e\n\x06groups\x18\x03 \x03(\r\x12\x12\n\ncreated_ms\x18\x04 \x01(\x03\"2\n\x12\x43reateTopicRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\\\n\x13\x43reateTopicResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12$\n\x05topic\x18\x02 \x01(\x0b\x32\x15.ledger.v1.TopicRoute\"\x12\n\x10GetStatusRequest\"\xaa\x01\n\x11GetStatusResponse\x12\x0c\n\x04node\x18\x01 \x01(\r\x12\x0f\n\x07\x63luster\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x14\n\x0chttp_address\x18\x04 \x01(\t\x12\x16\n\x0e\x64\x61ta_directory\x18\x05 \x01(\t\x12\x0f\n\x07version\x18\x06 \x01(\t\x12&\n\x06groups\x18\x07 \x03(\x0b\x32\x16.ledger.v1.GroupStatus\"\xb3\x01\n\x0bGroupStatus\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0c\n\x04role\x18\x02 \x01(\t\x12\x0c\n\x04term\x18\x03 \x01(\x04\x12\x0e\n\x06leader\x18\x04 \x01(\r\x12\x12\n\nlast_index\x18\x05 \x01(\x04\x12\x0e\n\x06\x63ommit\x18\x06 \x01(\x04\x12\x0f\n\x07\x61pplied\x18\x07 \x01(\x04\x12\x14\n\x0c\x65nd_position\x18\x08 \x01(\x04\x12\r\n\x05\x63hain\x18\t \x01(\r\x12\x0f\n\x07suspect\x18\n \x01(\x08\x32\x87\x04\n\x06\x42roker\x12\x44\n\x07Produce\x12\x19.ledger.v1.ProduceRequest\x1a\x1a.ledger.v1.ProduceResponse(\x01\x30\x01\x12:\n\x05\x46\x65tch\x12\x17.ledger.v1.FetchRequest\x1a\x18.ledger.v1.FetchResponse\x12L\n\x0bListOffsets\x12\x1d.ledger.v1.ListOffsetsRequest\x1a\x1e.ledger.v1.ListOffsetsResponse\x12R\n\rQueryMessages\x12\x1f.ledger.v1.QueryMessagesRequest\x1a .ledger.v1.QueryMessagesResponse\x12\x43\n\x08GetRoute\x12\x1a.ledger.v1.GetRouteRequest\x1a\x1b.ledger.v1.GetRouteResponse\x12L\n\x0b\x43reateTopic\x12\x1d.ledger.v1.CreateTopicRequest\x1a\x1e.ledger.v1.CreateTopicResponse\x12\x46\n\tGetStatus\x12\x1b.ledger.v1.GetStatusRequest\x1a\x1c.ledger.v1.GetStatusResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,31 +49,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FETCHEDBATCH']._serialized_start=767
   _globals['_FETCHEDBATCH']._serialized_end=854
   _globals['_LISTOFFSETSREQUEST']._serialized_start=856
-  _globals['_LISTOFFSETSREQUEST']._serialized_end=932
-  _globals['_LISTOFFSETSRESPONSE']._serialized_start=934
-  _globals['_LISTOFFSETSRESPONSE']._serialized_end=1029
-  _globals['_QUEUEOFFSETS']._serialized_start=1031
-  _globals['_QUEUEOFFSETS']._serialized_end=1102
-  _globals['_GETROUTEREQUEST']._serialized_start=1104
-  _globals['_GETROUTEREQUEST']._serialized_end=1159
-  _globals['_GETROUTERESPONSE']._serialized_start=1162
-  _globals['_GETROUTERESPONSE']._serialized_end=1401
-  _globals['_NODEROUTE']._serialized_start=1403
-  _globals['_NODEROUTE']._serialized_end=1445
-  _globals['_GROUPROUTE']._serialized_start=1447
-  _globals['_GROUPROUTE']._serialized_end=1504
-  _globals['_TOPICROUTE']._serialized_start=1506
-  _globals['_TOPICROUTE']._serialized_end=1586
-  _globals['_CREATETOPICREQUEST']._serialized_start=1588
-  _globals['_CREATETOPICREQUEST']._serialized_end=1638
-  _globals['_CREATETOPICRESPONSE']._serialized_start=1640
-  _globals['_CREATETOPICRESPONSE']._serialized_end=1732
-  _globals['_GETSTATUSREQUEST']._serialized_start=1734
-  _globals['_GETSTATUSREQUEST']._serialized_end=1752
-  _globals['_GETSTATUSRESPONSE']._serialized_start=1755
-  _globals['_GETSTATUSRESPONSE']._serialized_end=1925
-  _globals['_GROUPSTATUS']._serialized_start=1928
-  _globals['_GROUPSTATUS']._serialized_end=2107
-  _globals['_BROKER']._serialized_start=2110
-  _globals['_BROKER']._serialized_end=2545
+  _globals['_LISTOFFSETSREQUEST']._serialized_end=966
+  _globals['_LISTOFFSETSRESPONSE']._serialized_start=968
+  _globals['_LISTOFFSETSRESPONSE']._serialized_end=1063
+  _globals['_QUEUEOFFSETS']._serialized_start=1065
+  _globals['_QUEUEOFFSETS']._serialized_end=1157
+  _globals['_QUERYMESSAGESREQUEST']._serialized_start=1160
+  _globals['_QUERYMESSAGESREQUEST']._serialized_end=1365
+  _globals['_QUERYMESSAGESRESPONSE']._serialized_start=1367
+  _globals['_QUERYMESSAGESRESPONSE']._serialized_end=1493
+  _globals['_FOUNDBATCH']._serialized_start=1495
+  _globals['_FOUNDBATCH']._serialized_end=1562
+  _globals['_GETROUTEREQUEST']._serialized_start=1564
+  _globals['_GETROUTEREQUEST']._serialized_end=1619
+  _globals['_GETROUTERESPONSE']._serialized_start=1622
+  _globals['_GETROUTERESPONSE']._serialized_end=1861
+  _globals['_NODEROUTE']._serialized_start=1863
+  _globals['_NODEROUTE']._serialized_end=1905
+  _globals['_GROUPROUTE']._serialized_start=1907
+  _globals['_GROUPROUTE']._serialized_end=1964
+  _globals['_TOPICROUTE']._serialized_start=1966
+  _globals['_TOPICROUTE']._serialized_end=2046
+  _globals['_CREATETOPICREQUEST']._serialized_start=2048
+  _globals['_CREATETOPICREQUEST']._serialized_end=2098
+  _globals['_CREATETOPICRESPONSE']._serialized_start=2100
+  _globals['_CREATETOPICRESPONSE']._serialized_end=2192
+  _globals['_GETSTATUSREQUEST']._serialized_start=2194
+  _globals['_GETSTATUSREQUEST']._serialized_end=2212
+  _globals['_GETSTATUSRESPONSE']._serialized_start=2215
+  _globals['_GETSTATUSRESPONSE']._serialized_end=2385
+  _globals['_GROUPSTATUS']._serialized_start=2388
+  _globals['_GROUPSTATUS']._serialized_end=2567
+  _globals['_BROKER']._serialized_start=2570
+  _globals['_BROKER']._serialized_end=3089
 # @@protoc_insertion_point(module_scope)

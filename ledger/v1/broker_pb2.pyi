@@ -96,14 +96,16 @@ class FetchedBatch(_message.Message):
     def __init__(self, base_offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., term: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
 
 class ListOffsetsRequest(_message.Message):
-    __slots__ = ("topic_id", "queues", "linearizable")
+    __slots__ = ("topic_id", "queues", "linearizable", "time_ms")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
+    TIME_MS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     queues: _containers.RepeatedScalarFieldContainer[int]
     linearizable: bool
-    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[_Iterable[int]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
+    time_ms: int
+    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[_Iterable[int]] = ..., linearizable: _Optional[bool] = ..., time_ms: _Optional[int] = ...) -> None: ...
 
 class ListOffsetsResponse(_message.Message):
     __slots__ = ("error", "queues")
@@ -114,14 +116,54 @@ class ListOffsetsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueOffsets, _Mapping]]] = ...) -> None: ...
 
 class QueueOffsets(_message.Message):
-    __slots__ = ("queue", "first_offset", "end_offset")
+    __slots__ = ("queue", "first_offset", "end_offset", "time_offset")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    TIME_OFFSET_FIELD_NUMBER: _ClassVar[int]
     queue: int
     first_offset: int
     end_offset: int
-    def __init__(self, queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+    time_offset: int
+    def __init__(self, queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., time_offset: _Optional[int] = ...) -> None: ...
+
+class QueryMessagesRequest(_message.Message):
+    __slots__ = ("group", "topic_id", "key", "begin_ms", "end_ms", "max_messages", "before_position", "linearizable")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    BEGIN_MS_FIELD_NUMBER: _ClassVar[int]
+    END_MS_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    topic_id: int
+    key: bytes
+    begin_ms: int
+    end_ms: int
+    max_messages: int
+    before_position: int
+    linearizable: bool
+    def __init__(self, group: _Optional[int] = ..., topic_id: _Optional[int] = ..., key: _Optional[bytes] = ..., begin_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., max_messages: _Optional[int] = ..., before_position: _Optional[int] = ..., linearizable: _Optional[bool] = ...) -> None: ...
+
+class QueryMessagesResponse(_message.Message):
+    __slots__ = ("error", "batches", "next_before_position")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_BEFORE_POSITION_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    batches: _containers.RepeatedCompositeFieldContainer[FoundBatch]
+    next_before_position: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., batches: _Optional[_Iterable[_Union[FoundBatch, _Mapping]]] = ..., next_before_position: _Optional[int] = ...) -> None: ...
+
+class FoundBatch(_message.Message):
+    __slots__ = ("queue", "batch")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    queue: int
+    batch: FetchedBatch
+    def __init__(self, queue: _Optional[int] = ..., batch: _Optional[_Union[FetchedBatch, _Mapping]] = ...) -> None: ...
 
 class GetRouteRequest(_message.Message):
     __slots__ = ("topics", "linearizable")

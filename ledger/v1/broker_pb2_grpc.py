@@ -49,6 +49,11 @@ class BrokerStub:
                 request_serializer=ledger_dot_v1_dot_broker__pb2.ListOffsetsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_broker__pb2.ListOffsetsResponse.FromString,
                 _registered_method=True)
+        self.QueryMessages = channel.unary_unary(
+                '/ledger.v1.Broker/QueryMessages',
+                request_serializer=ledger_dot_v1_dot_broker__pb2.QueryMessagesRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_broker__pb2.QueryMessagesResponse.FromString,
+                _registered_method=True)
         self.GetRoute = channel.unary_unary(
                 '/ledger.v1.Broker/GetRoute',
                 request_serializer=ledger_dot_v1_dot_broker__pb2.GetRouteRequest.SerializeToString,
@@ -89,6 +94,13 @@ class BrokerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def QueryMessages(self, request, context):
+        """Batches in which messages have a key, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetRoute(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -125,6 +137,11 @@ def add_BrokerServicer_to_server(servicer, server):
                     servicer.ListOffsets,
                     request_deserializer=ledger_dot_v1_dot_broker__pb2.ListOffsetsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_broker__pb2.ListOffsetsResponse.SerializeToString,
+            ),
+            'QueryMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.QueryMessages,
+                    request_deserializer=ledger_dot_v1_dot_broker__pb2.QueryMessagesRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_broker__pb2.QueryMessagesResponse.SerializeToString,
             ),
             'GetRoute': grpc.unary_unary_rpc_method_handler(
                     servicer.GetRoute,
@@ -223,6 +240,33 @@ class Broker:
             '/ledger.v1.Broker/ListOffsets',
             ledger_dot_v1_dot_broker__pb2.ListOffsetsRequest.SerializeToString,
             ledger_dot_v1_dot_broker__pb2.ListOffsetsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def QueryMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Broker/QueryMessages',
+            ledger_dot_v1_dot_broker__pb2.QueryMessagesRequest.SerializeToString,
+            ledger_dot_v1_dot_broker__pb2.QueryMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -145,6 +145,9 @@ def test_topics(cluster: DevCluster, directory: Path, topic: str) -> None:
         (["topic", "describe", "unknown"], "unknown"),
         (["produce", "unknown"], "unknown"),
         (["consume", "unknown"], "unknown"),
+        (["topic", "offsets", "unknown", "--time", "0"], "unknown"),
+        (["message", "query", "--topic", "unknown", "--key", "k"], "unknown"),
+        (["message", "get", "unknown:0:0"], "unknown"),
     ],
     ids=lambda value: "-".join(value)[:30] if isinstance(value, list) else "",
 )
@@ -209,6 +212,39 @@ def test_tags_queues_counts_and_offsets(cluster: DevCluster, directory: Path, to
     assert b"offset 5" in beyond.stderr
     assert b"0 to 4" in beyond.stderr, "the valid range is told"
     assert b"0 to 3" in run("consume", topic, "--queue", "4", cwd=directory, status=1).stderr
+
+
+def test_messages_by_key_place_and_time(cluster: DevCluster, directory: Path, topic: str) -> None:
+    run("produce", topic, "--queue", "1", "--key", "k", cwd=directory, input=b"1\n2\n")
+    query = ("message", "query", "--topic", topic, "--key", "k")
+    second, first = as_objects(run(*query, "--format", "json", cwd=directory).stdout)
+    assert [(one["offset"], one["key"], one["value"]) for one in (first, second)] == [(0, "k", "1"), (1, "k", "2")]
+    behind = str(second["append_time_ms"] + 1)
+    run("produce", topic, "--queue", "1", "--key", "k", cwd=directory, input=b"3\n")
+
+    table = run(*query, cwd=directory).stdout.decode().splitlines()
+    assert [line.split()[0] for line in table] == ["ID", f"{topic}:1:2", f"{topic}:1:1", f"{topic}:1:0"]
+    assert run(*query, "--max", "1", cwd=directory).stdout.decode().splitlines()[1:] == table[1:2]
+    assert len(as_objects(run(*query, "--from", behind, "--format", "json", cwd=directory).stdout)) == 1
+    assert len(as_objects(run(*query, "--to", behind, "--format", "json", cwd=directory).stdout)) == 2
+    nothing = run("message", "query", "--topic", topic, "--key", "other", cwd=directory)
+    assert (nothing.stdout, b"has the key 'other'" in nothing.stderr) == (b"", True)
+
+    got = run("message", "get", f"{topic}:1:0", cwd=directory)
+    assert got.stdout == b"1\n"
+    assert b"key k" in got.stderr
+    beyond = run("message", "get", f"{topic}:1:3", cwd=directory, status=1)
+    assert b"it has 0 to 2" in beyond.stderr
+
+    offsets = ("topic", "offsets", topic, "--format", "json", "--time")
+    there = json.loads(run(*offsets, behind, cwd=directory).stdout)["offsets"]
+    assert [one["offset"] for one in there] == [0, 2, 0, 0]
+    moment = table[1].split()[1]  # as the table shows it
+    assert json.loads(run(*offsets, moment, cwd=directory).stdout)["offsets"][1]["offset"] == 2
+    future = run("topic", "offsets", topic, "--time", "2100-01-01", cwd=directory)
+    assert b"these are the end offsets" in future.stderr
+    assert consume(directory, topic, "--from", moment) == b"3\n"
+    assert consume(directory, topic, "--from", "2100-01-01") == b""
 
 
 def test_lines_over_the_limit_are_named_and_left_out(cluster: DevCluster, directory: Path, topic: str) -> None:

@@ -28,7 +28,7 @@ def status_of(*arguments: str) -> int:
     return ended.value.code
 
 
-COMMANDS = ["dev", "server", "topic", "produce", "consume", "cluster", "log", "demo"]
+COMMANDS = ["dev", "server", "topic", "produce", "message", "consume", "cluster", "log", "demo"]
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,6 +83,14 @@ def test_help_loads_neither_clients_nor_server() -> None:
         ["consume", "t", "--from", "yesterday", "--bootstrap", "h:1"],
         ["consume", "t", "--from", "-1", "--bootstrap", "h:1"],
         ["consume", "t", "--count", "-1", "--bootstrap", "h:1"],
+        ["topic", "offsets", "t", "--bootstrap", "h:1"],
+        ["topic", "offsets", "t", "--time", "soon", "--bootstrap", "h:1"],
+        ["topic", "offsets", "t", "--time", "1969-12-31", "--bootstrap", "h:1"],
+        ["message", "get", "t", "--bootstrap", "h:1"],
+        ["message", "get", "t:1", "--bootstrap", "h:1"],
+        ["message", "get", "t:a:0", "--bootstrap", "h:1"],
+        ["message", "query", "--topic", "t", "--bootstrap", "h:1"],
+        ["message", "query", "--topic", "t", "--key", "k", "--max", "0", "--bootstrap", "h:1"],
         ["dev", "start", "-n", "0"],
         ["server", "run", "--config", "missing.toml"],
         ["demo", "--input", "missing"],

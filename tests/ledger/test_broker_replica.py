@@ -23,6 +23,7 @@ def replica(leader: int = 0, doubt: Suspect | None = None) -> Replica:
         group=0,
         commit_log=nothing,
         queues=nothing,
+        keys=nothing,
         membership=Membership(2, ME, {}),
         max_message_bytes=1024,
         meter=nothing,

@@ -1,0 +1,33 @@
+"""Where queues begin and end on this node, and where in them a time lies.
+
+The one idea: a time is looked for in the log once, and then in each queue by the position found. It must not know who
+may ask for what is committed at this moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.broker.replica import Replica
+from ledger.v1 import broker_pb2
+from store.time_index import offset_at, position_at
+
+QUEUES_AT_ONCE = 16
+"""Searched for a time before others have their turn."""
+
+
+async def list_offsets(replica: Replica, request: broker_pb2.ListOffsetsRequest) -> broker_pb2.ListOffsetsResponse:
+    """Raises UnknownTopicError, UnknownQueueError."""
+    topic = replica.state.topics.require(request.topic_id, max(request.queues, default=0))
+    timed = request.HasField("time_ms")
+    position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
+    response = broker_pb2.ListOffsetsResponse()
+    for number, queue in enumerate(request.queues or range(topic.queues), 1):
+        units = replica.queues.get(topic.topic_id, queue)
+        given = response.queues.add(queue=queue, first_offset=units.first_offset)
+        given.end_offset = replica.state.next_offset(topic.topic_id, queue)
+        if timed:
+            given.time_offset = offset_at(units, position)
+            if number % QUEUES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+    return response

@@ -1,0 +1,45 @@
+"""Makes messages of batches as they come from a broker.
+
+The one idea: columns become lists, and lists become messages, by C loops alone. It must not know how batches come.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+from ledger.batch import Batch
+from ledger.client.records import Message
+from ledger.errors import CorruptBatchError, LedgerError
+
+
+def decoded(body: bytes, topic: str, queue: int, base_offset: int, *, check_crc: bool = True) -> Batch:
+    """The batch; CorruptBatchError, with its place, where it is damaged."""
+    try:
+        return Batch(body, check_crc=check_crc)
+    except LedgerError as error:
+        raise CorruptBatchError(
+            f'The batch at offset {base_offset} of queue {queue} of topic "{topic}" cannot be read: {error} '
+            "Read it from another node, or seek past it."
+        ) from error
+
+
+def messages_of(
+    batch: Batch, *, topic: str, queue: int, base_offset: int, term: int, append_time_ms: int, skip: int = 0
+) -> list[Message]:
+    """All messages of a batch but the first `skip`."""
+    offsets = range(base_offset, base_offset + len(batch))
+    return list(
+        map(
+            Message,
+            repeat(topic),
+            repeat(queue),
+            offsets[skip:],
+            batch.timestamps_ms()[skip:],
+            repeat(append_time_ms),
+            batch.keys()[skip:],
+            batch.values()[skip:],
+            batch.tags()[skip:],
+            map(tuple, batch.headers()[skip:]),
+            repeat(term),
+        )
+    )
