@@ -310,10 +310,11 @@ class CommitLog:
         return self._segments.read(position, self._positions.end(last) - position)
 
     def spans(self) -> list[SegmentSpan]:
-        """What the segments that hold entries hold, the first one first."""
+        """What the files of segments hold, the first one first, as far as entries have come into the files."""
         spans, first = [], self.first_index
         for base in self._segments.bases:
-            last = self._positions.last_ending_by(base + self._grid.segment_bytes)
+            whole = self._positions.last_ending_by(base + self._grid.segment_bytes)
+            last = min(whole, self._positions.last_ending_by(base + self._segments.written_bytes(base)))
             if last >= first:
                 span = SegmentSpan(
                     path=self._segments.path(base),
@@ -323,10 +324,12 @@ class CommitLog:
                     first_index=first,
                     last_index=last,
                     chain=self._tail_at(last).chain,
-                    is_last=last == self.last_index,
+                    is_last=last < whole or last == self.last_index,
                 )
                 spans.append(span)
                 first = last + 1
+            if last < whole:
+                break
         return spans
 
     # Durability and room. Callable from helper threads.

@@ -244,6 +244,12 @@ class Segments:
         with self._lock:
             return sum(file.waiting_bytes for file in self._dirty.values() if isinstance(file, StagedFile))
 
+    def written_bytes(self, base: int) -> int:
+        """All before this place in the segment at `base` is in its file."""
+        with self._lock:
+            file = self._dirty.get(base)
+        return file.written_bytes if isinstance(file, StagedFile) else self._grid.segment_bytes
+
     def write_out(self) -> None:
         """All that was written before this call is in the files when it returns, and survives a kill."""
         with self._one_sync:

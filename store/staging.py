@@ -100,6 +100,12 @@ class StagedFile:
         waiting = self._waiting
         return waiting[1] - waiting[0] if waiting else 0
 
+    @property
+    def written_bytes(self) -> int:
+        """All before this place in the segment is in the file."""
+        waiting = self._waiting
+        return waiting[0] if waiting else self.size
+
     def write(self, offset: int, data: Writable) -> None:
         end = offset + len(data)
         assert end <= self.size, "a segment does not grow"

@@ -53,7 +53,7 @@ def log() -> None:
     """
 
 
-@log.command()
+@log.command(short_help="Write the entries of logs.")
 @_paths
 @click.option("--from", "first", type=click.IntRange(min=1), default=1, metavar="INDEX", help="Begin with this entry.")
 @click.option("--to", "last", type=click.IntRange(min=1), metavar="INDEX", help="End with this entry.")
@@ -88,7 +88,7 @@ def dump(
                 raise CannotReadError(str(error)) from error
 
 
-@log.command()
+@log.command(short_help="Check logs and what lies beside them.")
 @_paths
 @format_option
 def verify(paths: Sequence[Path], output: str) -> int:
@@ -108,7 +108,7 @@ def verify(paths: Sequence[Path], output: str) -> int:
         return verify_logs(_places(paths), as_json=output == "json")
 
 
-@log.command()
+@log.command(short_help="Compare the logs of replicas.")
 @_paths
 @format_option
 def diff(paths: Sequence[Path], output: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -23,6 +24,8 @@ class LogProgress:
             console=console,
             transient=True,
             disable=not console.is_terminal,
+            # Only then do lines on standard output stand above the bar; into a file or a pipe they go as they are.
+            redirect_stdout=sys.stdout.isatty(),
         )
         self._tasks = [self._bar.add_task(str(place.path), total=place.total_bytes) for place in places]
 

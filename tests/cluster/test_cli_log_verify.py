@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -361,6 +363,20 @@ class TestUnreadable:
         status, flaws, log = verify(path)
         assert (status, log["verdict"]) == (2, "unknown")
         assert "entry version 2 is not known" in flaws[0]["reason"]
+
+
+def test_progress_on_a_terminal_leaves_the_data_on_standard_output(node: StoppedNode) -> None:
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "cluster.cli", "log", "verify", str(node.path)]
+    try:
+        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, check=False, timeout=30)
+        shown = os.read(ours, 1 << 16).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert ran.returncode == 0
+    assert ran.stdout.startswith(f"{node.group}: whole. 41 entries (1 to 41)")
+    assert str(node.group) in shown.replace("\r\n", "")
 
 
 async def test_a_real_node_running_killed_and_stopped(

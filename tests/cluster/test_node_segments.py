@@ -225,6 +225,23 @@ async def is_served(fleet: Fleet) -> bool:
     return (await ask(fleet, NAME))[0] == 200
 
 
+async def test_what_waits_in_memory_is_not_served(make_fleet: MakeFleet, tmp_path: Path) -> None:
+    """With `write = "staged"` the end of the log may be in no file yet: what is served is what the file has."""
+    fleet = make_fleet(1, write="staged", flush_interval_ms=10_000)
+    await fleet.start()
+    await fleet.leader()
+    await fill(fleet, await fleet.create_topic(), 0, 10)
+    segments = (await listed(fleet))["segments"]
+    for segment in segments:
+        assert segment["state"] == "active"
+        body = (await ask(fleet, segment["name"]))[2]
+        (tmp_path / segment["name"]).write_bytes(body.ljust(2 << 20, b"\0"))
+        files = [SegmentFile(tmp_path / segment["name"], segment["position"])]
+        *_, last = LogReader(PosixReadOnlyDisk(), files, segment_bytes=2 << 20, start=EMPTY)
+        assert isinstance(last, Found)
+        assert last.header.index == segment["last_index"]
+
+
 async def test_they_need_not_be_served(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(1, serve_segments=False)
     await fleet.start()
