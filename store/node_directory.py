@@ -87,7 +87,7 @@ class NodeDirectory:
         return self.group_directory(group) / "positions"
 
     def keys_directory(self, group: int) -> Path:
-        return self.group_directory(group) / "keys"
+        return self._made(self._indexes, group) / "keys"
 
     def vote_path(self, group: int) -> Path:
         return self.group_directory(group) / "vote"

@@ -87,6 +87,7 @@ def test_parts_lie_under_their_group(place: tuple[Disk, Path]) -> None:
     assert disk.exists(path / "group-0")
     assert directory.log_directory(2) == path / "group-2" / "log"
     assert directory.queues_directory(2) == path / "group-2" / "queues"
+    assert directory.keys_directory(2) == path / "group-2" / "keys"
     assert directory.vote_path(2) == path / "group-2" / "vote"
 
 
