@@ -19,7 +19,6 @@ The log's thread writes, reads and takes buffers; `write_out`, `sync` and `Buffe
 from __future__ import annotations
 
 import logging
-import mmap
 import threading
 import weakref
 from collections import deque
@@ -44,8 +43,8 @@ class BufferPool:
         self._count = count
         self._made = 0
         # No locks: a loan may end in any thread, in the middle of anything.
-        self._clean: deque[mmap.mmap] = deque()
-        self._returned: deque[mmap.mmap] = deque()
+        self._clean: deque[Buffer] = deque()
+        self._returned: deque[Buffer] = deque()
         self._is_locked = True
 
     def prepare(self, count: int) -> None:
@@ -53,7 +52,7 @@ class BufferPool:
         while len(self._clean) < count:
             if self._returned:
                 memory = self._returned.popleft()
-                paging.clear(memoryview(memory))
+                paging.clear(memory.data)
             elif self._made < self._count:
                 memory = self._make()
             else:
@@ -65,14 +64,14 @@ class BufferPool:
         if not self._clean:
             return None
         memory = self._clean.popleft()
-        buffer = np.frombuffer(memory, np.uint8)
+        buffer = memory[:]  # what stands for this loan
         weakref.finalize(buffer, self._returned.append, memory).atexit = False
         return buffer
 
-    def _make(self) -> mmap.mmap:
-        memory = mmap.mmap(-1, self._size)
+    def _make(self) -> Buffer:
+        memory = np.zeros(self._size, np.uint8)
         self._made += 1
-        was_locked, self._is_locked = self._is_locked, paging.lock(memoryview(memory))
+        was_locked, self._is_locked = self._is_locked, paging.lock(memory.data)
         if self._made == 1 or was_locked != self._is_locked:
             state = "locked in memory" if self._is_locked else "not locked in memory (see `ulimit -l`): may be swapped"
             log.info("staging: buffers of %d MiB, at most %d, %s", self._size >> 20, self._count, state)
