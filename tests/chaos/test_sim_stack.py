@@ -45,7 +45,8 @@ def history_of(world: StackWorld, *events: FaultEvent) -> StackWorld:
 @pytest.mark.parametrize("nodes", [1, 2, 3, 5])
 @pytest.mark.parametrize("sync", [True, False])
 def test_without_faults_everything_is_acknowledged_and_delivered(nodes: int, sync: bool) -> None:
-    world = history_of(StackWorld(options(nodes=nodes, sync=sync)))
+    quick = replace(options(nodes=nodes, sync=sync), flush_ms=20.0)  # a leader whose flushes take long hands over
+    world = history_of(StackWorld(quick))
     figures, outcomes = world.figures(), world.history_of_clients.outcomes
     assert figures["sent"] > 10 * world.options.minutes * 60 / 2
     assert outcomes[Outcome.OK] == figures["sent"] == figures["committed"]
