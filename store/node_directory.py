@@ -15,7 +15,7 @@
 
     <indexes>/lock               as above
     <indexes>/indexes.json       as identity.json
-    <indexes>/group-0/queues/    its ConsumeQueues: what can be built from the CommitLog may lie on a cheaper disk
+    <indexes>/group-0/           queues/ and keys/: what can be built from the CommitLog may lie on a cheaper disk
 
 One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
 
@@ -87,7 +87,7 @@ class NodeDirectory:
         return self.group_directory(group) / "positions"
 
     def keys_directory(self, group: int) -> Path:
-        return self.group_directory(group) / "keys"
+        return self._made(self._indexes, group) / "keys"
 
     def vote_path(self, group: int) -> Path:
         return self.group_directory(group) / "vote"
