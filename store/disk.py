@@ -141,11 +141,6 @@ def read_file(disk: ReadOnlyDisk, path: Path) -> bytes:
         file.close()
 
 
-def blank_memory(size: int) -> memoryview:
-    """Zeros that may be written, in pages of their own beside all files; given back with the last view of them."""
-    return memoryview(mmap.mmap(-1, size))
-
-
 @contextmanager
 def _translating(path: Path) -> Iterator[None]:
     try:

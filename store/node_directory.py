@@ -15,7 +15,7 @@
 
     <indexes>/lock               as above
     <indexes>/indexes.json       as identity.json
-    <indexes>/group-0/queues/    its ConsumeQueues: what can be built from the CommitLog may lie on a cheaper disk
+    <indexes>/group-0/           queues/ and keys/: what can be built from the CommitLog may lie on a cheaper disk
 
 One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
 

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store import paging
-from store.disk import File, Writable, blank_memory
+from store.disk import File, Writable
 from store.entry import WORD
 
 log = logging.getLogger("store.staging")
@@ -43,8 +43,8 @@ class BufferPool:
         self._count = count
         self._made = 0
         # No locks: a loan may end in any thread, in the middle of anything.
-        self._clean: deque[memoryview] = deque()
-        self._returned: deque[memoryview] = deque()
+        self._clean: deque[Buffer] = deque()
+        self._returned: deque[Buffer] = deque()
         self._is_locked = True
 
     def prepare(self, count: int) -> None:
@@ -52,7 +52,7 @@ class BufferPool:
         while len(self._clean) < count:
             if self._returned:
                 memory = self._returned.popleft()
-                paging.clear(memory)
+                paging.clear(memory.data)
             elif self._made < self._count:
                 memory = self._make()
             else:
@@ -64,14 +64,14 @@ class BufferPool:
         if not self._clean:
             return None
         memory = self._clean.popleft()
-        buffer = np.frombuffer(memory, np.uint8)
+        buffer = memory[:]  # what stands for this loan
         weakref.finalize(buffer, self._returned.append, memory).atexit = False
         return buffer
 
-    def _make(self) -> memoryview:
-        memory = blank_memory(self._size)
+    def _make(self) -> Buffer:
+        memory = np.zeros(self._size, np.uint8)
         self._made += 1
-        was_locked, self._is_locked = self._is_locked, paging.lock(memory)
+        was_locked, self._is_locked = self._is_locked, paging.lock(memory.data)
         if self._made == 1 or was_locked != self._is_locked:
             state = "locked in memory" if self._is_locked else "not locked in memory (see `ulimit -l`): may be swapped"
             log.info("staging: buffers of %d MiB, at most %d, %s", self._size >> 20, self._count, state)

@@ -24,7 +24,7 @@ def options(
 ) -> Options:
     drawn = draw(seed, Wishes(world="stack", minutes=minutes, nodes=nodes, faults=faults))
     # No send waits long for room in a small buffer, and no leader hands over because its disk is slow.
-    return replace(drawn, sync=sync, largest_batch=1, flush_ms=10.0)
+    return replace(drawn, sync=sync, staged=False, largest_batch=1, flush_ms=10.0)
 
 
 def history_of(world: StackWorld, *events: FaultEvent) -> StackWorld:
@@ -199,6 +199,27 @@ def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.Monke
             assert found[0] == "what is held stays"
             return
     pytest.fail("nothing was noticed")
+
+
+def test_a_kill_takes_what_a_node_staged_and_had_not_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same with kills, which take nothing from nodes that write directly."""
+    monkeypatch.setattr("cluster.disk_threads.DiskThreads.persist", lambda _, done: done())
+
+    def lost(seed: int, *, staged: bool) -> bool:
+        world = StackWorld(replace(options(seed), flush_ms=30.0, staged=staged))
+        world.start_workload()
+        for at_ms in range(5_000, 17_000, 3_000):
+            for node in world.nodes():
+                world.loop.call_at(at_ms / 1000, node.kill)
+                world.loop.call_at(at_ms / 1000 + 0.1, node.start_again)
+        while world.loop.time() < 18 and not world.violations():
+            world.loop.run_until(world.loop.time() + 1)
+        found = bool(world.violations())
+        world.close()
+        return found
+
+    assert not any(lost(seed, staged=False) for seed in (1, 2))
+    assert any(lost(seed, staged=True) for seed in range(1, 8))
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:
