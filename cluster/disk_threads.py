@@ -116,16 +116,16 @@ class DiskThreads:
 
     async def beside(self, work: Callable[[], object]) -> None:
         """Does it on the thread that prepares segments; returns when that is over, with or without success: it can be
-        done without."""
-        over = asyncio.get_running_loop().create_future()
+        done without. Whoever waited may have gone by then: a node that stops does not wait for it here."""
+        over = asyncio.Event()
 
         def full(failure: StoreError) -> None:
-            over.set_result(None)
+            over.set()
             if not isinstance(failure, DiskFullError):
                 self._on_failure(failure)
 
-        self._on(self._segment_thread, work, lambda: over.set_result(None), full)
-        await over
+        self._on(self._segment_thread, work, over.set, full)
+        await over.wait()
 
     def _flush(self) -> None:
         if not self._flushing and not self._stopping:

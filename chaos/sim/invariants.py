@@ -26,7 +26,7 @@ DIGEST_EVERY = 64
 class _View:
     """A node as it was seen last. `chains` outlives the process: it is what its log held."""
 
-    __slots__ = ("applied", "chains", "commit", "raft", "role", "term", "vote")
+    __slots__ = ("applied", "chains", "commit", "longest", "raft", "role", "term", "vote")
 
     def __init__(self) -> None:
         self.raft: Raft | None = None
@@ -36,6 +36,8 @@ class _View:
         self.applied = 0
         self.chains: list[int] = []
         """By index, from 1 on."""
+        self.longest = 0
+        """The last index that its log ever had."""
         self.vote = (0, 0)
         """Term and vote as the disk has them."""
 
@@ -47,6 +49,9 @@ class Invariants:
         """Term -> its leader."""
         self.committed: list[int] = []
         """By index, from 1 on: the chain of the entry that was committed there first, by anyone."""
+        self.caught_up = 0
+        """Committed entries that came into logs which had never been that long: what those who were behind have made
+        good."""
         self.on_commit: Callable[[SimNodeLog, int], None] = lambda log, index: None
         """Called once for each committed entry, in order, with a log that holds it."""
         self._now_ms = now_ms
@@ -166,6 +171,8 @@ class Invariants:
         if same < view.commit:
             self.fail("committed entries stay", f"node {node} lost entry {same + 1}, which it knew committed")
         del chains[same:]
+        self.caught_up += max(0, min(last, len(self.committed)) - view.longest)
+        view.longest = max(view.longest, last)
         for index in range(same + 1, last + 1):
             header = log.header(index)
             chains.append(header.chain)

@@ -172,7 +172,7 @@ class StackNode:
         self.clock_rate = 1.0
         """How fast its clocks run."""
         self.slow_disk = self.slow_vote = 1.0
-        """How many times longer than usual work on the disk takes; votes on top of that."""
+        """How many times longer than usual work on the disk takes, and saving a vote: the slower of the two counts."""
         self.transit = Transit(chance)
         """What becomes of bytes that it sends."""
         self.ended: BaseException | None = None
@@ -397,7 +397,7 @@ class StackNode:
         return self._timing.flush_ms * self.slow_disk
 
     def _vote_ms(self) -> float:
-        return self._timing.vote_ms * self.slow_disk * self.slow_vote
+        return self._timing.vote_ms * max(self.slow_disk, self.slow_vote)
 
     def _vote_saved(self) -> None:
         assert self.process is not None

@@ -15,6 +15,8 @@ from chaos.sim.node_life import Life
 
 Job = tuple[Callable[[], object], Callable[[BaseException | None], None]]
 """What to do, and whom to tell what it raised."""
+SLOWEST_S = 10.0
+"""What the slowest disk takes for one thing; a run waits no longer than a minute for its end."""
 
 
 class SimWorker:
@@ -40,7 +42,7 @@ class SimWorker:
             self._begin()
 
     def _begin(self) -> None:
-        takes = self._random.expovariate(1.0) * self._mean_ms() / 1000
+        takes = min(self._random.expovariate(1.0) * self._mean_ms() / 1000, SLOWEST_S)
         until_done = takes * self._random.random()
         self._life.call_later(until_done, self._work, takes - until_done)
 

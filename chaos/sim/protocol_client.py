@@ -41,11 +41,13 @@ class Service(Protocol):
 class _Attempt:
     """A batch that is on its way."""
 
-    __slots__ = ("batch", "done", "sent_at", "since", "told_unknown")
+    __slots__ = ("batch", "done", "node", "sent_at", "since", "told_unknown")
 
     def __init__(self, batch: Batch, now: float) -> None:
         self.batch = batch
         self.since = self.sent_at = now
+        self.node = 0
+        """Where it was sent last; 0: nowhere so far, or that node says that another leads."""
         self.told_unknown = False
         self.done = False
 
@@ -99,8 +101,8 @@ class Lane:
         """Sends what can be sent, and again what was not answered."""
         now = service.time()
         for attempt in [*self._in_flight.values()]:
-            if not attempt.done and now - attempt.sent_at >= TRY_AGAIN_S:
-                self._route.doubt(0, self._route.leader)
+            if not attempt.done and (attempt.node == 0 or now - attempt.sent_at >= TRY_AGAIN_S):
+                self._route.doubt(0, attempt.node)
                 self._send_all(service, deliveries)
                 break
         while self._waiting and len(self._in_flight) < self._options.in_flight:
@@ -142,6 +144,7 @@ class Lane:
     def _send(self, attempt: _Attempt, service: Service, deliveries: Deliveries) -> None:
         attempt.sent_at = service.time()
         batch, node = attempt.batch, self._route.leader
+        attempt.node = node
         service.produce(
             self._client, node, batch, lambda answer: self._answered(batch, node, answer, service, deliveries)
         )
@@ -159,6 +162,8 @@ class Lane:
             return
         elif answer.verdict is Verdict.NOT_LEADER:
             self._route.doubt(answer.leader, node)
+            if attempt.node == node:
+                attempt.node = 0
         elif answer.verdict is Verdict.FORGOTTEN:
             deliveries.forgotten(batch.stream, batch.sequence)
 

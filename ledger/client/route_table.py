@@ -1,8 +1,12 @@
 """What nodes said last of who is where. Pure.
 
 The one idea: what was said in a higher term wins, and a leader that failed us is only *doubted*: it counts again as
-soon as some node names it once more. Who the nodes are is what the newest committed configuration says that anybody
-told us of: so nodes that were removed go. It must not know how nodes are asked.
+soon as some node names it once more. A term in which nobody leads ends the leader that we know, and no more than that:
+it may never have one. Whoever says so may have forgotten it in a crash since (it tells of a term before that is
+durable), or may be cut off, while others go on being led in an older one.
+
+Who the nodes are is what the newest committed configuration says that anybody told us of: so nodes that were removed
+go. It must not know how nodes are asked.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a group (0: nobody is known to) in `term`. `doubted`: it was no use when last tried."""
+    """Who leads a group (0: nobody is known to) in `term`. `doubted`: it was no use when last tried. In the table, of
+    nobody: the term in which somebody was last known to."""
 
     node: int
     term: int
@@ -51,6 +56,8 @@ class RouteTable:
         self.max_message_bytes = 0  # 0: not known yet
         self.nodes: dict[int, str] = {}
         self.leaders: dict[int, Leader] = {}
+        # The newest term of each group that anybody told us of, with a leader or without.
+        self._newest_terms: dict[int, int] = {}
         self.topics: dict[str, Topic] = {}
         self._bootstrap = bootstrap
         self.configuration = 0  # of `nodes`, as in Said
@@ -82,12 +89,14 @@ class RouteTable:
             self.nodes, self.configuration = dict(said.nodes), said.configuration
 
     def _learn_leader(self, group: int, said: Leader) -> bool:
-        known = self.leaders.get(group, Leader(0, 0))
-        newer = said.term > known.term or group not in self.leaders
-        if not newer and not (said.term == known.term and said.node):
-            return False
-        self.leaders[group] = said
-        return bool(said.node) and said.node != known.node
+        known, newest = self.leaders.setdefault(group, Leader(0, 0)), self._newest_terms.get(group, 0)
+        self._newest_terms[group] = max(newest, said.term)
+        if said.node and said.term >= known.term:
+            self.leaders[group] = said
+            return said.node != known.node
+        if not said.node and said.term > newest:
+            self.leaders[group] = Leader(0, known.term)
+        return False
 
     def hint(self, group: int, node: int, address: str) -> bool:
         """A node that does not lead the group said who does. Whether that is another one than we thought."""

@@ -99,6 +99,17 @@ def test_a_right_history_passes(watched: Watched) -> None:
     assert watched.invariants.newest_commit == 3
 
 
+def test_who_was_behind_catches_up_once(watched: Watched) -> None:
+    watched.a.holds("1:x 1:y", role=Role.LEADER, commit=2)
+    watched.b.holds("1:x")
+    watched.look()
+    assert watched.invariants.caught_up == 1, "the others were not committed when the first had them"
+    for entries in ("1:x 1:y", "1:x", "1:x 1:y"):
+        watched.b.holds(entries)
+        watched.look()
+    assert watched.invariants.caught_up == 2
+
+
 def test_two_leaders_of_one_term(watched: Watched) -> None:
     watched.a.holds("1:x", term=3, role=Role.LEADER)
     watched.b.holds("1:x", term=3, role=Role.LEADER)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from random import Random
 
 import pytest
 
 from chaos.sim.loop import SimLoop
 from chaos.sim.node_life import Life
+from chaos.sim.node_worker import SLOWEST_S, SimWorker
 from store.memory_disk import Killed
 
 
@@ -127,3 +129,18 @@ def test_its_clock_may_run_wrong(loop: SimLoop, process: Process) -> None:
     loop.run_until(15.5)
     assert process.life.time() == pytest.approx(20.5)
     assert len(process.ticks) == pytest.approx(20, abs=1)
+
+
+def test_work_that_a_slow_disk_began_ends_within_a_bounded_time_and_what_waits_is_quick_once_that_is_well(
+    loop: SimLoop, process: Process
+) -> None:
+    mean_ms, ended = 1e6, list[float]()
+    worker = SimWorker(process.life, Random(1), lambda: mean_ms)
+    for _ in range(3):
+        worker.run(lambda: None, lambda error: ended.append(loop.time()))
+    loop.run_until(1)
+    mean_ms = 1.0
+    loop.run_until(30)
+    assert ended[0] == pytest.approx(SLOWEST_S)
+    assert len(ended) == 3
+    assert ended[2] < SLOWEST_S + 0.1

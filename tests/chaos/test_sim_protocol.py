@@ -99,6 +99,17 @@ def test_where_a_loss_is_accepted_it_is_counted_and_the_cluster_goes_on() -> Non
     assert all(report.figures["acknowledged"] > 0 for report in reports)
 
 
+def test_traffic_without_end_is_caught_and_to_catch_up_is_none() -> None:
+    world = world_with_leader()
+    world.network.counts["sent"] += 12_000
+    world.invariants.caught_up += 100
+    world.loop.run_until(17)
+    assert world.violations() == []
+    world.network.counts["sent"] += 12_000
+    world.loop.run_until(19)
+    assert [violation.invariant for violation in world.violations()] == ["bounded traffic"]
+
+
 # -- what is broken on purpose
 
 

@@ -56,6 +56,18 @@ def test_ignorance_in_the_same_term_changes_nothing(table: RouteTable) -> None:
     assert table.leader_address(0) == "a:1"
 
 
+def test_a_term_without_a_leader_that_came_to_nothing_hides_no_later_one(table: RouteTable) -> None:
+    table.learn(said(0, 32))  # of a candidate, which forgot it in a crash
+    assert table.leader_address(0) is None
+    assert table.learn(said(1, 6)) == {0}
+    assert table.leader_address(0) == "a:1"
+    table.learn(said(0, 32))  # of one that is cut off from the others: nothing new
+    assert table.leader_address(0) == "a:1"
+    assert not table.in_doubt
+    assert table.learn(said(2, 5)) == set(), "an older leader than the one that is known"
+    assert table.leader_address(0) == "a:1"
+
+
 def test_a_doubted_leader_counts_again_when_a_node_names_it(table: RouteTable) -> None:
     table.doubt(0, "a:1")
     assert table.leader_address(0) is None

@@ -1,0 +1,65 @@
+"""The helper threads of a group, with workers that work when the test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from cluster.disk_threads import DiskThreads
+from cluster.surroundings import Surroundings
+from cluster.vital import Vital
+
+
+class Worker:
+    """Implements `cluster.workers.Worker`."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Callable[[], object], Callable[[BaseException | None], None]]] = []
+
+    def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+        self.jobs.append((work, done))
+
+    async def stop(self) -> None:
+        """There is no thread."""
+
+    def work(self) -> None:
+        for work, done in self.jobs:
+            work()
+            done(None)
+        self.jobs.clear()
+
+
+def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
+    surroundings = Surroundings(
+        cast(Any, None), worker=lambda name: workers.setdefault(name, Worker()), vital=Vital(ended.append)
+    )
+    anything = cast(Any, SimpleNamespace())
+    return DiskThreads(
+        anything, anything, surroundings, flush="async", schedule=anything, stages=False,
+        forget_suspicion=lambda: None, distrust_page_cache=lambda: None, on_failure=ended.append,
+        on_flush=lambda seconds: None,
+    )  # fmt: skip
+
+
+async def test_work_beside_that_ends_after_whoever_waited_has_gone_does_no_harm() -> None:
+    """A node was told to stop while a checkpoint was being written, say: it stops in order."""
+    workers, ended, done = dict[str, Worker](), list[BaseException](), list[int]()
+    threads = make(workers, ended)
+    waits = asyncio.create_task(threads.beside(lambda: done.append(1)))
+    await asyncio.sleep(0)
+    waits.cancel()
+    await asyncio.gather(waits, return_exceptions=True)
+    workers["segments"].work()
+    assert done == [1]
+    assert ended == []
+
+
+async def test_work_beside_is_waited_for() -> None:
+    workers, ended = dict[str, Worker](), list[BaseException]()
+    waits = asyncio.create_task(make(workers, ended).beside(lambda: None))
+    await asyncio.sleep(0)
+    assert not waits.done()
+    workers["segments"].work()
+    await waits
