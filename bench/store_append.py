@@ -309,7 +309,6 @@ def flushing_threads(path: Path, log: CommitLog) -> DiskThreads:
         schedule=FlushSchedule(500, 4, 10_000, 200),
         stages=False,
         forget_suspicion=nothing,
-        distrust_page_cache=nothing,
         on_failure=fail,
         on_flush=nothing,
     )

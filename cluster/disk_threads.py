@@ -39,7 +39,6 @@ class DiskThreads:
         schedule: FlushSchedule,
         stages: bool,
         forget_suspicion: Callable[[], None],
-        distrust_page_cache: Callable[[], None],
         on_failure: Callable[[StoreError], None],
         on_flush: Callable[[float], None],
     ) -> None:
@@ -49,7 +48,6 @@ class DiskThreads:
         self._schedule = schedule
         self._stages = stages
         self._forget_suspicion = forget_suspicion
-        self._distrust_page_cache = distrust_page_cache
         self._on_failure = on_failure
         self._on_flush = on_flush
         self._vital = surroundings.vital
@@ -133,15 +131,7 @@ class DiskThreads:
             self._flush_began_ms = self._monotonic_ms()
             served, self._waiting = self._waiting, []
             started = time.perf_counter()
-            self._on(self._flush_thread, self.flush_log, lambda: self._flushed(served, started))
-
-    def flush_log(self) -> None:
-        """May be called from any helper thread."""
-        try:
-            self._log.sync()
-        except StoreError:
-            self._distrust_page_cache()  # at the next start, if this process gets to say so
-            raise
+            self._on(self._flush_thread, self._log.sync, lambda: self._flushed(served, started))
 
     def _flushed(self, served: list[Callable[[], None]], started: float) -> None:
         self._flushing = False

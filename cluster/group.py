@@ -160,7 +160,7 @@ class LocalGroup:
             await asyncio.sleep(INTERVAL_S)
             draft = self._checkpoints.draft(replica)
             if draft is not None:
-                await threads.beside(partial(self._checkpoints.write, draft, threads.flush_log))
+                await threads.beside(partial(self._checkpoints.write, draft, self._log.sync))
 
     def _save_last_checkpoint(self) -> None:
         """In an orderly stop: the next start has nothing to read."""
@@ -340,7 +340,6 @@ class LocalGroup:
             ),
             stages=settings.write == "staged",
             forget_suspicion=lambda: self._directory.clear_suspect(self.number),
-            distrust_page_cache=lambda: self._directory.distrust_page_cache(self.number),
             on_failure=self._vital.event(lambda failure: replica.driver.fail(failure)),
             on_flush=self._meters.flush_seconds.observe,
         )

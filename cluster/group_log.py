@@ -92,6 +92,7 @@ class GroupLog:
             clean=directory.clean_mark(number),
             after_crash=directory.crashed(number, boot_id),
             writing=self._settings.writing,
+            on_loss=lambda: directory.distrust_page_cache(number),
             before_cut=self._remember_loss,
             on_entry=self._remember_configuration,
             on_progress=tell_progress(),

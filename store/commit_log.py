@@ -17,7 +17,7 @@ called from helper threads, and so may `remove_dropped`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -67,6 +67,7 @@ class CommitLog:
         clean: CleanMark | None = None,
         after_crash: bool = False,
         writing: Writing = DIRECTLY,
+        on_loss: Callable[[], None] = lambda: None,
         before_cut: BeforeCut | None = None,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
@@ -81,12 +82,13 @@ class CommitLog:
         `after_crash`: the machine went down without an orderly stop. The log ends with its first flaw then, where one
         may come of that (see `recovery`), and `before_cut` hears of it before anything is changed. So it was, too, when
         a process that staged its writes ended without one.
-        `writing`: by which way what is appended gets into the files.
+        `writing`: by which way what is appended gets into the files. `on_loss` is called, in any thread, once a sync
+        has failed: the next start must be one after a crash.
         Raises `DamagedError`; a torn end is no damage."""
         assert clean is None or not after_crash
         grid = Grid(segment_bytes)
         start = base.tail if base is not None else EMPTY
-        segments = Segments.adopt(disk, directory, grid, start.end, reset=reset, writing=writing)
+        segments = Segments.adopt(disk, directory, grid, start.end, reset=reset, writing=writing, on_loss=on_loss)
         try:
             recovery = Recovery(segments, grid, start, known, on_entry, on_progress)
             if after_crash:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from store.disk import Disk, File
@@ -43,8 +44,10 @@ _LARGE = 16 << 10
 
 
 class Segments:
-    def __init__(self, disk: Disk, directory: Path, grid: Grid, start: int, writing: Writing) -> None:
-        """`start`: position of the log's first byte."""
+    def __init__(
+        self, disk: Disk, directory: Path, grid: Grid, start: int, writing: Writing, on_loss: Callable[[], None]
+    ) -> None:
+        """`start`: position of the log's first byte. `on_loss` is called, in any thread, once a sync has failed."""
         self._disk = disk
         self._files = SegmentFiles(disk, writing, grid.segment_bytes)
         self._directory = directory
@@ -69,17 +72,25 @@ class Segments:
         self._one_sync = threading.Lock()
         self.failure: StoreError | None = None
         """Why a sync failed: what a second one would say of the first one's pages cannot be believed."""
+        self._on_loss = on_loss
 
     @staticmethod
     def adopt(
-        disk: Disk, directory: Path, grid: Grid, start: int, *, reset: bool, writing: Writing = DIRECTLY
+        disk: Disk,
+        directory: Path,
+        grid: Grid,
+        start: int,
+        *,
+        reset: bool,
+        writing: Writing = DIRECTLY,
+        on_loss: Callable[[], None] = lambda: None,
     ) -> Segments:
         """The segments that lie in `directory`, which is made if it is missing, but for those that end before `start`
         (with `reset` all), which are removed. Raises `DamagedError` if there is a gap between them, or one is not as
         long as it should be."""
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
-        segments = Segments(disk, directory, grid, start, writing)
+        segments = Segments(disk, directory, grid, start, writing, on_loss)
         names = disk.list(directory)
         bases = [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
         dropped = [base for base in bases if reset or base < segments._first_base]
@@ -260,7 +271,7 @@ class Segments:
                     assert isinstance(file, StagedFile)
                     file.write_out()
             except StoreError as error:
-                self.failure = error
+                self._lose(error)
                 raise
             finally:
                 self._close_retired()
@@ -288,10 +299,16 @@ class Segments:
                 if names_changed:
                     self._disk.sync_directory(self._directory)
             except StoreError as error:
-                self.failure = error
+                self._lose(error)
                 raise
             finally:
                 self._close_retired()
+
+    def _lose(self, error: StoreError) -> None:
+        """A sync has failed, in whatever thread: nothing that it should have covered is believed any more."""
+        self.failure = error
+        with suppress(StoreError):  # the disk may refuse this too
+            self._on_loss()
 
     def close(self) -> None:
         for base in list(self._open):
@@ -305,7 +322,7 @@ class Segments:
             try:
                 file.sync()  # its length: it may stay blank, and no other sync would cover it
             except StoreError as error:
-                self.failure = error
+                self._lose(error)
                 raise
             finally:
                 file.close()

@@ -38,7 +38,7 @@ def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
     anything = cast(Any, SimpleNamespace())
     return DiskThreads(
         anything, anything, surroundings, flush="async", schedule=anything, stages=False,
-        forget_suspicion=lambda: None, distrust_page_cache=lambda: None, on_failure=ended.append,
+        forget_suspicion=lambda: None, on_failure=ended.append,
         on_flush=lambda seconds: None,
     )  # fmt: skip
 

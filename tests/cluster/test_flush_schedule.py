@@ -49,7 +49,6 @@ class Flushed:
             schedule=schedule,
             stages=writing.mode == "staged",
             forget_suspicion=_nothing,
-            distrust_page_cache=_nothing,
             on_failure=_fail,
             on_flush=lambda _: self.event.set(),
         )

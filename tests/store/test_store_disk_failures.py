@@ -98,6 +98,18 @@ def test_after_a_failed_sync_nothing_is_believed(disk: MemoryDisk, error: StoreE
         assert caught.value.__cause__ is error
 
 
+@pytest.mark.parametrize("act", [CommitLog.sync, CommitLog.prepare_next, append_three_segments])
+def test_whoever_syncs_a_failure_is_told(disk: MemoryDisk, act: Callable[[CommitLog], object]) -> None:
+    """The next start must not believe the page cache, wherever the sync came from: a flush, a stop, a new segment."""
+    losses: list[str] = []
+    log = CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, on_loss=lambda: losses.append("lost"))
+    append(log, 100)
+    disk.fail("sync", BROKEN, times=1)
+    with pytest.raises(DiskFailedError):
+        act(log)
+    assert losses == ["lost"]
+
+
 def test_after_a_failed_sync_no_segment_is_made(disk: MemoryDisk) -> None:
     """A next segment says that all before it was flushed, which a second sync would only pretend."""
     log = open_log(disk)
