@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +22,14 @@ def nodes_come_and_go_quickly() -> Iterator[None]:
         patch.setattr("cluster.node.STOP_GRACE_S", 0.05)
         patch.setattr("cluster.vital.end_now", lambda _: None)  # this process; `nothing_unheard` hears of it
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def processes_heed_interrupts() -> Iterator[None]:
+    """A shell has what it runs in the background ignore SIGINT, and whatever that starts inherits it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest_asyncio.fixture
