@@ -53,6 +53,8 @@ class Damages:
         if log.first_index > 1 and random.random() < 0.2:
             return BASE, random.randrange(len(node.disk.content(BASE)))
         index = random.randint(log.first_index, log.last_index)
+        if random.random() < 0.5:  # behind the last checkpoint, which knows how long the log was
+            index = max(log.first_index, log.last_index - random.randint(0, 4))
         position = log.position(index)
         at = random.randrange(position, position + log.span(index, index))
         base = at - at % node.settings.segment_bytes
