@@ -41,6 +41,8 @@ class Damages:
         replica = node.replica
         if replica is None or node in self._planted or replica.log.last_index < replica.log.first_index:
             return False
+        if not replica.driver.raft.commit:  # nobody else may have the entry by which the cluster begins
+            return False
         path, at = self._place(replica.log, node, random)
         node.kill()
         self._planted[node] = (path, node.disk.content(path))
