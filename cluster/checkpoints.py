@@ -13,12 +13,13 @@ It must not know what the state means.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from ledger.broker.replica import Replica
 from ledger.state import State
-from store import Bases, Checkpoint, CommitLog, ConsumeQueues, FileMark, KeyIndex, Known, PositionFiles, QueueSpan
+from store import Bases, Checkpoint, CommitLog, ConsumeQueues, KeyIndex, Known, PositionFiles, QueueSpan
+from store.file_mark import marks_in
 
 log = logging.getLogger("cluster.checkpoints")
 
@@ -66,17 +67,19 @@ class Checkpoints:
 
     def _adopt(self, checkpoint: Checkpoint) -> bool:
         start, place = self._bases.base, checkpoint.base
-        positions = self._positions.load(start.tail if start else None, place.index, _of(checkpoint.marks, POSITIONS))
+        positions = self._positions.load(
+            start.tail if start else None, place.index, marks_in(POSITIONS, checkpoint.marks)
+        )
         if positions is None:
             return False
         self.known = Known(place.tail, positions)
         ends = State.decode(place.state).ends()
         firsts = {(topic, queue): end for topic, queue, end in (State.decode(start.state).ends() if start else ())}
         spans = [QueueSpan(topic, queue, firsts.get((topic, queue), 0), end) for topic, queue, end in ends]
-        return self._queues.adopt(spans, _of(checkpoint.marks, QUEUES)) and self._adopt_keys(checkpoint)
+        return self._queues.adopt(spans, marks_in(QUEUES, checkpoint.marks)) and self._adopt_keys(checkpoint)
 
     def _adopt_keys(self, checkpoint: Checkpoint) -> bool:
-        if not self._keys.adopt(_of(checkpoint.marks, KEYS)):
+        if not self._keys.adopt(marks_in(KEYS, checkpoint.marks)):
             return False
         if self._bases.base is not None:
             self._keys.drop_before(self._bases.base.end)
@@ -92,7 +95,10 @@ class Checkpoints:
         first = self._first_to_write(commit_log)
         configuration = driver.log_start.configuration
         base = commit_log.base_at(index, configuration=configuration, state=replica.snapshot())
-        marks = (*_named(QUEUES, self._queues.marks()), *_named(KEYS, self._keys.marks()))
+        marks = (
+            *(mark.inside(QUEUES) for mark in self._queues.marks()),
+            *(mark.inside(KEYS) for mark in self._keys.marks()),
+        )
         self._last = index
         return Draft(
             Checkpoint(base, replica.membership.index, replica.membership.is_removed, marks),
@@ -113,22 +119,8 @@ class Checkpoints:
             self._positions.wipe(draft.first)
             self._log_number = draft.log_number
         self._positions.begin_at(draft.log_begins)
-        marks = _named(POSITIONS, self._positions.add(draft.units))
-        checkpoint = draft.checkpoint
-        whole = Checkpoint(
-            checkpoint.base, checkpoint.configuration_index, checkpoint.removed, (*marks, *checkpoint.marks)
-        )
-        self._bases.save(whole, draft.log_number)
+        marks = (mark.inside(POSITIONS) for mark in self._positions.add(draft.units))
+        self._bases.save(replace(draft.checkpoint, marks=(*marks, *draft.checkpoint.marks)), draft.log_number)
 
     def close(self) -> None:
         self._positions.close()
-
-
-def _named(index: str, marks: Iterable[FileMark]) -> Iterable[FileMark]:
-    return (FileMark(f"{index}/{mark.name}", mark.length, mark.crc) for mark in marks)
-
-
-def _of(marks: Iterable[FileMark], index: str) -> Iterable[FileMark]:
-    """Those of one index, named as it names them."""
-    at = len(index) + 1
-    return [FileMark(mark.name[at:], mark.length, mark.crc) for mark in marks if mark.name.startswith(f"{index}/")]

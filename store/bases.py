@@ -23,8 +23,7 @@ from store.checkpoint import Checkpoint
 from store.disk import Disk, read_file, replace_file
 from store.errors import CorruptBaseError
 from store.incoming_base import IncomingBase, Offer
-
-_NAME_DIGITS = 20
+from store.numbered import name_of, numbers_of
 
 
 class Bases:
@@ -58,8 +57,7 @@ class Bases:
 
     def candidates(self) -> list[int]:
         """The indexes of the bases that are kept, ascending."""
-        names = self._disk.list(self._candidates)
-        return [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
+        return numbers_of(self._disk.list(self._candidates))
 
     def candidate(self, index: int) -> Base | None:
         """The base that was kept at that index; None where it is missing or damaged."""
@@ -143,4 +141,4 @@ class Bases:
                 self._disk.unlink(self._path(each))
 
     def _path(self, index: int) -> Path:
-        return self._candidates / f"{index:0{_NAME_DIGITS}}"
+        return self._candidates / name_of(index)

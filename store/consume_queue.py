@@ -20,6 +20,7 @@ from __future__ import annotations
 import struct
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -149,11 +150,7 @@ class ConsumeQueues:
 
     def marks(self) -> list[FileMark]:
         """Of all files, as they are now."""
-        return [
-            FileMark(f"{_name(*key)}/{mark.name}", mark.length, mark.crc)
-            for key, queue in self._queues.items()
-            for mark in queue.marks()
-        ]
+        return [mark.inside(_name(*key)) for key, queue in self._queues.items() for mark in queue.marks()]
 
     def adopt(self, spans: Iterable[QueueSpan], marks: Iterable[FileMark]) -> bool:
         """Hold these messages again, as the files did when the marks were made. Returns False, and all is to be wiped,
@@ -161,7 +158,7 @@ class ConsumeQueues:
         by_queue: dict[str, dict[str, FileMark]] = {}
         for mark in marks:
             name, _, file = mark.name.partition("/")
-            by_queue.setdefault(name, {})[file] = FileMark(file, mark.length, mark.crc)
+            by_queue.setdefault(name, {})[file] = replace(mark, name=file)
         return all(
             self.get(span.topic_id, span.queue).adopt(
                 span.first_offset, span.end_offset, by_queue.get(_name(span.topic_id, span.queue), {})

@@ -141,6 +141,15 @@ def read_file(disk: ReadOnlyDisk, path: Path) -> bytes:
         file.close()
 
 
+def view_file(disk: ReadOnlyDisk, path: Path) -> memoryview:
+    """All of a file that does not grow any more, read-only and not copied; valid while anyone holds it."""
+    file = disk.open(path)
+    try:
+        return file.view()
+    finally:
+        file.close()
+
+
 @contextmanager
 def _translating(path: Path) -> Iterator[None]:
     try:

@@ -6,7 +6,8 @@ a file that does not agree with its mark is worth nothing, and what lies behind 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,3 +18,13 @@ class FileMark:
     """Bytes that count, from the file's beginning."""
     crc: int
     """CRC32C of these."""
+
+    def inside(self, directory: str) -> FileMark:
+        """As seen from above: its path begins with that directory."""
+        return replace(self, name=f"{directory}/{self.name}")
+
+
+def marks_in(directory: str, marks: Iterable[FileMark]) -> list[FileMark]:
+    """Those of the files in that directory, as seen from there."""
+    above = directory + "/"
+    return [replace(mark, name=mark.name.removeprefix(above)) for mark in marks if mark.name.startswith(above)]

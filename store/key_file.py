@@ -37,6 +37,7 @@ import numpy.typing as npt
 from store.disk import Disk, File
 from store.errors import IndexDamagedError, StoreError
 from store.file_mark import FileMark
+from store.numbered import is_number, name_of
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -82,7 +83,7 @@ class KeyFile:
     def begun(cls, disk: Disk, directory: Path, *, first_position: int, capacity: int, begin_ms: int) -> KeyFile:
         """A new file, over one that an earlier attempt may have left."""
         slots = max(1, capacity // ENTRIES_PER_SLOT)
-        made = cls(disk, directory / f"{first_position:020}", slots, capacity, begin_ms)
+        made = cls(disk, directory / name_of(first_position), slots, capacity, begin_ms)
         header = HEADER.pack(MAGIC, VERSION, slots, capacity, begin_ms)
         try:
             made._entries().write(0, header)
@@ -255,7 +256,7 @@ def _opened(disk: Disk, path: Path) -> File:
 
 def _head(disk: Disk, path: Path, mark: FileMark) -> tuple[int, int, int] | None:
     """(slots, capacity, begin time) of a file that is there and long enough."""
-    if not path.name.isdecimal() or not disk.exists(path):
+    if not is_number(path.name) or not disk.exists(path):
         return None
     file = disk.open(path)
     try:

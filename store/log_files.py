@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from store.disk import File, ReadOnlyDisk
-
-NAME_DIGITS = 20
+from store.disk import File, ReadOnlyDisk, view_file
+from store.numbered import name_of, numbers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +23,12 @@ class SegmentFile:
 
     def view(self, disk: ReadOnlyDisk) -> memoryview:
         """The whole file, read-only; valid while anyone holds it."""
-        file = disk.open(self.path)
-        try:
-            return file.view()
-        finally:
-            file.close()
-
-
-def is_segment_name(name: str) -> bool:
-    return len(name) == NAME_DIGITS and name.isdigit()
+        return view_file(disk, self.path)
 
 
 def segment_files(disk: ReadOnlyDisk, directory: Path) -> list[SegmentFile]:
     """Those of one log, by position; files of other names are none."""
-    return [SegmentFile(directory / name, int(name)) for name in disk.list(directory) if is_segment_name(name)]
+    return [SegmentFile(directory / name_of(base), base) for base in numbers_of(disk.list(directory))]
 
 
 def usual_length(disk: ReadOnlyDisk, segments: Sequence[SegmentFile]) -> int:

@@ -27,7 +27,8 @@ from store.disk import ReadOnlyDisk
 from store.entry import ALIGNMENT, HEADER_SIZE, MAGIC, WORD, Cells, EntryFlawError, Header, UnknownEntryError
 from store.flaw import Flaw, FlawKind
 from store.grid import Grid
-from store.log_files import NAME_DIGITS, SegmentFile
+from store.log_files import SegmentFile
+from store.numbered import name_of
 from store.tail import Tail
 
 _SEARCH = 1 << 20
@@ -130,7 +131,7 @@ class LogReader:
     def _missing(self, following: SegmentFile, due: int) -> Flaw:
         """The segments from position `due` to the one that follows."""
         index, self._lost = self._due_index, True
-        path = following.path.with_name(f"{due:0{NAME_DIGITS}}")
+        path = following.path.with_name(name_of(due))
         step = self._grid.segment_bytes
         if due % step or following.base % step:
             reason = f"segments of {step} bytes do not begin at {following.base}: had they another size?"
@@ -290,4 +291,4 @@ class LogReader:
         return Flaw(FlawKind.DAMAGE, segment.path, header.position, header.index, reason, header.end, header.index)
 
     def _path_of(self, position: int) -> Path:
-        return self._segments[0].path.with_name(f"{self._grid.base(position):0{NAME_DIGITS}}")
+        return self._segments[0].path.with_name(name_of(self._grid.base(position)))

@@ -31,6 +31,7 @@ from store.disk import Disk, File
 from store.entry import WORD
 from store.errors import DamagedError, StoreError
 from store.grid import Grid
+from store.numbered import name_of, numbers_of
 from store.segment_files import SegmentFiles
 from store.staging import StagedFile
 from store.writing import DIRECTLY, Writing
@@ -38,7 +39,6 @@ from store.writing import DIRECTLY, Writing
 MAX_OPEN = 64
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
-_NAME_DIGITS = 20
 _LARGE = 16 << 10
 """Bytes: what is larger is not copied to save a write."""
 
@@ -91,8 +91,7 @@ class Segments:
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
         segments = Segments(disk, directory, grid, start, writing, on_loss)
-        names = disk.list(directory)
-        bases = [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
+        bases = numbers_of(disk.list(directory))
         dropped = [base for base in bases if reset or base < segments._first_base]
         segments._unlink(dropped)
         for base in bases[len(dropped) :]:
@@ -105,7 +104,7 @@ class Segments:
 
     def path(self, position: int) -> Path:
         """The file that holds the byte at `position`."""
-        return self._directory / f"{self._grid.base(position):0{_NAME_DIGITS}}"
+        return self._directory / name_of(self._grid.base(position))
 
     @property
     def bases(self) -> range:

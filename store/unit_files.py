@@ -20,9 +20,9 @@ import google_crc32c
 
 from store.disk import Disk, File
 from store.file_mark import FileMark
+from store.numbered import name_of, numbers_of
 
 _OPEN_FILES = 2  # the one that grows, and an older one that is read
-_NAME_DIGITS = 20
 
 
 class UnitFiles:
@@ -103,11 +103,11 @@ class UnitFiles:
     def marks(self) -> list[FileMark]:
         """Of all files that hold a unit, as they are now."""
         marks = [
-            FileMark(_name(base), self._units_per_file * self._unit_bytes, crc) for base, crc in self._full.items()
+            FileMark(name_of(base), self._units_per_file * self._unit_bytes, crc) for base, crc in self._full.items()
         ]
         base, at, _ = self._place(self._end)
         if self._end > max(base, self._first):
-            marks.append(FileMark(_name(base), at * self._unit_bytes, self._crc))
+            marks.append(FileMark(name_of(base), at * self._unit_bytes, self._crc))
         return marks
 
     def adopt(self, first: int, end: int, marks: Mapping[str, FileMark]) -> bool:
@@ -120,7 +120,7 @@ class UnitFiles:
         self._first = self._end = first
         for base in range(self._place(first)[0], end, self._units_per_file):
             units = min(end - base, self._units_per_file)
-            mark = marks.get(_name(base))
+            mark = marks.get(name_of(base))
             if mark is None or mark.length != units * self._unit_bytes or not self._holds(base, mark):
                 self._first = self._end = self._crc = 0
                 self._full.clear()
@@ -161,21 +161,16 @@ class UnitFiles:
         if base not in self._files:
             if len(self._files) == _OPEN_FILES:
                 self._files.popitem(last=False)[1].close()
-            path = self._directory / _name(base)
+            path = self._directory / name_of(base)
             self._files[base] = self._disk.open(path) if self._disk.exists(path) else self._disk.create(path, 0)
         self._files.move_to_end(base)
         return self._files[base]
 
     def _bases_there(self) -> list[int]:
         """Of the files that lie there, used or not."""
-        names = self._disk.list(self._directory)
-        return [int(name) for name in names if len(name) == _NAME_DIGITS and name.isdigit()]
+        return numbers_of(self._disk.list(self._directory))
 
     def _remove(self, base: int) -> None:
         if base in self._files:
             self._files.pop(base).close()
-        self._disk.unlink(self._directory / _name(base))
-
-
-def _name(base: int) -> str:
-    return f"{base:0{_NAME_DIGITS}}"
+        self._disk.unlink(self._directory / name_of(base))

@@ -17,6 +17,7 @@ from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.node import DATA, GROUP, StackNode
 from store import CommitLog, DamagedError
+from store.numbered import name_of
 
 DOWN_S = 0.5
 RESTORED_AFTER_S = 8.0
@@ -60,7 +61,7 @@ class Damages:
         position = log.position(index)
         at = random.randrange(position, position + log.span(index, index))
         base = at - at % node.settings.segment_bytes
-        return LOG / f"{base:020}", at - base
+        return LOG / name_of(base), at - base
 
     def flip_base(self, node: StackNode, random: Random) -> bool:
         """In one that the node may do without: it begins its log elsewhere then, or asks for the pieces once more."""
@@ -98,7 +99,7 @@ class Damages:
         if replica is None or replica.log.end == 0 or node in self._planted:
             return
         base = (replica.log.end - 1) // node.settings.segment_bytes * node.settings.segment_bytes
-        path = LOG / f"{base:020}"
+        path = LOG / name_of(base)
         self._loop.call_later(OLD_AFTER_S, self._stop, node, path, node.disk.content(path), node.process)
 
     def _stop(self, node: StackNode, path: Path, old: bytes, process: object) -> None:

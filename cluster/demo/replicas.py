@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from store.numbered import name_of
+
 _COMPARE_BYTES = 1 << 20
 
 
@@ -19,7 +21,7 @@ def difference(logs: Sequence[Path], end: int) -> str | None:
     """Where the logs in these directories differ in their first `end` bytes; None when they do not."""
     position = 0
     while position < end:
-        files = [log / f"{position:020d}" for log in logs]
+        files = [log / name_of(position) for log in logs]
         missing = [file for file in files if not file.exists()]
         if missing:
             return f"{missing[0]} is missing"

@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from store import Checkpoint, Flaw, FlawKind, Found, PosixReadOnlyDisk
-from store.disk import read_file
+from store.disk import read_file, view_file
+from store.numbered import name_of
 from store.position_files import UNITS_PER_FILE
 from store.positions import UNIT
 from store.tail import Tail
@@ -85,13 +86,7 @@ class CheckpointCheck:
 
     def _mapped(self, base: int) -> memoryview:
         path = self._path_of(base)
-        if not self._disk.exists(path):
-            return memoryview(b"")
-        file = self._disk.open(path)
-        try:
-            return file.view()
-        finally:
-            file.close()
+        return view_file(self._disk, path) if self._disk.exists(path) else memoryview(b"")
 
     def _path_of(self, base: int) -> Path:
-        return self._positions / f"{base:020}"
+        return self._positions / name_of(base)

@@ -11,7 +11,7 @@ from pathlib import Path
 from store import Base, Flaw, FlawKind, Found, PosixReadOnlyDisk, Suspect
 from store.boot import decode_boot_record
 from store.disk import read_file
-from store.log_files import is_segment_name
+from store.numbered import name_of, numbers_of
 from store.tail import Tail
 from store.vote_file import examined
 
@@ -46,7 +46,7 @@ class BasesCheck:
         self._disk = PosixReadOnlyDisk()
         self._directory = group / "bases"
         names = self._disk.list(self._directory) if self._disk.exists(self._directory) else ()
-        self._kept = {int(name) for name in names if is_segment_name(name)}
+        self._kept = set(numbers_of(names))
 
     def begin(self) -> Iterator[Flaw]:
         """Those that cannot be read."""
@@ -66,4 +66,4 @@ class BasesCheck:
         return Base.decode(read_file(self._disk, self._path(index)))
 
     def _path(self, index: int) -> Path:
-        return self._directory / f"{index:020}"
+        return self._directory / name_of(index)

@@ -34,8 +34,9 @@ from store import (
 )
 from store.disk import read_file
 from store.entry import HEADER_SIZE, EntryFlawError, padded, parse
-from store.log_files import is_segment_name, usual_length
+from store.log_files import usual_length
 from store.node_directory import FORMAT
+from store.numbered import is_number
 from store.tail import EMPTY, Tail
 
 _GROUP = "group-"
@@ -110,7 +111,7 @@ def places_of(path: Path) -> list[LogPlace]:
         return [_group(disk, group, holder, flaws if group == groups[0] else ()) for group in groups]
     if (path / "log").is_dir():
         return [_group(disk, path, disk.lock_holder(path.parent / "lock"))]
-    if any(is_segment_name(name) for name in names):
+    if any(is_number(name) for name in names):
         return [_log(disk, path)]
     if _is_node(path / "data"):  # a node's directory in a local cluster
         return places_of(path / "data")
@@ -132,7 +133,7 @@ def _first_index(disk: PosixReadOnlyDisk, segment: SegmentFile) -> int | None:
 
 
 def _segment(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
-    if not is_segment_name(path.name):
+    if not is_number(path.name):
         raise UnreadableError(f"{path} is no segment: those are named by the 20 digits of their first position")
     segment = SegmentFile(path, int(path.name))
     start = EMPTY if segment.base == 0 else None

@@ -18,9 +18,10 @@ from ledger.batch import tag_hashes
 from ledger.errors import LedgerError
 from store import Flaw, FlawKind, Found, Kind, PosixReadOnlyDisk
 from store.consume_queue import UNIT_BYTES, UNITS_PER_FILE, unit_bytes
+from store.disk import view_file
+from store.numbered import name_of, numbers_of
 
 _OPEN_FILES = 64
-_NAME_DIGITS = 20
 
 
 @dataclass(slots=True)
@@ -147,21 +148,19 @@ class QueueCheck:
         if queue is None and begins_later:
             return
         end = queue.next_offset if queue is not None else 0
-        for file in self._disk.list(self._directory / name):
-            if not (len(file) == _NAME_DIGITS and file.isdigit()):
-                continue
-            path = self._directory / name / file
+        for base in numbers_of(self._disk.list(self._directory / name)):
+            path = self._directory / name / name_of(base)
             size = len(self._view(path))
             if size % UNIT_BYTES:
                 reason = f"the file ends within a unit, at {size} bytes"
                 yield Flaw(FlawKind.TORN, path, size - size % UNIT_BYTES, None, reason)
-            first = max(0, end - int(file))
+            first = max(0, end - base)
             if end >= 0 and first < size // UNIT_BYTES:
-                reason = f"units from offset {int(file) + first} on are of messages that the log does not have"
+                reason = f"units from offset {base + first} on are of messages that the log does not have"
                 yield Flaw(FlawKind.DAMAGE, path, first * UNIT_BYTES, None, reason)
 
     def _path(self, key: tuple[int, int], base: int) -> Path:
-        return self._directory / f"{key[0]}-{key[1]}" / f"{base:0{_NAME_DIGITS}}"
+        return self._directory / f"{key[0]}-{key[1]}" / name_of(base)
 
     def _view(self, path: Path) -> memoryview:
         """The file's bytes; none where there is no file."""
@@ -169,15 +168,6 @@ class QueueCheck:
         if view is None:
             if len(self._views) == _OPEN_FILES:
                 self._views.popitem(last=False)
-            view = self._views[path] = self._mapped(path)
+            view = self._views[path] = view_file(self._disk, path) if self._disk.exists(path) else memoryview(b"")
         self._views.move_to_end(path)
         return view
-
-    def _mapped(self, path: Path) -> memoryview:
-        if not self._disk.exists(path):
-            return memoryview(b"")
-        file = self._disk.open(path)
-        try:
-            return file.view()
-        finally:
-            file.close()
