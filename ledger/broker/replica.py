@@ -155,13 +155,17 @@ class Replica:
             self.membership.applied(base.index, decode_configuration(base.configuration))
         self.queues.wipe()
         self.keys.wipe()
-        self.log_starts(base)
+        self._drop_before(base.end, self.state)
 
     def log_starts(self, base: Base) -> None:
         """What was appended before is not here any more: no key finds it, and each queue begins with what was next
         there."""
-        self.keys.drop_before(base.end)
-        for topic_id, queue, offset in State.decode(base.state).ends():
+        self._drop_before(base.end, State.decode(base.state))
+
+    def _drop_before(self, position: int, state: State) -> None:
+        """`state`: as it was there."""
+        self.keys.drop_before(position)
+        for topic_id, queue, offset in state.ends():
             self.queues.get(topic_id, queue).begin_at(offset)
 
     def role_changed(self, change: RoleChange) -> None:
