@@ -4,6 +4,9 @@ sequence.py     one producer in one queue: accept, duplicate, gap, fenced, forgo
 producers.py    all of them, and when they are forgotten
 topic_table.py  the topics
 hold_table.py   who holds the log
+progress_table.py        how far consumer groups have come with queues
+consumer_group_table.py  who is in a consumer group, and who consumes what
+consumption.py  both, as commands change them; consumption_encoding.py: as bytes
 encoding.py     all of it as bytes
 machine.py      State: all that committed entries say
 projected.py    Projected: the leader's view of what is not committed yet
@@ -11,6 +14,7 @@ projected.py    Projected: the leader's view of what is not committed yet
 
 from __future__ import annotations
 
+from ledger.state.consumption import QueueResults, Standing
 from ledger.state.hold_table import Hold
 from ledger.state.machine import CommandResult, State
 from ledger.state.producers import ProducerLimits, ProducerQueue
@@ -31,6 +35,8 @@ __all__ = [
     "ProducerLimits",
     "ProducerQueue",
     "Projected",
+    "QueueResults",
+    "Standing",
     "State",
     "Topic",
 ]

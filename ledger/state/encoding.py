@@ -2,15 +2,16 @@
 
     little-endian, without gaps
 
-    +--------+--------+---------+--------+---------+-----------+--------+   magic, version, next topic id; how many
-    | magic  | version| next id | topics | offsets | producers | holds  |   topics, offsets, producers, holds follow
-    +--------+--------+---------+--------+---------+-----------+--------+   (version 1 knew no holds)
+    +-------+---------+---------+--------+---------+-----------+-------+-------------+   numbers of topics, offsets,
+    | magic | version | next id | topics | offsets | producers | holds | consumption |   producers, holds; bytes of
+    +-------+---------+---------+--------+---------+-----------+-------+-------------+   consumption; all follow
     each topic       id, queues, created_ms, bytes of the name; the name in UTF-8           in the order of creation
     each offset      topic id, queue, next offset                                           sorted
     each producer    producer id, topic id, queue, epoch, next sequence, last append time,
                      how many records; the records                                          least recently used first
     each record      first sequence, count, base offset, append time, index, term           oldest first
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
+    consumption      as consumption_encoding.py has it
     crc              CRC32C of all before it
 
 The one idea: equal states have equal bytes. Everything stands in one order, and nothing is there that two replicas
@@ -25,15 +26,16 @@ from collections.abc import Iterator
 import google_crc32c
 
 from ledger.errors import InternalError
+from ledger.state.consumption import Consumption
+from ledger.state.consumption_encoding import decode_consumption, encode_consumption
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import Topic, TopicTable
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 2
-_HEADER = struct.Struct("<IIIIII")
-_HOLDS = struct.Struct("<I")
+VERSION = 3
+_HEADER = struct.Struct("<IIIIIIII")
 _TOPIC = struct.Struct("<IIqI")
 _OFFSET = struct.Struct("<IIq")
 _PRODUCER = struct.Struct("<QIIIQqI")
@@ -44,13 +46,16 @@ _CRC = struct.Struct("<I")
 NextOffsets = dict[tuple[int, int], int]
 
 
-Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable]
+Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable, Consumption]
 
 
-def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Producers, holds: HoldTable) -> bytes:
+def encode_state(
+    topics: TopicTable, next_offsets: NextOffsets, producers: Producers, holds: HoldTable, consumption: Consumption
+) -> bytes:
     """The bytes of a state made of these."""
-    counts = (topics.next_id, len(topics), len(next_offsets), len(producers))
-    parts = [_HEADER.pack(MAGIC, VERSION, *counts), _HOLDS.pack(len(holds))]
+    consumed = encode_consumption(consumption)
+    counts = (topics.next_id, len(topics), len(next_offsets), len(producers), len(holds), len(consumed))
+    parts = [_HEADER.pack(MAGIC, VERSION, *counts)]
     for topic in topics:
         name = topic.name.encode()
         parts.append(_TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name)) + name)
@@ -59,15 +64,16 @@ def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Produ
         parts.append(_producer(key, sequence))
         parts.extend(map(_record, sequence.records))
     parts.extend(map(_hold, holds))
+    parts.append(consumed)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
 
 def decode_state(data: bytes, limits: ProducerLimits) -> Parts:
     """The parts of the state that these bytes are of. InternalError when they are of none that this program knows."""
-    version, *counts = _checked_counts(data)
+    counts = _checked_counts(data)
     try:
-        return _Reader(data, limits).state(*counts, has_holds=version > 1)
+        return _Reader(data, limits).state(*counts)
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
         raise InternalError(f"A snapshot of the state does not hold what it says that it holds ({error}).") from error
 
@@ -87,19 +93,21 @@ def _hold(hold: Hold) -> bytes:
     return _HOLD.pack(hold.index, hold.taken_ms, hold.expires_ms, len(name)) + name
 
 
-def _checked_counts(data: bytes) -> tuple[int, int, int, int, int]:
-    """Version, next topic id and the numbers of topics, offsets and producers, of bytes whose CRC is right."""
+def _checked_counts(data: bytes) -> tuple[int, int, int, int, int, int]:
+    """Next topic id, the numbers of topics, offsets, producers and holds, and the bytes of consumption."""
     if len(data) < _HEADER.size + _CRC.size:
         raise InternalError(f"{len(data)} bytes are fewer than a snapshot of the state has.")
     magic, version, *counts = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise InternalError("These bytes are no snapshot of the state.")
-    if not 1 <= version <= VERSION:
-        raise InternalError(f"A snapshot of the state is of version {version}, unknown here: upgrade this node.")
+    if version != VERSION:
+        raise InternalError(
+            f"A snapshot of the state is of version {version}, this program knows {VERSION}: use the one that wrote it."
+        )
     if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
         raise InternalError("The CRC of a snapshot of the state is wrong: fetch it again.")
-    next_id, topics, offsets, producers = counts
-    return version, next_id, topics, offsets, producers
+    next_id, topics, offsets, producers, holds, consumed = counts
+    return next_id, topics, offsets, producers, holds, consumed
 
 
 class _Reader:
@@ -110,15 +118,15 @@ class _Reader:
         self._limits = limits
         self._at = _HEADER.size
 
-    def state(self, next_id: int, topics: int, offsets: int, producers: int, *, has_holds: bool) -> Parts:
-        holds = next(self._each(_HOLDS, 1))[0] if has_holds else 0
+    def state(self, next_id: int, topics: int, offsets: int, producers: int, holds: int, consumed: int) -> Parts:
         table = TopicTable([self._topic() for _ in range(topics)], next_id)
         next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
         known = Producers(self._limits, [self._producer() for _ in range(producers)])
         held = HoldTable([self._hold() for _ in range(holds)])
+        consumption = decode_consumption(self._take(consumed))
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(f"A snapshot of the state of {len(self._data)} bytes ends at {self._at}.")
-        return table, next_offsets, known, held
+        return table, next_offsets, known, held, consumption
 
     def _topic(self) -> Topic:
         topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))
@@ -129,8 +137,11 @@ class _Reader:
         return Hold(self._text(name_bytes), index, taken_ms, expires_ms)
 
     def _text(self, size: int) -> str:
+        return self._take(size).decode()
+
+    def _take(self, size: int) -> bytes:
         first, self._at = self._at, self._at + size
-        return self._data[first : self._at].decode()
+        return self._data[first : self._at]
 
     def _producer(self) -> tuple[ProducerQueue, Sequence]:
         producer_id, topic_id, queue, epoch, next_sequence, last_append_time_ms, count = next(self._each(_PRODUCER, 1))
@@ -139,5 +150,4 @@ class _Reader:
         return ProducerQueue(producer_id, topic_id, queue), sequence
 
     def _each(self, layout: struct.Struct, count: int) -> Iterator[tuple[int, ...]]:
-        first, self._at = self._at, self._at + count * layout.size
-        return layout.iter_unpack(self._data[first : self._at])
+        return layout.iter_unpack(self._take(count * layout.size))
