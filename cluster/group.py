@@ -27,6 +27,7 @@ from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
 from cluster.stall import Stall
 from cluster.surroundings import PeerTransport, Surroundings
+from ledger.broker.coordinator import Coordinator
 from ledger.broker.members import Introduction
 from ledger.broker.membership import Membership, Standing
 from ledger.broker.replica import Replica
@@ -129,11 +130,13 @@ class LocalGroup:
         threads.start()
         driver.start()
         transport.start()
+        self.coordinator = Coordinator(replica, self._surroundings.monotonic_ms)
         self._tasks = [
             self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}"),
             self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
             self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
             self._vital.spawn(self._make_scrub().run(threads.beside), f"scrub of group {self.number}"),
+            self._vital.spawn(self.coordinator.run(), f"consumer groups of group {self.number}"),
         ]
 
     async def stop(self) -> None:

@@ -28,10 +28,11 @@ from cluster.metrics import Meters, RaftCollector
 from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
 from cluster.surroundings import Addresses, Surroundings
+from ledger.broker.consumer_group_service import ConsumerGroupService
 from ledger.broker.handover import hand_over
 from ledger.broker.operations import OperationsService
 from ledger.broker.service import BrokerService, NodeFacts
-from ledger.v1 import broker_pb2_grpc, operations_pb2_grpc
+from ledger.v1 import broker_pb2_grpc, consumer_group_pb2_grpc, operations_pb2_grpc
 from raft.streams import SERVER_OPTIONS
 from raft.transport import GrpcTransport, Identity, RaftService, Receiver
 from raft.v1 import raft_pb2_grpc
@@ -69,6 +70,7 @@ class Node:
             raise
         self._broker = BrokerService(self._facts(), self._group.max_message_bytes, self._meters)
         self._operations = OperationsService(settings.node, settings.cluster, self._group)
+        self._consumer_groups = ConsumerGroupService()
         self._server = aio.server(options=SERVER_OPTIONS)
         served = SegmentRoutes([self._group]) if settings.serve_segments else None
         self._http = HttpPort(self._registry, self._group.not_ready, served)
@@ -105,6 +107,7 @@ class Node:
         self._registry.register(RaftCollector({GROUP: replica}))
         self._broker.serve(replica)
         self._operations.serve(replica)
+        self._consumer_groups.serve(replica, self._group.coordinator)
         gc.collect()
         gc.freeze()  # what lives as long as the process need not be looked at in every collection
 
@@ -127,6 +130,7 @@ class Node:
         raft_pb2_grpc.add_RaftServicer_to_server(self._raft_service, self._server)
         broker_pb2_grpc.add_BrokerServicer_to_server(self._broker, self._server)
         operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, self._server)
+        consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, self._server)
         address = self._settings.listen
         try:
             self._server.add_insecure_port(address)

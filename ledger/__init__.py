@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ledger.batch import Batch
     from ledger.client.admin import AsyncAdmin
     from ledger.client.consumer import AsyncConsumer
+    from ledger.client.group_consumer import AsyncGroupConsumer
     from ledger.client.producer import AsyncProducer
     from ledger.client.records import (
         Doubt,
@@ -46,6 +47,7 @@ _HOMES = {
     "Admin": "ledger.client.sync",
     "AsyncAdmin": "ledger.client.admin",
     "AsyncConsumer": "ledger.client.consumer",
+    "AsyncGroupConsumer": "ledger.client.group_consumer",
     "AsyncProducer": "ledger.client.producer",
     "Batch": "ledger.batch",
     "Consumer": "ledger.client.sync",
@@ -70,6 +72,7 @@ __all__ = [
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
+    "AsyncGroupConsumer",
     "AsyncProducer",
     "Batch",
     "Consumer",

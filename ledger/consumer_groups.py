@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+import xxhash
+
 from ledger.errors import InvalidArgumentError, InvalidGroupNameError
 
 MAX_NAME_LENGTH = 63
@@ -24,6 +26,11 @@ STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_m
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)
 _MEMBER = re.compile(r"[!-~]{1,127}", re.ASCII)
 _FREE_TEXT = 127
+
+
+def coordinator_group(name: str, groups: int) -> int:
+    """The Raft group whose leader coordinates this consumer group, in a cluster that began with so many."""
+    return xxhash.xxh3_64_intdigest(name.encode()) % groups
 
 
 def validate_group_name(name: str) -> None:

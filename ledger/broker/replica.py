@@ -256,6 +256,12 @@ class Replica:
         assert topic is not None, "a batch was applied to a topic that is not there"
         self._meter.produced(topic.name, draft.count, len(draft.body), time.perf_counter() - proposal.since)
 
+    def command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+        """Proposes it; the future has what applying it gives, or ends in the LedgerError that it gives. Raises
+        LedgerError where this node does not lead, or can take nothing in just now."""
+        self._leading_state(command.ByteSize())
+        return self._propose_command(command)
+
     def create_topic(self, name: str, queues: int) -> asyncio.Future[Topic]:
         """Proposes the topic. Raises LedgerError where it cannot be created or this node does not lead."""
         command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
@@ -331,6 +337,11 @@ class Replica:
     def knows_the_end(self) -> bool:
         """Whether this node leads and has applied its own no-op, and so all that earlier leaders have answered."""
         return self._projected is not None
+
+    @property
+    def leading_term(self) -> int:
+        """In which this node leads and knows all that earlier leaders committed; 0 where it does not."""
+        return self.driver.raft.term if self._projected is not None else 0
 
     async def confirm_leadership(self) -> None:
         """Read index: returns once all that was committed at the call is applied here. Raises LedgerError."""

@@ -24,6 +24,9 @@ from ledger.state import Topic
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from store import CommitLog, ConsumeQueue
 
+COORDINATORS = 1
+"""Consumer groups are coordinated in the groups 0 .. COORDINATORS - 1."""
+
 Context = aio.ServicerContext[Any, Any]
 
 
@@ -144,7 +147,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
         facts = self._facts
-        response = broker_pb2.GetRouteResponse(cluster=facts.cluster, max_message_bytes=self._max_message_bytes)
+        response = broker_pb2.GetRouteResponse(
+            cluster=facts.cluster, max_message_bytes=self._max_message_bytes, coordinators=COORDINATORS
+        )
         for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
         response.configuration_index = self.configuration_index

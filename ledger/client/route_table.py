@@ -46,6 +46,7 @@ class Said:
     max_message_bytes: int
     # Index of the committed configuration that names these nodes; 0: they are what that node was set up with.
     configuration: int = 0
+    coordinators: int = 0  # 0: it did not say
 
 
 class RouteTable:
@@ -54,6 +55,7 @@ class RouteTable:
     def __init__(self, bootstrap: tuple[str, ...]) -> None:
         self.cluster = ""
         self.max_message_bytes = 0  # 0: not known yet
+        self.coordinators = 1  # groups in which consumer groups are coordinated
         self.nodes: dict[int, str] = {}
         self.leaders: dict[int, Leader] = {}
         # The newest term of each group that anybody told us of, with a leader or without.
@@ -78,6 +80,7 @@ class RouteTable:
         """Take an answer in. Returns the groups whose leader is another one now."""
         self.cluster = said.cluster or self.cluster
         self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
+        self.coordinators = said.coordinators or self.coordinators
         self._learn_nodes(said)
         self.topics.update((topic.name, topic) for topic in said.topics)
         return {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}

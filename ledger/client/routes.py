@@ -128,6 +128,7 @@ def _said(response: broker_pb2.GetRouteResponse) -> Said:
         leaders={group.group: Leader(group.leader, group.term) for group in response.groups},
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
+        coordinators=response.coordinators,
         configuration=response.configuration_index,
     )
 

@@ -14,6 +14,7 @@ projected.py    Projected: the leader's view of what is not committed yet
 
 from __future__ import annotations
 
+from ledger.state.consumer_group_table import ConsumerGroup, TopicQueueId
 from ledger.state.consumption import QueueResults, Standing
 from ledger.state.hold_table import Hold
 from ledger.state.machine import CommandResult, State
@@ -26,6 +27,7 @@ __all__ = [
     "Accept",
     "BatchRecord",
     "CommandResult",
+    "ConsumerGroup",
     "Decision",
     "Duplicate",
     "Fenced",
@@ -39,4 +41,5 @@ __all__ = [
     "Standing",
     "State",
     "Topic",
+    "TopicQueueId",
 ]

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from ledger.v1 import error_pb2 as ledger_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eledger/v1/consumer_group.proto\x12\tledger.v1\x1a\x15ledger/v1/error.proto\"0\n\x0cSubscription\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\xb4\x01\n\x0bJoinRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12.\n\rsubscriptions\x18\x04 \x03(\x0b\x32\x17.ledger.v1.Subscription\x12\x10\n\x08strategy\x18\x05 \x01(\t\x12\x0c\n\x04room\x18\x06 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x07 \x01(\r\"/\n\x0cJoinResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"]\n\rAttendRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\x04\x12\x13\n\x0bmax_wait_ms\x18\x04 \x01(\r\"i\n\x0e\x41ttendResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedQueue\"M\n\nOwnedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0f\n\x07leaving\x18\x04 \x01(\x08\"<\n\nQueueEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"_\n\x0eReleaseRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"2\n\x0fReleaseResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"6\n\x0cLeaveRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\"0\n\rLeaveResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"\\\n\x0c\x43laimRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueClaim\"R\n\nQueueClaim\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"Z\n\rClaimResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress\"Q\n\rQueueProgress\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0f\n\x07settled\x18\x03 \x03(\x03\"l\n\x12\x41\x63knowledgeRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12/\n\x06queues\x18\x03 \x03(\x0b\x32\x1f.ledger.v1.QueueAcknowledgement\"V\n\x14QueueAcknowledgement\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"`\n\x13\x41\x63knowledgeResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress2\x90\x03\n\x0e\x43onsumerGroups\x12\x37\n\x04Join\x12\x16.ledger.v1.JoinRequest\x1a\x17.ledger.v1.JoinResponse\x12=\n\x06\x41ttend\x12\x18.ledger.v1.AttendRequest\x1a\x19.ledger.v1.AttendResponse\x12@\n\x07Release\x12\x19.ledger.v1.ReleaseRequest\x1a\x1a.ledger.v1.ReleaseResponse\x12:\n\x05Leave\x12\x17.ledger.v1.LeaveRequest\x1a\x18.ledger.v1.LeaveResponse\x12:\n\x05\x43laim\x12\x17.ledger.v1.ClaimRequest\x1a\x18.ledger.v1.ClaimResponse\x12L\n\x0b\x41\x63knowledge\x12\x1d.ledger.v1.AcknowledgeRequest\x1a\x1e.ledger.v1.AcknowledgeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eledger/v1/consumer_group.proto\x12\tledger.v1\x1a\x15ledger/v1/error.proto\"0\n\x0cSubscription\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\xc3\x01\n\x0bJoinRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x11\n\tclient_id\x18\x04 \x01(\t\x12.\n\rsubscriptions\x18\x05 \x03(\x0b\x32\x17.ledger.v1.Subscription\x12\x10\n\x08strategy\x18\x06 \x01(\t\x12\x0c\n\x04room\x18\x07 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x08 \x01(\r\"/\n\x0cJoinResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"l\n\rAttendRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x04\x12\x13\n\x0bmax_wait_ms\x18\x05 \x01(\r\"i\n\x0e\x41ttendResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedQueue\"M\n\nOwnedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0f\n\x07leaving\x18\x04 \x01(\x08\"<\n\nQueueEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"n\n\x0eReleaseRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12%\n\x06queues\x18\x04 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"2\n\x0fReleaseResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"E\n\x0cLeaveRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\"0\n\rLeaveResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"\\\n\x0c\x43laimRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueClaim\"R\n\nQueueClaim\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"Z\n\rClaimResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress\"Q\n\rQueueProgress\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0f\n\x07settled\x18\x03 \x03(\x03\"l\n\x12\x41\x63knowledgeRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12/\n\x06queues\x18\x03 \x03(\x0b\x32\x1f.ledger.v1.QueueAcknowledgement\"V\n\x14QueueAcknowledgement\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"`\n\x13\x41\x63knowledgeResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress2\x90\x03\n\x0e\x43onsumerGroups\x12\x37\n\x04Join\x12\x16.ledger.v1.JoinRequest\x1a\x17.ledger.v1.JoinResponse\x12=\n\x06\x41ttend\x12\x18.ledger.v1.AttendRequest\x1a\x19.ledger.v1.AttendResponse\x12@\n\x07Release\x12\x19.ledger.v1.ReleaseRequest\x1a\x1a.ledger.v1.ReleaseResponse\x12:\n\x05Leave\x12\x17.ledger.v1.LeaveRequest\x1a\x18.ledger.v1.LeaveResponse\x12:\n\x05\x43laim\x12\x17.ledger.v1.ClaimRequest\x1a\x18.ledger.v1.ClaimResponse\x12L\n\x0b\x41\x63knowledge\x12\x1d.ledger.v1.AcknowledgeRequest\x1a\x1e.ledger.v1.AcknowledgeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,39 +35,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIPTION']._serialized_start=68
   _globals['_SUBSCRIPTION']._serialized_end=116
   _globals['_JOINREQUEST']._serialized_start=119
-  _globals['_JOINREQUEST']._serialized_end=299
-  _globals['_JOINRESPONSE']._serialized_start=301
-  _globals['_JOINRESPONSE']._serialized_end=348
-  _globals['_ATTENDREQUEST']._serialized_start=350
-  _globals['_ATTENDREQUEST']._serialized_end=443
-  _globals['_ATTENDRESPONSE']._serialized_start=445
-  _globals['_ATTENDRESPONSE']._serialized_end=550
-  _globals['_OWNEDQUEUE']._serialized_start=552
-  _globals['_OWNEDQUEUE']._serialized_end=629
-  _globals['_QUEUEEPOCH']._serialized_start=631
-  _globals['_QUEUEEPOCH']._serialized_end=691
-  _globals['_RELEASEREQUEST']._serialized_start=693
-  _globals['_RELEASEREQUEST']._serialized_end=788
-  _globals['_RELEASERESPONSE']._serialized_start=790
-  _globals['_RELEASERESPONSE']._serialized_end=840
-  _globals['_LEAVEREQUEST']._serialized_start=842
-  _globals['_LEAVEREQUEST']._serialized_end=896
-  _globals['_LEAVERESPONSE']._serialized_start=898
-  _globals['_LEAVERESPONSE']._serialized_end=946
-  _globals['_CLAIMREQUEST']._serialized_start=948
-  _globals['_CLAIMREQUEST']._serialized_end=1040
-  _globals['_QUEUECLAIM']._serialized_start=1042
-  _globals['_QUEUECLAIM']._serialized_end=1124
-  _globals['_CLAIMRESPONSE']._serialized_start=1126
-  _globals['_CLAIMRESPONSE']._serialized_end=1216
-  _globals['_QUEUEPROGRESS']._serialized_start=1218
-  _globals['_QUEUEPROGRESS']._serialized_end=1299
-  _globals['_ACKNOWLEDGEREQUEST']._serialized_start=1301
-  _globals['_ACKNOWLEDGEREQUEST']._serialized_end=1409
-  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_start=1411
-  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_end=1497
-  _globals['_ACKNOWLEDGERESPONSE']._serialized_start=1499
-  _globals['_ACKNOWLEDGERESPONSE']._serialized_end=1595
-  _globals['_CONSUMERGROUPS']._serialized_start=1598
-  _globals['_CONSUMERGROUPS']._serialized_end=1998
+  _globals['_JOINREQUEST']._serialized_end=314
+  _globals['_JOINRESPONSE']._serialized_start=316
+  _globals['_JOINRESPONSE']._serialized_end=363
+  _globals['_ATTENDREQUEST']._serialized_start=365
+  _globals['_ATTENDREQUEST']._serialized_end=473
+  _globals['_ATTENDRESPONSE']._serialized_start=475
+  _globals['_ATTENDRESPONSE']._serialized_end=580
+  _globals['_OWNEDQUEUE']._serialized_start=582
+  _globals['_OWNEDQUEUE']._serialized_end=659
+  _globals['_QUEUEEPOCH']._serialized_start=661
+  _globals['_QUEUEEPOCH']._serialized_end=721
+  _globals['_RELEASEREQUEST']._serialized_start=723
+  _globals['_RELEASEREQUEST']._serialized_end=833
+  _globals['_RELEASERESPONSE']._serialized_start=835
+  _globals['_RELEASERESPONSE']._serialized_end=885
+  _globals['_LEAVEREQUEST']._serialized_start=887
+  _globals['_LEAVEREQUEST']._serialized_end=956
+  _globals['_LEAVERESPONSE']._serialized_start=958
+  _globals['_LEAVERESPONSE']._serialized_end=1006
+  _globals['_CLAIMREQUEST']._serialized_start=1008
+  _globals['_CLAIMREQUEST']._serialized_end=1100
+  _globals['_QUEUECLAIM']._serialized_start=1102
+  _globals['_QUEUECLAIM']._serialized_end=1184
+  _globals['_CLAIMRESPONSE']._serialized_start=1186
+  _globals['_CLAIMRESPONSE']._serialized_end=1276
+  _globals['_QUEUEPROGRESS']._serialized_start=1278
+  _globals['_QUEUEPROGRESS']._serialized_end=1359
+  _globals['_ACKNOWLEDGEREQUEST']._serialized_start=1361
+  _globals['_ACKNOWLEDGEREQUEST']._serialized_end=1469
+  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_start=1471
+  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_end=1557
+  _globals['_ACKNOWLEDGERESPONSE']._serialized_start=1559
+  _globals['_ACKNOWLEDGERESPONSE']._serialized_end=1655
+  _globals['_CONSUMERGROUPS']._serialized_start=1658
+  _globals['_CONSUMERGROUPS']._serialized_end=2058
 # @@protoc_insertion_point(module_scope)

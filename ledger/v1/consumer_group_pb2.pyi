@@ -16,7 +16,8 @@ class Subscription(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms")
+    __slots__ = ("group", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +25,7 @@ class JoinRequest(_message.Message):
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    group: int
     consumer_group: str
     member: str
     client_id: str
@@ -31,7 +33,7 @@ class JoinRequest(_message.Message):
     strategy: str
     room: str
     session_timeout_ms: int
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class JoinResponse(_message.Message):
     __slots__ = ("error",)
@@ -40,16 +42,18 @@ class JoinResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class AttendRequest(_message.Message):
-    __slots__ = ("consumer_group", "member", "version", "max_wait_ms")
+    __slots__ = ("group", "consumer_group", "member", "version", "max_wait_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    group: int
     consumer_group: str
     member: str
     version: int
     max_wait_ms: int
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., version: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., version: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
 
 class AttendResponse(_message.Message):
     __slots__ = ("error", "version", "queues")
@@ -84,14 +88,16 @@ class QueueEpoch(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
-    __slots__ = ("consumer_group", "member", "queues")
+    __slots__ = ("group", "consumer_group", "member", "queues")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    group: int
     consumer_group: str
     member: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueEpoch]
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
 
 class ReleaseResponse(_message.Message):
     __slots__ = ("error",)
@@ -100,12 +106,14 @@ class ReleaseResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
-    __slots__ = ("consumer_group", "member")
+    __slots__ = ("group", "consumer_group", "member")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
+    group: int
     consumer_group: str
     member: str
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
 
 class LeaveResponse(_message.Message):
     __slots__ = ("error",)

@@ -1,0 +1,208 @@
+"""The gRPC rim for consumers of consumer groups: each method checks its request, finds coordinator or replica, and puts
+the answer into protobuf.
+
+It must not decide anything of its own: what a request means is in coordinator.py, acknowledgements.py and the state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from grpc import aio
+
+from ledger.broker.acknowledgements import Acknowledgements
+from ledger.broker.coordinator import Coordinator
+from ledger.broker.replica import Replica
+from ledger.broker.service import COORDINATORS
+from ledger.consumer_groups import coordinator_group, validate_group_name
+from ledger.errors import InvalidArgumentError, LedgerError, UnavailableError, to_wire
+from ledger.state import QueueResults
+from ledger.v1 import command_pb2, consumer_group_pb2, consumer_group_pb2_grpc
+
+Context = aio.ServicerContext[Any, Any]
+Response = TypeVar(
+    "Response",
+    consumer_group_pb2.JoinResponse,
+    consumer_group_pb2.AttendResponse,
+    consumer_group_pb2.ReleaseResponse,
+    consumer_group_pb2.LeaveResponse,
+    consumer_group_pb2.ClaimResponse,
+    consumer_group_pb2.AcknowledgeResponse,
+)
+
+MAX_WAIT_MS = 60_000
+AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
+"""Start offsets of a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What one Raft group has for consumers."""
+
+    replica: Replica
+    coordinator: Coordinator
+    acknowledgements: Acknowledgements
+
+
+class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
+    """Until a Raft group has started here, this can only say so."""
+
+    def __init__(self, coordinators: int = COORDINATORS) -> None:
+        self._coordinators = coordinators
+        self._desks: dict[int, Desk] = {}
+
+    def serve(self, replica: Replica, coordinator: Coordinator) -> None:
+        self._desks[replica.group] = Desk(replica, coordinator, Acknowledgements(replica.command))
+
+    # -- as a coordinator
+
+    async def Join(  # noqa: N802 (gRPC names)
+        self, request: consumer_group_pb2.JoinRequest, context: Context
+    ) -> consumer_group_pb2.JoinResponse:
+        response = consumer_group_pb2.JoinResponse()
+        wanted = command_pb2.JoinConsumerGroup(
+            consumer_group=request.consumer_group,
+            member=request.member,
+            client_id=request.client_id,
+            strategy=request.strategy,
+            room=request.room,
+            session_timeout_ms=request.session_timeout_ms,
+            subscriptions=[
+                command_pb2.QueueCount(topic_id=each.topic_id, queues=each.queues) for each in request.subscriptions
+            ],
+        )
+        try:
+            await self._coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def Attend(  # noqa: N802
+        self, request: consumer_group_pb2.AttendRequest, context: Context
+    ) -> consumer_group_pb2.AttendResponse:
+        response = consumer_group_pb2.AttendResponse()
+        wait_s = min(request.max_wait_ms, MAX_WAIT_MS) / 1000
+        try:
+            coordinator = self._coordinator(request.group, request.consumer_group)
+            group = await coordinator.attend(request.consumer_group, request.member, request.version, wait_s)
+        except LedgerError as error:
+            return refused(response, error)
+        response.version = group.members[request.member].version
+        for each in group.view(request.member):
+            response.queues.add(
+                topic_id=each.queue.topic_id, queue=each.queue.queue, epoch=each.epoch, leaving=each.is_leaving
+            )
+        return response
+
+    async def Release(  # noqa: N802
+        self, request: consumer_group_pb2.ReleaseRequest, context: Context
+    ) -> consumer_group_pb2.ReleaseResponse:
+        response = consumer_group_pb2.ReleaseResponse()
+        wanted = command_pb2.ReleaseQueues(
+            consumer_group=request.consumer_group,
+            member=request.member,
+            queues=[
+                command_pb2.OwnedEpoch(topic_id=each.topic_id, queue=each.queue, epoch=each.epoch)
+                for each in request.queues
+            ],
+        )
+        try:
+            await self._coordinator(request.group, request.consumer_group).release(request.consumer_group, wanted)
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def Leave(  # noqa: N802
+        self, request: consumer_group_pb2.LeaveRequest, context: Context
+    ) -> consumer_group_pb2.LeaveResponse:
+        response = consumer_group_pb2.LeaveResponse()
+        try:
+            coordinator = self._coordinator(request.group, request.consumer_group)
+            await coordinator.leave(request.consumer_group, [request.member])
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    # -- where the queues are
+
+    async def Claim(  # noqa: N802
+        self, request: consumer_group_pb2.ClaimRequest, context: Context
+    ) -> consumer_group_pb2.ClaimResponse:
+        response = consumer_group_pb2.ClaimResponse()
+        try:
+            validate_group_name(request.consumer_group)
+            replica = self._desk(request.group).replica
+            wanted = command_pb2.ClaimQueues(
+                consumer_group=request.consumer_group, queues=[claimed(replica, each) for each in request.queues]
+            )
+            results = await asyncio.shield(replica.command(command_pb2.Command(claim_queues=wanted)))
+        except LedgerError as error:
+            return refused(response, error)
+        response.queues.extend(progress_of(results))
+        return response
+
+    async def Acknowledge(  # noqa: N802
+        self, request: consumer_group_pb2.AcknowledgeRequest, context: Context
+    ) -> consumer_group_pb2.AcknowledgeResponse:
+        response = consumer_group_pb2.AcknowledgeResponse()
+        offsets = [
+            command_pb2.AcknowledgedOffset(
+                topic_id=each.topic_id, queue=each.queue, epoch=each.epoch, offset=each.offset
+            )
+            for each in request.queues
+        ]
+        try:
+            results = await self._desk(request.group).acknowledgements.add(request.consumer_group, offsets)
+        except LedgerError as error:
+            return refused(response, error)
+        response.queues.extend(progress_of(results))
+        return response
+
+    def _coordinator(self, group: int, consumer_group: str) -> Coordinator:
+        validate_group_name(consumer_group)
+        right = coordinator_group(consumer_group, self._coordinators)
+        if group != right:
+            raise InvalidArgumentError(
+                f"consumer group {consumer_group!r} is coordinated in group {right}, not in group {group}"
+            )
+        return self._desk(group).coordinator
+
+    def _desk(self, group: int) -> Desk:
+        desk = self._desks.get(group)
+        if desk is None:
+            raise UnavailableError(f"group {group} has not started on this node, or is not on it: ask another node")
+        return desk
+
+
+def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:
+    """With the place where the consumer group begins, if it has not begun, as this leader knows it. Raises
+    UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
+    replica.state.topics.require(wanted.topic_id, wanted.queue)
+    match wanted.start_offset:
+        case offset if offset >= 0:
+            start = offset
+        case offset if offset == AT_THE_FIRST:
+            start = replica.queues.get(wanted.topic_id, wanted.queue).first_offset
+        case offset if offset == BEHIND_THE_LAST:
+            start = replica.state.next_offset(wanted.topic_id, wanted.queue)
+        case offset:
+            raise InvalidArgumentError(f"{offset} is no offset to begin at")
+    return command_pb2.ClaimedQueue(
+        topic_id=wanted.topic_id, queue=wanted.queue, epoch=wanted.epoch, start_offset=start
+    )
+
+
+def progress_of(results: QueueResults) -> list[consumer_group_pb2.QueueProgress]:
+    return [
+        consumer_group_pb2.QueueProgress(error=to_wire(each))
+        if isinstance(each, LedgerError)
+        else consumer_group_pb2.QueueProgress(offset=each.offset, settled=each.settled)
+        for each in results
+    ]
+
+
+def refused(response: Response, error: LedgerError) -> Response:
+    response.error.CopyFrom(to_wire(error))
+    return response
