@@ -1,5 +1,5 @@
 """The replicated state: topics, the next offset of each queue, where each producer stands, who consumes what and how
-far, and who holds the log.
+far, who holds the log, and, in group 0, which groups there are.
 
 The one idea: a pure function of the committed entries, applied in their order; every replica that has applied the same
 entries has the same state, and `digest` shows it. No clock, no randomness, no I/O; append times come with the entries.
@@ -9,15 +9,16 @@ It must not know who leads, or what has been appended and not yet committed: tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import xxhash
 from google.protobuf.message import DecodeError
 
-from ledger.errors import InternalError, LedgerError
+from ledger.errors import InternalError, InvalidArgumentError, LedgerError
 from ledger.holds import validate_hold
 from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import decode_state, encode_state
+from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Decision
@@ -35,6 +36,7 @@ class State:
         self.topics = TopicTable()
         self.producers = Producers(limits or ProducerLimits())
         self.holds = HoldTable()
+        self.groups = GroupTable()
         self.consumption = Consumption()
         # Queues that have messages: topic id and queue -> offset of the next one, > 0.
         self._next_offsets: dict[tuple[int, int], int] = {}
@@ -104,14 +106,14 @@ class State:
 
     def encode(self) -> bytes:
         """The whole state as bytes, which are equal where the states are."""
-        return encode_state(self.topics, self._next_offsets, self.producers, self.holds, self.consumption)
+        return encode_state(self.topics, self._next_offsets, self.producers, self.holds, self.groups, self.consumption)
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
         """The state that `encode` gave. The limits are no part of it. InternalError when the bytes are no state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
-        state.topics, state._next_offsets, state.producers, state.holds, state.consumption = parts
+        state.topics, state._next_offsets, state.producers, state.holds, state.groups, state.consumption = parts
         return state
 
     def _apply(self, command: command_pb2.Command, now_ms: int, index: int) -> CommandResult:
@@ -119,6 +121,17 @@ class State:
         match command.WhichOneof("command"):
             case "create_topic":
                 return self._create_topic(command.create_topic, now_ms)
+            case "alter_topic":
+                self._check_groups(command.alter_topic.groups)
+                return self.topics.extend(command.alter_topic.topic_id, command.alter_topic.groups)
+            case "open_topic":
+                opened = command.open_topic
+                return self.topics.open(opened.topic_id, opened.name, opened.groups, opened.created_ms)
+            case "topic_opened":
+                return self.topics.opened(command.topic_opened.topic_id, command.topic_opened.queues)
+            case "add_group":
+                self.groups.add(command.add_group.group, tuple(command.add_group.nodes))
+                return None
             case "hold_log":
                 return self._hold_log(command.hold_log, now_ms, index)
             case "release_log":
@@ -143,7 +156,11 @@ class State:
     def _create_topic(self, wanted: command_pb2.CreateTopic, now_ms: int) -> Topic:
         validate_topic_name(wanted.name)
         validate_queue_count(wanted.queues)
-        return self.topics.create(wanted.name, wanted.queues, now_ms)
+        groups = wanted.groups or (0,) * wanted.queues
+        if len(groups) != wanted.queues:
+            raise InvalidArgumentError(f"{wanted.queues} queues cannot live in {len(groups)} places.")
+        self._check_groups(groups)
+        return self.topics.create(wanted.name, groups, now_ms)
 
     def _hold_log(self, wanted: command_pb2.HoldLog, now_ms: int, index: int) -> Hold:
         validate_hold(wanted.name, wanted.ttl_ms)
@@ -153,3 +170,8 @@ class State:
         """Raises UnknownTopicError, UnknownQueueError."""
         self.topics.require(topic_id, queue)
         return self.next_offset(topic_id, queue)
+
+    def _check_groups(self, groups: Iterable[int]) -> None:
+        for group in groups:
+            if group not in self.groups:
+                raise InvalidArgumentError(f"There is no group {group}: the last one is {self.groups.numbers[-1]}.")
