@@ -27,8 +27,9 @@ from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
 from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
-from cluster.surroundings import Addresses, Surroundings
+from cluster.surroundings import Addresses, Surroundings, now_ms
 from ledger.broker.consumer_group_service import ConsumerGroupService
+from ledger.broker.delays import Delays
 from ledger.broker.handover import hand_over
 from ledger.broker.operations import OperationsService
 from ledger.broker.service import BrokerService, NodeFacts
@@ -68,9 +69,11 @@ class Node:
         except BaseException:
             self._directory.close()
             raise
-        self._broker = BrokerService(self._facts(), self._group.max_message_bytes, self._meters)
+        self._broker = BrokerService(
+            self._facts(), self._group.max_message_bytes, self._meters, Delays(settings.retry_delays_s, now_ms)
+        )
         self._operations = OperationsService(settings.node, settings.cluster, self._group)
-        self._consumer_groups = ConsumerGroupService()
+        self._consumer_groups = ConsumerGroupService(len(settings.retry_delays_s))
         self._server = aio.server(options=SERVER_OPTIONS)
         served = SegmentRoutes([self._group]) if settings.serve_segments else None
         self._http = HttpPort(self._registry, self._group.not_ready, served)

@@ -26,6 +26,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from cluster.address import check_address, split_address
+from ledger.retries import DELAYS_S
 from store import ReadAhead, WriteMode, Writing
 
 __all__ = ["NodeSettings", "SettingsError", "split_address"]
@@ -65,6 +66,12 @@ def _own_address(valid: dict[str, Any]) -> str:
     return peers.get(valid.get("node", 0)) or str(valid.get("listen", "127.0.0.1:9871"))
 
 
+def _split_numbers(value: object) -> object:
+    """The environment's way to write numbers, "10,30,60"; anything else as it is."""
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+Delay = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 NodeId = Annotated[int, Field(ge=1, le=0xFFFF_FFFF)]
 Address = Annotated[str, AfterValidator(check_address)]
 OptionalAddress = Annotated[str, AfterValidator(_check_optional_address)]
@@ -136,6 +143,12 @@ class NodeSettings(BaseSettings):
     disk_refuse_ratio: float = Field(default=0.90, ge=0, le=1)
     # How often all that is looked at.
     retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
+
+    # How long a message that could not be consumed waits before it is handed out again: for the second time, the third,
+    # and so on. Further times as the last one. Set the same on all nodes.
+    retry_delays_s: Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_split_numbers)] = Field(
+        default=DELAYS_S, min_length=1, max_length=64
+    )
 
     tick_ms: int = Field(default=50, ge=1, le=10_000)
     heartbeat_ticks: int = Field(default=2, ge=1)

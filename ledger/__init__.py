@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ledger.client.consumer import AsyncConsumer
     from ledger.client.group_consumer import AsyncGroupConsumer
     from ledger.client.producer import AsyncProducer
+    from ledger.client.push_consumer import AsyncPushConsumer, Outcome
     from ledger.client.records import (
         Doubt,
         GroupStatus,
@@ -49,6 +50,7 @@ _HOMES = {
     "AsyncConsumer": "ledger.client.consumer",
     "AsyncGroupConsumer": "ledger.client.group_consumer",
     "AsyncProducer": "ledger.client.producer",
+    "AsyncPushConsumer": "ledger.client.push_consumer",
     "Batch": "ledger.batch",
     "Consumer": "ledger.client.sync",
     "Doubt": "ledger.client.records",
@@ -60,6 +62,7 @@ _HOMES = {
     "Members": "ledger.client.records",
     "Message": "ledger.client.records",
     "NodeStatus": "ledger.client.records",
+    "Outcome": "ledger.client.push_consumer",
     "Producer": "ledger.client.sync",
     "QueueOffsets": "ledger.client.records",
     "RecordMetadata": "ledger.client.records",
@@ -74,6 +77,7 @@ __all__ = [
     "AsyncConsumer",
     "AsyncGroupConsumer",
     "AsyncProducer",
+    "AsyncPushConsumer",
     "Batch",
     "Consumer",
     "Doubt",
@@ -85,6 +89,7 @@ __all__ = [
     "Members",
     "Message",
     "NodeStatus",
+    "Outcome",
     "Producer",
     "QueueOffsets",
     "RecordMetadata",

@@ -37,6 +37,8 @@ from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
+from ledger.broker.consumer_group_service import ConsumerGroupService
+from ledger.broker.delays import Delays
 from ledger.broker.handover import hand_over
 from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
@@ -108,7 +110,9 @@ class Process:
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
         self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, surroundings)
         facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated", settings.join)
-        self._broker = BrokerService(facts, self.group.max_message_bytes, meters)
+        delays = Delays(settings.retry_delays_s, surroundings.now_ms)
+        self._broker = BrokerService(facts, self.group.max_message_bytes, meters, delays)
+        self._consumer_groups = ConsumerGroupService(len(settings.retry_delays_s))
         self._operations = OperationsService(node.node, settings.cluster, self.group)
         self.calls = Calls(life, node.node, self._handler)
         self._node = node
@@ -122,12 +126,13 @@ class Process:
         self._node.watch(replica)
         self._broker.serve(replica)
         self._operations.serve(replica)
+        self._consumer_groups.serve(replica, self.group.coordinator)
 
     def _handler(self, method: str) -> Handler:
         if method == "Introduce":
             return self._introduce
-        service = self._broker if hasattr(self._broker, method) else self._operations
-        handler: Handler = getattr(service, method)
+        services = (self._broker, self._operations, self._consumer_groups)
+        handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
         return handler
 
     async def _introduce(self, request: object, _: object) -> object:

@@ -13,12 +13,14 @@ from typing import Any, TypeVar
 from grpc import aio
 
 from ledger.broker.acknowledgements import Acknowledgements
+from ledger.broker.claims import Claims
 from ledger.broker.coordinator import Coordinator
 from ledger.broker.replica import Replica
-from ledger.broker.service import COORDINATORS
+from ledger.broker.service import COORDINATORS, topic_route
 from ledger.consumer_groups import coordinator_group, validate_group_name
-from ledger.errors import InvalidArgumentError, LedgerError, UnavailableError, to_wire
-from ledger.state import QueueResults
+from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
+from ledger.retries import dead_letter_topic, retry_topic
+from ledger.state import QueueResults, Topic
 from ledger.v1 import command_pb2, consumer_group_pb2, consumer_group_pb2_grpc
 
 Context = aio.ServicerContext[Any, Any]
@@ -30,6 +32,8 @@ Response = TypeVar(
     consumer_group_pb2.LeaveResponse,
     consumer_group_pb2.ClaimResponse,
     consumer_group_pb2.AcknowledgeResponse,
+    consumer_group_pb2.MoveResponse,
+    consumer_group_pb2.PrepareRetriesResponse,
 )
 
 MAX_WAIT_MS = 60_000
@@ -44,17 +48,20 @@ class Desk:
     replica: Replica
     coordinator: Coordinator
     acknowledgements: Acknowledgements
+    claims: Claims
 
 
 class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
     """Until a Raft group has started here, this can only say so."""
 
-    def __init__(self, coordinators: int = COORDINATORS) -> None:
+    def __init__(self, retries: int, coordinators: int = COORDINATORS) -> None:
+        """`retries`: after how many different delays a message may be handed out again."""
+        self._retries = retries
         self._coordinators = coordinators
         self._desks: dict[int, Desk] = {}
 
     def serve(self, replica: Replica, coordinator: Coordinator) -> None:
-        self._desks[replica.group] = Desk(replica, coordinator, Acknowledgements(replica.command))
+        self._desks[replica.group] = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
 
     # -- as a coordinator
 
@@ -133,11 +140,11 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         response = consumer_group_pb2.ClaimResponse()
         try:
             validate_group_name(request.consumer_group)
-            replica = self._desk(request.group).replica
+            desk = self._desk(request.group)
             wanted = command_pb2.ClaimQueues(
-                consumer_group=request.consumer_group, queues=[claimed(replica, each) for each in request.queues]
+                consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
             )
-            results = await asyncio.shield(replica.command(command_pb2.Command(claim_queues=wanted)))
+            results = await asyncio.shield(desk.claims.claim(wanted))
         except LedgerError as error:
             return refused(response, error)
         response.queues.extend(progress_of(results))
@@ -160,6 +167,36 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         response.queues.extend(progress_of(results))
         return response
 
+    async def Move(  # noqa: N802
+        self, request: consumer_group_pb2.MoveRequest, context: Context
+    ) -> consumer_group_pb2.MoveResponse:
+        response = consumer_group_pb2.MoveResponse()
+        try:
+            moving = self._desk(request.group).claims.move(request)
+            if moving is not None:
+                await asyncio.shield(moving)
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    # -- in group 0
+
+    async def PrepareRetries(  # noqa: N802
+        self, request: consumer_group_pb2.PrepareRetriesRequest, context: Context
+    ) -> consumer_group_pb2.PrepareRetriesResponse:
+        response = consumer_group_pb2.PrepareRetriesResponse()
+        name = request.consumer_group
+        try:
+            validate_group_name(name)
+            replica = self._desk(0).replica
+            retry = await made(replica, retry_topic(name), self._retries)
+            dead_letters = await made(replica, dead_letter_topic(name), 1)
+        except LedgerError as error:
+            return refused(response, error)
+        response.retry.CopyFrom(topic_route(retry))
+        response.dead_letters.CopyFrom(topic_route(dead_letters))
+        return response
+
     def _coordinator(self, group: int, consumer_group: str) -> Coordinator:
         validate_group_name(consumer_group)
         right = coordinator_group(consumer_group, self._coordinators)
@@ -174,6 +211,21 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         if desk is None:
             raise UnavailableError(f"group {group} has not started on this node, or is not on it: ask another node")
         return desk
+
+
+async def made(replica: Replica, name: str, queues: int) -> Topic:
+    """The topic of that name, which is made where it is missing. Raises LedgerError."""
+    replica.check_leads(0)
+    known = replica.state.topics.named(name)
+    if known is not None:
+        return known
+    try:
+        return await asyncio.shield(replica.create_topic(name, queues))
+    except TopicExistsError:  # somebody else is making it
+        await replica.confirm_leadership()
+        if (known := replica.state.topics.named(name)) is None:
+            raise
+        return known
 
 
 def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:

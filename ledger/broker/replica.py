@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from ledger.batch import BatchHeader, check, key_hashes, tag_hashes
+from ledger.batch import Batch, BatchHeader, check, key_hashes, tag_hashes
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.membership import Membership
 from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, new_future, repeat_of
@@ -24,13 +24,16 @@ from ledger.errors import (
     BusyError,
     ChangeInProgressError,
     DiskFullError,
+    InvalidTopicNameError,
     LedgerError,
     NoLeaderError,
     NotLeaderError,
     StorageFailedError,
 )
 from ledger.holds import validate_hold
+from ledger.retries import consumer_group_of, place_before
 from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State, Topic
+from ledger.topics import is_system_topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Stalled, Transferring
@@ -124,6 +127,9 @@ class Replica:
         self.queues.get(header.topic_id, header.queue).put(
             header.base_offset, header.position, header.size, tag_hashes(body), header.count
         )
+        topic = self.state.topics.get(header.topic_id)
+        if topic is not None and (consumer_group := consumer_group_of(topic.name)) is not None:
+            self._apply_move(consumer_group, body)
         self.state.apply_batch(
             topic_id=header.topic_id,
             queue=header.queue,
@@ -137,6 +143,12 @@ class Replica:
             first_sequence=batch.first_sequence,
         )
         self.arrivals.announce(header.topic_id, header.queue)
+
+    def _apply_move(self, consumer_group: str, body: memoryview) -> None:
+        """The message is here now, and not where it was."""
+        place = place_before(Batch(bytes(body), check_crc=False).headers()[0])
+        if place is not None:
+            self.state.apply_move(consumer_group, *place)
 
     def snapshot(self) -> bytes:
         return self.state.encode()
@@ -194,6 +206,9 @@ class Replica:
         the batch may still commit then, and a repeat finds out. Raises LedgerError: surely not appended by this."""
         try:
             header = check(batch, self.max_message_bytes)
+            topic = self.state.topics.get(header.topic_id)
+            if topic is not None and is_system_topic(topic.name):
+                raise InvalidTopicNameError(f"topic {topic.name!r} is the broker's own: nobody else writes to it")
             projected = self._leading_state(len(batch))
             decision = projected.check(
                 topic_id=header.topic_id,
@@ -213,6 +228,15 @@ class Replica:
         except LedgerError as error:
             self._meter.refused(error.code)
             raise
+
+    def append(self, batch: bytes) -> asyncio.Future[Committed]:
+        """Appends a batch of the broker's own, of which there is no repeat. Raises LedgerError: surely not appended."""
+        return self._append_batch(self._leading_state(len(batch)), BatchHeader.parse(batch), batch)
+
+    def next_offset(self, topic_id: int, queue: int) -> int:
+        """The offset that the next message appended to that queue gets. Raises LedgerError where this node does not
+        lead."""
+        return self.check_leads(0).next_offset(topic_id, queue)
 
     def _append_batch(self, projected: Projected, header: BatchHeader, batch: bytes) -> asyncio.Future[Committed]:
         record = projected.admit_batch(

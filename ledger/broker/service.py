@@ -12,6 +12,7 @@ from typing import Any
 
 from grpc import aio
 
+from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
@@ -52,13 +53,15 @@ class QueueReader:
     units: ConsumeQueue
     end_offset: int
     is_at_the_end: bool
+    due_in_s: float | None = None
 
 
 class BrokerService(broker_pb2_grpc.BrokerServicer):
     """Serves clients of one node. Until the node's group has started, `replica` is None and it can only say so."""
 
-    def __init__(self, facts: NodeFacts, max_message_bytes: int, meter: Meter) -> None:
+    def __init__(self, facts: NodeFacts, max_message_bytes: int, meter: Meter, delays: Delays) -> None:
         self._facts = facts
+        self._delays = delays
         self._max_message_bytes = max_message_bytes
         self._meter = meter
         self._replica: Replica | None = None
@@ -106,11 +109,14 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             raise ReplicaBehindError(
                 f"topic {topic_id} with queue {queue} has not come to this node yet: try again"
             ) from error
+        due = self._delays.due(replica, topic_id, queue)
         return QueueReader(
             replica.log,
             replica.queues.get(topic_id, queue),
-            replica.state.next_offset(topic_id, queue),
-            replica.knows_the_end,
+            replica.state.next_offset(topic_id, queue) if due is None else due.end_offset,
+            # A clock that was set back makes less of a queue due than somebody has had already: he is to try again.
+            replica.knows_the_end and due is None,
+            None if due is None else due.next_in_s,
         )
 
     def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
@@ -162,7 +168,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         response.groups.add(group=replica.group, term=raft.term, leader=raft.leader)
         topics = replica.state.topics
         named = (topics.named(name) for name in request.topics) if request.topics else topics
-        response.topics.extend(self._route(topic, replica) for topic in named if topic is not None)
+        response.topics.extend(topic_route(topic) for topic in named if topic is not None)
         return response
 
     async def CreateTopic(  # noqa: N802
@@ -173,7 +179,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             topic = await asyncio.shield(replica.create_topic(request.name, request.queues))
         except LedgerError as error:
             return broker_pb2.CreateTopicResponse(error=to_wire(error))
-        return broker_pb2.CreateTopicResponse(topic=self._route(topic, replica))
+        return broker_pb2.CreateTopicResponse(topic=topic_route(topic))
 
     async def GetStatus(  # noqa: N802
         self, request: broker_pb2.GetStatusRequest, context: Context
@@ -238,10 +244,12 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             raise ReplicaBehindError("this node has not started yet: it waits for the others' first start")
         return self._replica
 
-    def _route(self, topic: Topic, replica: Replica) -> broker_pb2.TopicRoute:
-        return broker_pb2.TopicRoute(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            groups=topic.groups,
-            created_ms=topic.created_ms,
-        )
+
+def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
+    """As clients may use it: queues that are not open yet are not there for them."""
+    return broker_pb2.TopicRoute(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        groups=topic.groups[: topic.opened],
+        created_ms=topic.created_ms,
+    )

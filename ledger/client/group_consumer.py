@@ -24,13 +24,14 @@ from ledger.client.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fetcher import FetchSettings
 from ledger.client.group_member import GroupMember, MemberSettings
-from ledger.client.holdings import GroupStart, Holdings, HoldingSettings
+from ledger.client.holdings import GroupStart, Holdings, HoldingSettings, prepare_retries
 from ledger.client.offsets import checked_time, in_ms
 from ledger.client.records import Message, TopicQueue
 from ledger.client.tags import wanted_tags
 from ledger.consumer_groups import validate_group_name, validate_member
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
+from ledger.retries import DELAYS_S
 
 log = logging.getLogger("ledger.group")
 
@@ -48,6 +49,8 @@ class AsyncGroupConsumer:
     room                      the machine room that this member runs in
     auto_acknowledge          a message counts as finished when the next ones are asked for; otherwise `finish` says so
     acknowledge_interval_ms   how often the cluster is told what is finished
+    max_attempts              so often a message is handed out before `reconsume_later` gives it up; 1: no retries, and
+                              no topics for them
     session_timeout_ms        so long nothing may be heard of this member before its queues go to others
     release_timeout_ms        so long messages in hand keep a queue here that is to go elsewhere; what is not finished
                               by then is handed out there once more
@@ -65,6 +68,7 @@ class AsyncGroupConsumer:
         room: str = "",
         auto_acknowledge: bool = True,
         acknowledge_interval_ms: int = 1_000,
+        max_attempts: int = len(DELAYS_S) + 1,
         session_timeout_ms: int = 10_000,
         release_timeout_ms: int = 30_000,
         max_bytes: int = 1024 * 1024,
@@ -88,10 +92,10 @@ class AsyncGroupConsumer:
                 f"max_bytes is {max_bytes} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_FETCH_BYTES} and "
                 f"0 to {MAX_WAIT_MS}."
             )
-        if acknowledge_interval_ms < 1 or release_timeout_ms < 0:
+        if acknowledge_interval_ms < 1 or release_timeout_ms < 0 or max_attempts < 1:
             raise InvalidArgumentError(
-                f"acknowledge_interval_ms is {acknowledge_interval_ms} and release_timeout_ms {release_timeout_ms}: "
-                "they must be at least 1 and 0."
+                f"acknowledge_interval_ms is {acknowledge_interval_ms}, release_timeout_ms {release_timeout_ms} and "
+                f"max_attempts {max_attempts}: they must be at least 1, 0 and 1."
             )
         client_id = client_id or f"ledgermq-{os.getpid()}"
         self._settings = MemberSettings(
@@ -111,6 +115,7 @@ class AsyncGroupConsumer:
         )
         self._names = tuple(dict.fromkeys(topics))
         self._auto = auto_acknowledge
+        self._max_attempts = max_attempts
         tags = wanted_tags(tags)
         self._holding = HoldingSettings(
             group, start, tags, check_crcs, acknowledge_interval_ms / 1000, release_timeout_ms / 1000
@@ -140,7 +145,10 @@ class AsyncGroupConsumer:
         await self._client.start()
         self._news = asyncio.Event()
         try:
-            self._member = GroupMember(self._client, self._settings, self._names)
+            names = self._names
+            if self._max_attempts > 1:
+                names = (*names, await prepare_retries(self._client, self._settings.consumer_group))
+            self._member = GroupMember(self._client, self._settings, names)
             self._holdings = Holdings(self._client, self._member, self._holding, self._fetching, self._news.set)
             await self._member.join()
         except BaseException:
@@ -240,6 +248,27 @@ class AsyncGroupConsumer:
         for message in messages:
             self._holdings.finish(TopicQueue(message.topic, message.queue), message.offset)
         self._news.set()  # there may be room for more
+
+    def holds(self, message: Message) -> bool:
+        """Whether the message is in this member's hand still: not finished, and its queue has not gone elsewhere."""
+        holding = self._holdings.get(TopicQueue(message.topic, message.queue))
+        return holding is not None and holding.has_in_hand(message.offset)
+
+    async def reconsume_later(self, message: Message) -> None:
+        """It could not be consumed: it is handed out again, to any member, after a while that grows with each attempt;
+        after the last attempt it is given up. Returns when that is committed, or the queue has gone elsewhere."""
+        await self._move(message, give_up=message.attempt >= self._max_attempts)
+
+    async def give_up(self, message: Message) -> None:
+        """It will never be consumed: it goes to the dead letters, the topic %DLQ% with the consumer group's name."""
+        await self._move(message, give_up=True)
+
+    async def _move(self, message: Message, *, give_up: bool) -> None:
+        self._client.check_open()
+        if self._max_attempts == 1:
+            raise InvalidArgumentError("With max_attempts = 1 there are no topics to move messages to.")
+        await self._holdings.move(message, give_up=give_up)
+        self._news.set()
 
     async def acknowledge(self) -> None:
         """Tell the cluster what is finished; returns when that is committed. Raises LedgerError where it cannot be

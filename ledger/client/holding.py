@@ -47,6 +47,9 @@ class Holding:
         """Whether nothing is in hand."""
         return not self._in_hand
 
+    def has_in_hand(self, offset: int) -> bool:
+        return offset in self._in_hand
+
     @property
     def finished_up_to(self) -> int:
         """All before this offset is finished."""

@@ -18,14 +18,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ledger.client.cluster_client import ClusterClient
+from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
 from ledger.client.cursor import Cursor
 from ledger.client.fetcher import Fetcher, FetchSettings
 from ledger.client.group_member import GroupMember, Ownership, View
 from ledger.client.holding import Holding
 from ledger.client.offsets import in_ms, offsets_for_times
-from ledger.client.records import TopicQueue
-from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, from_wire
+from ledger.client.records import Message, TopicQueue
+from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, from_wire
+from ledger.retries import retry_topic
+from ledger.topics import is_system_topic
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")
@@ -197,9 +199,11 @@ class Holdings:
     async def _starts(self, places: list[TopicQueue]) -> Mapping[TopicQueue, int]:
         """Where the consumer group begins with these, if it has not begun."""
         start = self._settings.start
+        own = {place: _AT_THE_FIRST for place in places if is_system_topic(place.topic)}
+        others = [place for place in places if place not in own]
         if isinstance(start, datetime):
-            return await offsets_for_times(self._client, dict.fromkeys(places, in_ms(start)))
-        return dict.fromkeys(places, _AT_THE_FIRST if start == "earliest" else _BEHIND_THE_LAST)
+            return own | await offsets_for_times(self._client, dict.fromkeys(others, in_ms(start)))
+        return own | dict.fromkeys(others, _AT_THE_FIRST if start == "earliest" else _BEHIND_THE_LAST)
 
     # -- acknowledgements
 
@@ -242,6 +246,34 @@ class Holdings:
                 self._drop(holding)
                 self._changed.set()  # where it is this member's still, it is claimed again
 
+    async def move(self, message: Message, *, give_up: bool) -> None:
+        """To be handed out again later, or to the dead letters. Where the queue has gone elsewhere, the message has
+        too. Raises LedgerError."""
+        place = TopicQueue(message.topic, message.queue)
+        holding = self._by_place.get(place)
+        if holding is None:
+            return
+        group = self._group_of(place)
+        request = consumer_group_pb2.MoveRequest(
+            group=group,
+            consumer_group=self._settings.consumer_group,
+            topic_id=holding.cursor.topic_id,
+            queue=place.queue,
+            epoch=holding.epoch,
+            offset=message.offset,
+            attempt=message.attempt,
+            give_up=give_up,
+        )
+        try:
+            await self._client.call(group, lambda stub, seconds: stub.Move(request, timeout=seconds))
+        except (ConsumerFencedError, OffsetTooLowError) as error:  # it is another member's, or kept no longer
+            log.warning("message %s is not moved: %s", message.id, error)
+            if isinstance(error, ConsumerFencedError):
+                self._drop(holding)
+                self._changed.set()
+                return
+        self.finish(place, message.offset)
+
     # -- their groups
 
     def _by_group(self, places: Iterable[TopicQueue]) -> list[tuple[int, list[TopicQueue]]]:
@@ -257,3 +289,10 @@ class Holdings:
         if group not in self._fetchers:
             self._fetchers[group] = Fetcher(self._client, group, (), self._fetching, self._on_news)
         return self._fetchers[group]
+
+
+async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:
+    """The name of the topic that messages of this consumer group are moved to; it is made where it is missing."""
+    request = consumer_group_pb2.PrepareRetriesRequest(consumer_group=consumer_group)
+    await client.call(TOPICS_GROUP, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
+    return retry_topic(consumer_group)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ledger.retries import attempts, origin
+
 
 class TopicQueue(NamedTuple):
     """One queue of one topic; equal to the plain tuple `(topic, queue)`."""
@@ -37,6 +39,17 @@ class Message:
     def id(self) -> str:
         """`topic:queue:offset`: the same on every node, for as long as the message is kept."""
         return f"{self.topic}:{self.queue}:{self.offset}"
+
+    @property
+    def origin(self) -> str:
+        """`topic:queue:offset` of the place where its producer put it: its own id, unless it was moved to be consumed
+        again, or given up."""
+        return origin(self.headers) or self.id
+
+    @property
+    def attempt(self) -> int:
+        """How often a consumer group was given it, this time included."""
+        return attempts(self.headers) + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from ledger.state.encoding import decode_state, encode_state
 from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
+from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.topic_table import Topic, TopicTable
-from ledger.topics import validate_queue_count, validate_topic_name
+from ledger.topics import validate_queue_count, validate_stored_name
 from ledger.v1 import command_pb2
 
 CommandResult = Topic | Hold | QueueResults | bool | None | LedgerError
@@ -80,6 +81,11 @@ class State:
         self._next_offsets[topic_id, queue] = base_offset + count
         record = BatchRecord(first_sequence, count, base_offset, append_time_ms, index, term)
         self.producers.add(ProducerQueue(producer_id, topic_id, queue), epoch, record)
+
+    def apply_move(self, consumer_group: str, topic_id: int, queue: int, offset: int) -> None:
+        """With the batch of a committed entry that message came to a topic of the consumer group's own, where it is
+        from now on."""
+        self.consumption.progress.settle(ConsumedQueue(consumer_group, topic_id, queue), offset)
 
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`; what it made, or why it could not (the same on every replica):
@@ -154,7 +160,7 @@ class State:
                 raise InternalError("A committed command is unknown to this program: upgrade this node.")
 
     def _create_topic(self, wanted: command_pb2.CreateTopic, now_ms: int) -> Topic:
-        validate_topic_name(wanted.name)
+        validate_stored_name(wanted.name)
         validate_queue_count(wanted.queues)
         groups = wanted.groups or (0,) * wanted.queues
         if len(groups) != wanted.queues:

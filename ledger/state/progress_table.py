@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ledger.errors import BusyError, ConsumerFencedError, OffsetBeyondEndError
+from ledger.errors import ConsumerFencedError, OffsetBeyondEndError
 
 MAX_SETTLED = 10_000
 """Of one queue: its owner has to consume the first ones before more may be moved."""
@@ -41,6 +41,11 @@ class Progress:
     """Whether who claimed it last may go on."""
     settled: list[int] = field(default_factory=list)
     """Offsets from `offset` on that are settled, ascending."""
+
+    def has_settled(self, offset: int) -> bool:
+        """Whether that message need not be consumed from this queue (any more)."""
+        at = bisect_left(self.settled, offset)
+        return offset < self.offset or (at < len(self.settled) and self.settled[at] == offset)
 
 
 class ProgressTable:
@@ -72,7 +77,7 @@ class ProgressTable:
 
     def acknowledge(self, key: ConsumedQueue, epoch: int, offset: int, *, end: int) -> Progress:
         """All before `offset` is consumed. `end`: the queue's. Raises ConsumerFencedError, OffsetBeyondEndError."""
-        progress = self._owned(key, epoch)
+        progress = self.owned(key, epoch)
         if offset > end:
             raise OffsetBeyondEndError(
                 f"Offset {offset} of queue {key.queue} cannot be acknowledged: the queue ends at {end}.", end_offset=end
@@ -80,18 +85,12 @@ class ProgressTable:
         self._advance(progress, offset)
         return progress
 
-    def settle(self, key: ConsumedQueue, epoch: int, offset: int) -> Progress:
-        """This message is somewhere else from now on. Raises ConsumerFencedError, BusyError."""
-        progress = self._owned(key, epoch)
-        if self.is_settled(progress, offset):
-            return progress
-        if len(progress.settled) >= MAX_SETTLED:
-            raise BusyError(
-                f"{MAX_SETTLED} messages of queue {key.queue} were moved behind one that is not consumed: consume it."
-            )
-        insort(progress.settled, offset)
-        self._advance(progress, progress.offset)
-        return progress
+    def settle(self, key: ConsumedQueue, offset: int) -> None:
+        """This message is somewhere else from now on. Whether it might go there the leader has decided."""
+        progress = self._progress.get(key)
+        if progress is not None and not progress.has_settled(offset):
+            insort(progress.settled, offset)
+            self._advance(progress, progress.offset)
 
     def reset(self, key: ConsumedQueue, offset: int) -> Progress:
         """The consumer group goes on at `offset`, wherever it was."""
@@ -106,13 +105,8 @@ class ProgressTable:
             del self._progress[key]
         return len(gone)
 
-    @staticmethod
-    def is_settled(progress: Progress, offset: int) -> bool:
-        """Whether it need not be consumed from this queue (any more)."""
-        at = bisect_left(progress.settled, offset)
-        return offset < progress.offset or (at < len(progress.settled) and progress.settled[at] == offset)
-
-    def _owned(self, key: ConsumedQueue, epoch: int) -> Progress:
+    def owned(self, key: ConsumedQueue, epoch: int) -> Progress:
+        """Raises ConsumerFencedError unless it was claimed by this epoch last."""
         progress = self._progress.get(key)
         if progress is None or epoch != progress.epoch or not progress.is_claimed:
             raise _fenced(key, epoch)

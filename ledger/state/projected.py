@@ -18,7 +18,7 @@ from ledger.errors import TopicExistsError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
 from ledger.state.sequence import BatchRecord, Decision, Sequence
-from ledger.topics import validate_queue_count, validate_topic_name
+from ledger.topics import validate_queue_count, validate_stored_name
 
 
 class Projected:
@@ -78,7 +78,7 @@ class Projected:
 
     def admit_topic(self, name: str, queues: int, groups: tuple[int, ...] = ()) -> None:
         """Take the creation of a topic, which is appended next; or say why it cannot be created."""
-        validate_topic_name(name)
+        validate_stored_name(name)
         validate_queue_count(queues)
         self._state.topics.check_free(name)
         if name in self._new_topics:

@@ -1,3 +1,4 @@
+from ledger.v1 import broker_pb2 as _broker_pb2
 from ledger.v1 import error_pb2 as _error_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
@@ -190,3 +191,45 @@ class AcknowledgeResponse(_message.Message):
     error: _error_pb2.Error
     queues: _containers.RepeatedCompositeFieldContainer[QueueProgress]
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
+
+class MoveRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    GIVE_UP_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    topic_id: int
+    queue: int
+    epoch: int
+    offset: int
+    attempt: int
+    give_up: bool
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ...) -> None: ...
+
+class MoveResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class PrepareRetriesRequest(_message.Message):
+    __slots__ = ("consumer_group",)
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    def __init__(self, consumer_group: _Optional[str] = ...) -> None: ...
+
+class PrepareRetriesResponse(_message.Message):
+    __slots__ = ("error", "retry", "dead_letters")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    retry: _broker_pb2.TopicRoute
+    dead_letters: _broker_pb2.TopicRoute
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., retry: _Optional[_Union[_broker_pb2.TopicRoute, _Mapping]] = ..., dead_letters: _Optional[_Union[_broker_pb2.TopicRoute, _Mapping]] = ...) -> None: ...

@@ -65,6 +65,16 @@ class ConsumerGroupsStub:
                 request_serializer=ledger_dot_v1_dot_consumer__group__pb2.AcknowledgeRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.AcknowledgeResponse.FromString,
                 _registered_method=True)
+        self.Move = channel.unary_unary(
+                '/ledger.v1.ConsumerGroups/Move',
+                request_serializer=ledger_dot_v1_dot_consumer__group__pb2.MoveRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.MoveResponse.FromString,
+                _registered_method=True)
+        self.PrepareRetries = channel.unary_unary(
+                '/ledger.v1.ConsumerGroups/PrepareRetries',
+                request_serializer=ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesResponse.FromString,
+                _registered_method=True)
 
 
 class ConsumerGroupsServicer:
@@ -114,6 +124,22 @@ class ConsumerGroupsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Move(self, request, context):
+        """A message that could not be consumed waits elsewhere to be consumed again, or is given up. It is in one place, always.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PrepareRetries(self, request, context):
+        """-- to the leader of group 0
+
+        The topics that messages are moved to. They are made where they are missing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConsumerGroupsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -146,6 +172,16 @@ def add_ConsumerGroupsServicer_to_server(servicer, server):
                     servicer.Acknowledge,
                     request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.AcknowledgeRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_consumer__group__pb2.AcknowledgeResponse.SerializeToString,
+            ),
+            'Move': grpc.unary_unary_rpc_method_handler(
+                    servicer.Move,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.MoveRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__pb2.MoveResponse.SerializeToString,
+            ),
+            'PrepareRetries': grpc.unary_unary_rpc_method_handler(
+                    servicer.PrepareRetries,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -311,6 +347,60 @@ class ConsumerGroups:
             '/ledger.v1.ConsumerGroups/Acknowledge',
             ledger_dot_v1_dot_consumer__group__pb2.AcknowledgeRequest.SerializeToString,
             ledger_dot_v1_dot_consumer__group__pb2.AcknowledgeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Move(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.ConsumerGroups/Move',
+            ledger_dot_v1_dot_consumer__group__pb2.MoveRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__pb2.MoveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PrepareRetries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.ConsumerGroups/PrepareRetries',
+            ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__pb2.PrepareRetriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
