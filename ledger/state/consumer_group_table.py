@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ledger.consumer_groups import MAX_CONSUMER_GROUPS, MAX_MEMBERS, MAX_QUEUES, MAX_SUBSCRIPTIONS
+from ledger.consumer_groups import MAX_CONFIGURED, MAX_CONSUMER_GROUPS, MAX_MEMBERS, MAX_QUEUES, MAX_SUBSCRIPTIONS
 from ledger.errors import GroupConflictError, GroupFullError
 
 
@@ -37,6 +37,8 @@ class Membership:
     session_timeout_ms: int
     subscriptions: tuple[tuple[int, int], ...]
     """(topic id, how many queues it has as the member knows), by topic id."""
+    configured: tuple[TopicQueueId, ...] = ()
+    """What it is to consume, where queues are assigned by configuration; sorted."""
 
 
 @dataclass(slots=True)
@@ -207,6 +209,10 @@ class ConsumerGroupTable:
         if len(told.subscriptions) > MAX_SUBSCRIPTIONS:
             raise GroupFullError(
                 f"A member can subscribe to {MAX_SUBSCRIPTIONS} topics, not {len(told.subscriptions)}."
+            )
+        if len(told.configured) > MAX_CONFIGURED:
+            raise GroupFullError(
+                f"A member can be configured with {MAX_CONFIGURED} queues, not {len(told.configured)}."
             )
         more = {topic_id: queues for topic_id, queues in told.subscriptions if queues > group.queues.get(topic_id, 0)}
         if sum({**group.queues, **more}.values()) > MAX_QUEUES:

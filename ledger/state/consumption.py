@@ -63,6 +63,7 @@ class Consumption:
             wanted.room,
             wanted.session_timeout_ms,
             tuple(sorted(subscriptions.items())),
+            tuple(sorted({TopicQueueId(each.topic_id, each.queue) for each in wanted.configured})),
         )
         return self.groups.join(wanted.consumer_group, wanted.strategy, told, index)
 

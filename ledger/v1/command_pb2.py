@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"\x9a\x04\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x12&\n\x08hold_log\x18\x02 \x01(\x0b\x32\x12.ledger.v1.HoldLogH\x00\x12,\n\x0brelease_log\x18\x03 \x01(\x0b\x32\x15.ledger.v1.ReleaseLogH\x00\x12.\n\x0c\x66orget_holds\x18\x04 \x01(\x0b\x32\x16.ledger.v1.ForgetHoldsH\x00\x12;\n\x13join_consumer_group\x18\x05 \x01(\x0b\x32\x1c.ledger.v1.JoinConsumerGroupH\x00\x12=\n\x14leave_consumer_group\x18\x06 \x01(\x0b\x32\x1d.ledger.v1.LeaveConsumerGroupH\x00\x12\x30\n\rassign_queues\x18\x07 \x01(\x0b\x32\x17.ledger.v1.AssignQueuesH\x00\x12\x32\n\x0erelease_queues\x18\x08 \x01(\x0b\x32\x18.ledger.v1.ReleaseQueuesH\x00\x12.\n\x0c\x63laim_queues\x18\t \x01(\x0b\x32\x16.ledger.v1.ClaimQueuesH\x00\x12<\n\x13\x61\x63knowledge_offsets\x18\n \x01(\x0b\x32\x1d.ledger.v1.AcknowledgeOffsetsH\x00\x42\t\n\x07\x63ommand\"+\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\'\n\x07HoldLog\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\x03\"\x1a\n\nReleaseLog\x12\x0c\n\x04name\x18\x01 \x01(\t\"\r\n\x0b\x46orgetHolds\"\xb8\x01\n\x11JoinConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x10\n\x08strategy\x18\x04 \x01(\t\x12\x0c\n\x04room\x18\x05 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x06 \x01(\r\x12,\n\rsubscriptions\x18\x07 \x03(\x0b\x32\x15.ledger.v1.QueueCount\".\n\nQueueCount\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"=\n\x12LeaveConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x03(\t\"c\n\x0c\x41ssignQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\'\n\x07targets\x18\x03 \x03(\x0b\x32\x16.ledger.v1.QueueTarget\">\n\x0bQueueTarget\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06member\x18\x03 \x01(\t\"^\n\rReleaseQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedEpoch\"<\n\nOwnedEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"N\n\x0b\x43laimQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.ledger.v1.ClaimedQueue\"T\n\x0c\x43laimedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"\\\n\x12\x41\x63knowledgeOffsets\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12.\n\x07offsets\x18\x02 \x03(\x0b\x32\x1d.ledger.v1.AcknowledgedOffset\"T\n\x12\x41\x63knowledgedOffset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"\x9a\x04\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x12&\n\x08hold_log\x18\x02 \x01(\x0b\x32\x12.ledger.v1.HoldLogH\x00\x12,\n\x0brelease_log\x18\x03 \x01(\x0b\x32\x15.ledger.v1.ReleaseLogH\x00\x12.\n\x0c\x66orget_holds\x18\x04 \x01(\x0b\x32\x16.ledger.v1.ForgetHoldsH\x00\x12;\n\x13join_consumer_group\x18\x05 \x01(\x0b\x32\x1c.ledger.v1.JoinConsumerGroupH\x00\x12=\n\x14leave_consumer_group\x18\x06 \x01(\x0b\x32\x1d.ledger.v1.LeaveConsumerGroupH\x00\x12\x30\n\rassign_queues\x18\x07 \x01(\x0b\x32\x17.ledger.v1.AssignQueuesH\x00\x12\x32\n\x0erelease_queues\x18\x08 \x01(\x0b\x32\x18.ledger.v1.ReleaseQueuesH\x00\x12.\n\x0c\x63laim_queues\x18\t \x01(\x0b\x32\x16.ledger.v1.ClaimQueuesH\x00\x12<\n\x13\x61\x63knowledge_offsets\x18\n \x01(\x0b\x32\x1d.ledger.v1.AcknowledgeOffsetsH\x00\x42\t\n\x07\x63ommand\"+\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\'\n\x07HoldLog\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\x03\"\x1a\n\nReleaseLog\x12\x0c\n\x04name\x18\x01 \x01(\t\"\r\n\x0b\x46orgetHolds\"\xe1\x01\n\x11JoinConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x10\n\x08strategy\x18\x04 \x01(\t\x12\x0c\n\x04room\x18\x05 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x06 \x01(\r\x12,\n\rsubscriptions\x18\x07 \x03(\x0b\x32\x15.ledger.v1.QueueCount\x12\'\n\nconfigured\x18\x08 \x03(\x0b\x32\x13.ledger.v1.QueueRef\".\n\nQueueCount\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"+\n\x08QueueRef\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\"=\n\x12LeaveConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x03(\t\"c\n\x0c\x41ssignQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\'\n\x07targets\x18\x03 \x03(\x0b\x32\x16.ledger.v1.QueueTarget\">\n\x0bQueueTarget\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06member\x18\x03 \x01(\t\"^\n\rReleaseQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedEpoch\"<\n\nOwnedEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"N\n\x0b\x43laimQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.ledger.v1.ClaimedQueue\"T\n\x0c\x43laimedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"\\\n\x12\x41\x63knowledgeOffsets\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12.\n\x07offsets\x18\x02 \x03(\x0b\x32\x1d.ledger.v1.AcknowledgedOffset\"T\n\x12\x41\x63knowledgedOffset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,25 +42,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FORGETHOLDS']._serialized_start=693
   _globals['_FORGETHOLDS']._serialized_end=706
   _globals['_JOINCONSUMERGROUP']._serialized_start=709
-  _globals['_JOINCONSUMERGROUP']._serialized_end=893
-  _globals['_QUEUECOUNT']._serialized_start=895
-  _globals['_QUEUECOUNT']._serialized_end=941
-  _globals['_LEAVECONSUMERGROUP']._serialized_start=943
-  _globals['_LEAVECONSUMERGROUP']._serialized_end=1004
-  _globals['_ASSIGNQUEUES']._serialized_start=1006
-  _globals['_ASSIGNQUEUES']._serialized_end=1105
-  _globals['_QUEUETARGET']._serialized_start=1107
-  _globals['_QUEUETARGET']._serialized_end=1169
-  _globals['_RELEASEQUEUES']._serialized_start=1171
-  _globals['_RELEASEQUEUES']._serialized_end=1265
-  _globals['_OWNEDEPOCH']._serialized_start=1267
-  _globals['_OWNEDEPOCH']._serialized_end=1327
-  _globals['_CLAIMQUEUES']._serialized_start=1329
-  _globals['_CLAIMQUEUES']._serialized_end=1407
-  _globals['_CLAIMEDQUEUE']._serialized_start=1409
-  _globals['_CLAIMEDQUEUE']._serialized_end=1493
-  _globals['_ACKNOWLEDGEOFFSETS']._serialized_start=1495
-  _globals['_ACKNOWLEDGEOFFSETS']._serialized_end=1587
-  _globals['_ACKNOWLEDGEDOFFSET']._serialized_start=1589
-  _globals['_ACKNOWLEDGEDOFFSET']._serialized_end=1673
+  _globals['_JOINCONSUMERGROUP']._serialized_end=934
+  _globals['_QUEUECOUNT']._serialized_start=936
+  _globals['_QUEUECOUNT']._serialized_end=982
+  _globals['_QUEUEREF']._serialized_start=984
+  _globals['_QUEUEREF']._serialized_end=1027
+  _globals['_LEAVECONSUMERGROUP']._serialized_start=1029
+  _globals['_LEAVECONSUMERGROUP']._serialized_end=1090
+  _globals['_ASSIGNQUEUES']._serialized_start=1092
+  _globals['_ASSIGNQUEUES']._serialized_end=1191
+  _globals['_QUEUETARGET']._serialized_start=1193
+  _globals['_QUEUETARGET']._serialized_end=1255
+  _globals['_RELEASEQUEUES']._serialized_start=1257
+  _globals['_RELEASEQUEUES']._serialized_end=1351
+  _globals['_OWNEDEPOCH']._serialized_start=1353
+  _globals['_OWNEDEPOCH']._serialized_end=1413
+  _globals['_CLAIMQUEUES']._serialized_start=1415
+  _globals['_CLAIMQUEUES']._serialized_end=1493
+  _globals['_CLAIMEDQUEUE']._serialized_start=1495
+  _globals['_CLAIMEDQUEUE']._serialized_end=1579
+  _globals['_ACKNOWLEDGEOFFSETS']._serialized_start=1581
+  _globals['_ACKNOWLEDGEOFFSETS']._serialized_end=1673
+  _globals['_ACKNOWLEDGEDOFFSET']._serialized_start=1675
+  _globals['_ACKNOWLEDGEDOFFSET']._serialized_end=1759
 # @@protoc_insertion_point(module_scope)
