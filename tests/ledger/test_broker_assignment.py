@@ -25,7 +25,7 @@ def joined(
 ) -> None:
     queues = tuple(TopicQueueId(*map(int, each.split(":"))) for each in configured.split())
     told = Membership(member, "client", room, 10_000, tuple(sorted(topics.items())), queues)
-    group.join(told, group.generation + 1)
+    group.join(group.strategy, told, group.generation + 1)
 
 
 def group_of(strategy: str, members: str, **topics: int) -> ConsumerGroup:
