@@ -90,7 +90,8 @@ class Consumption:
     # -- where the queues are
 
     def claim(self, wanted: command_pb2.ClaimQueues, end_of: QueueEnd) -> QueueResults:
-        """What came of each claim, in order."""
+        """What came of each claim, in order. Raises InvalidGroupNameError."""
+        validate_group_name(wanted.consumer_group)
 
         def one(each: command_pb2.ClaimedQueue) -> Standing:
             end = end_of(each.topic_id, each.queue)

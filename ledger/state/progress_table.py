@@ -84,7 +84,7 @@ class ProgressTable:
         _check_end(key, offset + 1, end)
         if self.is_settled(progress, offset):
             return progress
-        if len(progress.settled) >= MAX_SETTLED:
+        if len(progress.settled) >= MAX_SETTLED and offset > progress.offset:  # the first one frees others
             raise BusyError(
                 f"{MAX_SETTLED} messages of queue {key.queue} were moved behind one that is not consumed: consume it."
             )
