@@ -78,6 +78,7 @@ def test_average_deals_runs_of_neighbours(members: str, queues: int, expected: s
     [
         ("a b", "aabb", "aabb"),
         ("a b", "aaaa", "aabb"),  # b has come
+        ("a b c", "aaaaaa", "aabbcc"),  # what moves, moves in runs
         ("a b c", "aaabbb", "aacbbc"),  # c has come: one of each
         ("a b", "aabbcc", "aabbab"),  # c has gone
         ("b", "aabb", "bbbb"),
@@ -98,10 +99,10 @@ def test_a_queue_under_way_goes_on_to_its_target() -> None:
 
 
 def test_whoever_is_to_give_gives_what_it_does_not_have_yet() -> None:
-    group = standing("average", "a b", "abbb", "aabb")  # b has not released the second one
+    group = standing("average", "a b", "baab", "aabb")  # the first and the third are under way
     joined(group, "c", {1: 4})
     joined(group, "d", {1: 4})
-    assert row(assign(group)) == "acbd"
+    assert row(assign(group)) == "cadb"
 
 
 def test_a_queue_whose_target_has_gone_stays_with_its_owner() -> None:
