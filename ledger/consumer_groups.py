@@ -20,6 +20,8 @@ MAX_MEMBERS = 10_000
 MAX_SUBSCRIPTIONS = 256
 MAX_QUEUES = 20_000
 """Of all topics of one consumer group together."""
+MAX_CONFIGURED = 1024
+"""Queues that one member may be configured with."""
 MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
 STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_machine_room", "by_configuration")
 

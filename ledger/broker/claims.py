@@ -27,7 +27,7 @@ from ledger.errors import (
 )
 from ledger.retries import dead_letter_topic, moved_headers, retry_topic
 from ledger.state import QueueResults, Topic
-from ledger.state.progress_table import MAX_SETTLED, ConsumedQueue, Progress
+from ledger.state.progress_table import ConsumedQueue
 from ledger.v1 import command_pb2, consumer_group_pb2
 
 BROKER = 0
@@ -63,25 +63,17 @@ class Claims:
         replica = self._replica
         replica.check_leads(0)
         key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
-        progress = replica.state.consumption.progress.owned(key, wanted.epoch)
         if self._under_way[key]:
             raise BusyError(f"queue {wanted.queue} is being claimed: try again shortly")
-        if progress.has_settled(wanted.offset):
+        others = sum(each == key for each, _ in self._moving)
+        if not replica.state.consumption.progress.may_settle(key, wanted.epoch, wanted.offset, moving=others):
             return None
         if (moving := self._moving.get((key, wanted.offset))) is not None:
             return moving
-        self._check_room(key, progress)
         future = replica.append(self._moved_batch(wanted))
         self._moving[key, wanted.offset] = future
         future.add_done_callback(lambda _: self._moving.pop((key, wanted.offset)))
         return future
-
-    def _check_room(self, key: ConsumedQueue, progress: Progress) -> None:
-        moving = sum(each == key for each, _ in self._moving)
-        if len(progress.settled) + moving >= MAX_SETTLED:
-            raise BusyError(
-                f"{MAX_SETTLED} messages of queue {key.queue} were moved behind one that is not consumed: consume it"
-            )
 
     def _moved_batch(self, wanted: consumer_group_pb2.MoveRequest) -> bytes:
         """A batch of the message alone, for the queue where it goes."""

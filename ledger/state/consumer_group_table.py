@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ledger.consumer_groups import MAX_CONSUMER_GROUPS, MAX_MEMBERS, MAX_QUEUES, MAX_SUBSCRIPTIONS
+from ledger.consumer_groups import MAX_CONFIGURED, MAX_CONSUMER_GROUPS, MAX_MEMBERS, MAX_QUEUES, MAX_SUBSCRIPTIONS
 from ledger.errors import GroupConflictError, GroupFullError
 
 
@@ -37,6 +37,9 @@ class Membership:
     session_timeout_ms: int
     subscriptions: tuple[tuple[int, int], ...]
     """(topic id, how many queues it has as the member knows), by topic id."""
+    configured: tuple[TopicQueueId, ...] = ()
+    retry_topic_id: int = 0
+    """What it is to consume, where queues are assigned by configuration; sorted."""
 
 
 @dataclass(slots=True)
@@ -81,23 +84,25 @@ class ConsumerGroup:
         """Topic id -> how many queues, as the best informed member knows."""
 
     def view(self, member: str) -> list[OwnedQueue]:
-        """All that is this member's."""
-        owned = ((queue, self.shares[queue]) for queue in self.members[member].owned)
+        """All that is this member's, in the order of topics and queues."""
+        owned = ((queue, self.shares[queue]) for queue in sorted(self.members[member].owned))
         return [OwnedQueue(queue, share.epoch, share.target != member) for queue, share in owned]
 
     # -- changes, each by the entry of that index
 
-    def join(self, told: Membership, index: int) -> bool:
+    def join(self, strategy: str, told: Membership, index: int) -> bool:
         """Whether it is new, or tells something new."""
         known = self.members.get(told.member)
         if known is None:
             self.members[told.member] = Member(told, index)
-        elif known.told == told:
+            _count(self.queues, told.subscriptions)
+        elif known.told == told and self.strategy == strategy:
             return False
         else:
             known.told = told
+            self.count_queues()
+        self.strategy = strategy
         self.generation = index
-        self.count_queues()
         return True
 
     def leave(self, members: Iterable[str], index: int) -> bool:
@@ -116,8 +121,17 @@ class ConsumerGroup:
         """Again, of what the members told."""
         self.queues = {}
         for subscriptions in {member.told.subscriptions: None for member in self.members.values()}:
-            for topic_id, queues in subscriptions:
-                self.queues[topic_id] = max(self.queues.get(topic_id, 0), queues)
+            _count(self.queues, subscriptions)
+
+    def queues_but_of(self, member: str) -> dict[int, int]:
+        """Topic id -> how many queues, as the others know."""
+        if member not in self.members:
+            return dict(self.queues)
+        others = (each.told.subscriptions for name, each in self.members.items() if name != member)
+        queues: dict[int, int] = {}
+        for subscriptions in dict.fromkeys(others):
+            _count(queues, subscriptions)
+        return queues
 
     def assign(self, targets: Mapping[TopicQueueId, str], index: int) -> None:
         """Every queue of the consumer group, with the member that is to consume it. Others are not wanted any more."""
@@ -161,6 +175,12 @@ class ConsumerGroup:
             target.version = index
 
 
+def _count(queues: dict[int, int], subscriptions: Iterable[tuple[int, int]]) -> None:
+    """The largest number of queues counts that is told of a topic."""
+    for topic_id, count in subscriptions:
+        queues[topic_id] = max(queues.get(topic_id, 0), count)
+
+
 class ConsumerGroupTable:
     """Every consumer group that has members, by name."""
 
@@ -181,9 +201,8 @@ class ConsumerGroupTable:
         """Whether that changed anything. Raises GroupConflictError, GroupFullError: it did not."""
         group = self._groups.get(name) or ConsumerGroup(name, strategy)
         self._check(group, strategy, told)
-        group.strategy = strategy
         self._groups[name] = group
-        return group.join(told, index)
+        return group.join(strategy, told, index)
 
     def leave(self, name: str, members: Iterable[str], index: int) -> bool:
         """Whether there were such members."""
@@ -208,6 +227,11 @@ class ConsumerGroupTable:
             raise GroupFullError(
                 f"A member can subscribe to {MAX_SUBSCRIPTIONS} topics, not {len(told.subscriptions)}."
             )
-        more = {topic_id: queues for topic_id, queues in told.subscriptions if queues > group.queues.get(topic_id, 0)}
-        if sum({**group.queues, **more}.values()) > MAX_QUEUES:
+        if len(told.configured) > MAX_CONFIGURED:
+            raise GroupFullError(
+                f"A member can be configured with {MAX_CONFIGURED} queues, not {len(told.configured)}."
+            )
+        queues = group.queues_but_of(told.member)
+        _count(queues, told.subscriptions)
+        if sum(queues.values()) > MAX_QUEUES:
             raise GroupFullError(f"The topics of consumer group {group.name!r} have more than {MAX_QUEUES} queues.")

@@ -63,6 +63,8 @@ class Consumption:
             wanted.room,
             wanted.session_timeout_ms,
             tuple(sorted(subscriptions.items())),
+            tuple(sorted({TopicQueueId(each.topic_id, each.queue) for each in wanted.configured})),
+            wanted.retry_topic_id,
         )
         return self.groups.join(wanted.consumer_group, wanted.strategy, told, index)
 
@@ -89,7 +91,8 @@ class Consumption:
     # -- where the queues are
 
     def claim(self, wanted: command_pb2.ClaimQueues, end_of: QueueEnd) -> QueueResults:
-        """What came of each claim, in order."""
+        """What came of each claim, in order. Raises InvalidGroupNameError."""
+        validate_group_name(wanted.consumer_group)
 
         def one(each: command_pb2.ClaimedQueue) -> Standing:
             end = end_of(each.topic_id, each.queue)

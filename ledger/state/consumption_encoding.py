@@ -64,6 +64,8 @@ def _member_state(member: Member) -> state_pb2.MemberState:
         session_timeout_ms=told.session_timeout_ms,
         version=member.version,
         subscriptions=(number for pair in told.subscriptions for number in pair),
+        configured=(number for queue in told.configured for number in queue),
+        retry_topic_id=told.retry_topic_id,
     )
 
 
@@ -93,13 +95,15 @@ def _group(state: state_pb2.ConsumerGroupState) -> ConsumerGroup:
 
 
 def _member(state: state_pb2.MemberState) -> Member:
-    numbers = state.subscriptions
+    numbers, configured = state.subscriptions, state.configured
     told = Membership(
         state.member,
         state.client_id,
         state.room,
         state.session_timeout_ms,
         tuple(zip(numbers[::2], numbers[1::2], strict=True)),
+        tuple(map(TopicQueueId, configured[::2], configured[1::2])),
+        state.retry_topic_id,
     )
     return Member(told, state.version)
 

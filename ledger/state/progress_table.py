@@ -17,8 +17,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ledger.errors import ConsumerFencedError, OffsetBeyondEndError
+from ledger.errors import BusyError, ConsumerFencedError, GroupFullError, OffsetBeyondEndError
 
+MAX_CONSUMED_QUEUES = 200_000
+"""Of all consumer groups together: for 200 of them on 1,000 queues."""
 MAX_SETTLED = 10_000
 """Of one queue: its owner has to consume the first ones before more may be moved."""
 
@@ -66,10 +68,8 @@ class ProgressTable:
 
     def claim(self, key: ConsumedQueue, epoch: int, start_offset: int) -> Progress:
         """From now on epochs before this one are fenced. `start_offset`: where a consumer group begins that has not
-        begun with this queue. Raises ConsumerFencedError where this one is fenced itself."""
-        progress = self._progress.get(key)
-        if progress is None:
-            progress = self._progress[key] = Progress(epoch, start_offset)
+        begun with this queue. Raises ConsumerFencedError where this one is fenced itself, GroupFullError."""
+        progress = self._progress.get(key) or self._begin(key, epoch, start_offset)
         if epoch < progress.epoch:
             raise _fenced(key, epoch)
         progress.epoch, progress.is_claimed = epoch, True
@@ -77,13 +77,22 @@ class ProgressTable:
 
     def acknowledge(self, key: ConsumedQueue, epoch: int, offset: int, *, end: int) -> Progress:
         """All before `offset` is consumed. `end`: the queue's. Raises ConsumerFencedError, OffsetBeyondEndError."""
-        progress = self.owned(key, epoch)
-        if offset > end:
-            raise OffsetBeyondEndError(
-                f"Offset {offset} of queue {key.queue} cannot be acknowledged: the queue ends at {end}.", end_offset=end
-            )
+        progress = self._owned(key, epoch)
+        _check_end(key, offset, end)
         self._advance(progress, offset)
         return progress
+
+    def may_settle(self, key: ConsumedQueue, epoch: int, offset: int, *, moving: int = 0) -> bool:
+        """Whether the owner of that epoch may move this message elsewhere, while so many others are on their way;
+        False: it is settled, or consumed. Raises ConsumerFencedError, BusyError."""
+        progress = self._owned(key, epoch)
+        if progress.has_settled(offset):
+            return False
+        if len(progress.settled) + moving >= MAX_SETTLED and offset > progress.offset:  # the first one frees others
+            raise BusyError(
+                f"{MAX_SETTLED} messages of queue {key.queue} were moved behind one that is not consumed: consume it."
+            )
+        return True
 
     def settle(self, key: ConsumedQueue, offset: int) -> None:
         """This message is somewhere else from now on. Whether it might go there the leader has decided."""
@@ -92,9 +101,11 @@ class ProgressTable:
             insort(progress.settled, offset)
             self._advance(progress, progress.offset)
 
-    def reset(self, key: ConsumedQueue, offset: int) -> Progress:
-        """The consumer group goes on at `offset`, wherever it was."""
-        progress = self._progress.setdefault(key, Progress(0, offset))
+    def reset(self, key: ConsumedQueue, offset: int, *, end: int) -> Progress:
+        """The consumer group goes on at `offset`, wherever it was. `end`: the queue's. Raises OffsetBeyondEndError,
+        GroupFullError."""
+        _check_end(key, offset, end)
+        progress = self._progress.get(key) or self._begin(key, 0, offset)
         progress.offset, progress.is_claimed, progress.settled = offset, False, []
         return progress
 
@@ -105,7 +116,16 @@ class ProgressTable:
             del self._progress[key]
         return len(gone)
 
-    def owned(self, key: ConsumedQueue, epoch: int) -> Progress:
+    def _begin(self, key: ConsumedQueue, epoch: int, offset: int) -> Progress:
+        if len(self) >= MAX_CONSUMED_QUEUES:
+            raise GroupFullError(
+                f"It is known of {len(self)} queues how far each consumer group has come, as many as may be: delete "
+                "consumer groups that are not needed any more."
+            )
+        progress = self._progress[key] = Progress(epoch, offset)
+        return progress
+
+    def _owned(self, key: ConsumedQueue, epoch: int) -> Progress:
         """Raises ConsumerFencedError unless it was claimed by this epoch last."""
         progress = self._progress.get(key)
         if progress is None or epoch != progress.epoch or not progress.is_claimed:
@@ -115,12 +135,22 @@ class ProgressTable:
     @staticmethod
     def _advance(progress: Progress, offset: int) -> None:
         """To there, and over what is settled from there on."""
-        offset = max(progress.offset, offset)
-        del progress.settled[: bisect_left(progress.settled, offset)]
-        while progress.settled and progress.settled[0] == offset:
-            del progress.settled[0]
+        offset, settled = max(progress.offset, offset), progress.settled
+        passed = bisect_left(settled, offset)
+        while passed < len(settled) and settled[passed] == offset:
+            passed += 1
             offset += 1
+        del settled[:passed]
         progress.offset = offset
+
+
+def _check_end(key: ConsumedQueue, offset: int, end: int) -> None:
+    if offset > end:
+        raise OffsetBeyondEndError(
+            f"Consumer group {key.consumer_group!r} cannot have come to offset {offset} of queue {key.queue}: "
+            f"the queue ends at {end}.",
+            end_offset=end,
+        )
 
 
 def _fenced(key: ConsumedQueue, epoch: int) -> ConsumerFencedError:

@@ -103,7 +103,7 @@ class ForgetHolds(_message.Message):
     def __init__(self) -> None: ...
 
 class JoinConsumerGroup(_message.Message):
-    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions")
+    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured", "retry_topic_id")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,8 @@ class JoinConsumerGroup(_message.Message):
     ROOM_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    RETRY_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     member: str
     client_id: str
@@ -118,7 +120,9 @@ class JoinConsumerGroup(_message.Message):
     room: str
     session_timeout_ms: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[QueueCount]
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ...) -> None: ...
+    configured: _containers.RepeatedCompositeFieldContainer[QueueRef]
+    retry_topic_id: int
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
 
 class QueueCount(_message.Message):
     __slots__ = ("topic_id", "queues")
@@ -127,6 +131,14 @@ class QueueCount(_message.Message):
     topic_id: int
     queues: int
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class QueueRef(_message.Message):
+    __slots__ = ("topic_id", "queue")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ...) -> None: ...
 
 class LeaveConsumerGroup(_message.Message):
     __slots__ = ("consumer_group", "members")
