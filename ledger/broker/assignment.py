@@ -1,6 +1,6 @@
 """Which member of a consumer group is to consume which queue: the strategies, by name.
 
-    average               evenly, in runs of neighbours, and as few moves as that takes (balance.py)
+    average               each topic evenly, in runs of neighbours, and as few moves as that takes (balance.py)
     circle                in turns: the first queue to the first member, the second to the second, ...
     consistent_hash       the next of the members' points on a ring of hashes: only what must move does
     machine_room          evenly among the members in the queue's room; queues of a room without members wait

@@ -1,14 +1,13 @@
-"""Queues dealt to members: as evenly as who may consume what allows, with as few moves as that takes.
+"""Queues dealt to members: each topic evenly, all topics together evenly, and with as few moves as that takes.
 
     held        a a a a a . . c       b has come, and two queues are free
     filled      a a a a a b b c       free ones go to whoever has least, in runs of neighbours
-    levelled    a a a b . b b c       then whoever has most gives to whoever has least, while that is two fewer
-                        c
+    levelled    a a a b c b b c       then whoever has most gives to whoever has least, while that is two fewer
 
-The one idea: queues with the same possible members are a *pool*, and a pool is levelled at once. A member may be in
-several pools, so they are levelled in turns until none has anything to move: each move lowers the sum of the squares of
-all loads, so that ends. Evenness is of all queues of a member together, not of each topic: else many topics of few
-queues would all go to the members with the first names.
+The one idea: each topic is levelled by itself, since topics differ in what a queue of them costs, and many are idle.
+Then who has the odd queues of a topic is settled by what members have of all topics, else those with the first names
+would have them all: odd queues move while that lessens a difference of two, so each move lowers the sum of the squares
+of all loads, and that ends.
 
 It must not know why a member may not consume a queue.
 """
@@ -16,9 +15,10 @@ It must not know why a member may not consume a queue.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heapreplace
+from itertools import groupby
 
 from ledger.state.consumer_group_table import Share, TopicQueueId
 
@@ -31,28 +31,39 @@ class Pool:
     queues: tuple[TopicQueueId, ...]
 
 
-def balance(pools: Iterable[Pool], shares: Mapping[TopicQueueId, Share]) -> dict[TopicQueueId, str]:
+def balance(pools: Sequence[Pool], shares: Mapping[TopicQueueId, Share]) -> dict[TopicQueueId, str]:
     """The member of each queue of the pools, no queue being in two of them; `shares` tells who has or awaits what now.
 
-    No member has two more than another one in whose stead it has a queue.
+    Of one topic in one pool nobody has two more than another member; and of all together only where that other one has
+    no fewer of this topic.
     """
-    loads: Counter[str] = Counter()
+    loads: Counter[str] = Counter({member: 0 for pool in pools for member in pool.members})
     # Those with the least choice first, so that they find the others' members empty.
-    deals = [_Deal(pool, shares, loads) for pool in sorted(pools, key=lambda pool: (len(pool.members), pool.queues))]
+    parts = sorted(_by_topic(pools), key=lambda part: (len(part.members), part.queues))
+    deals = [_Deal(part, shares, loads) for part in parts]
     for deal in deals:
         deal.fill()
-    while sum(deal.level() for deal in deals):
-        pass
+        deal.level()
+    moved = 1
+    while moved:
+        least = min(loads.values(), default=0)  # and never less, as whoever gives keeps more than the other had
+        moved = sum(deal.swap_odd(least) for deal in deals)
     return {queue: member for deal in deals for member, queues in deal.held.items() for queue in queues}
 
 
+def _by_topic(pools: Sequence[Pool]) -> Iterator[Pool]:
+    for pool in pools:
+        for _, queues in groupby(pool.queues, key=lambda queue: queue.topic_id):
+            yield Pool(pool.members, tuple(queues))
+
+
 class _Deal:
-    """One pool, being dealt."""
+    """One topic of a pool, being dealt."""
 
     def __init__(self, pool: Pool, shares: Mapping[TopicQueueId, Share], loads: Counter[str]) -> None:
         self._members = pool.members
         self._loads = loads
-        """Of all pools."""
+        """Of all deals."""
         self.held: defaultdict[str, list[TopicQueueId]] = defaultdict(list)
         """Member -> its queues; those come last that are easiest to part with, as it does not have them yet."""
         self._free: list[TopicQueueId] = []
@@ -60,32 +71,51 @@ class _Deal:
 
     def fill(self) -> None:
         """What nobody holds goes to whoever has least."""
-        least = self._by_load()
+        if not self._free:
+            return
+        least = self._by_count()
         gains: Counter[str] = Counter()
         for _ in self._free:
-            load, member = least[0]
+            count, load, member = least[0]
             gains[member] += 1
-            heapreplace(least, (load + 1, member))
+            heapreplace(least, (count + 1, load + 1, member))
         self._hand_out(gains)
 
-    def level(self) -> int:
-        """How many queues moved. Who gives has two more than who takes, so nobody does both."""
-        least = self._by_load()
-        most = [(-self._loads[member], member) for member, queues in self.held.items() if queues]
+    def level(self) -> None:
+        """Who gives has two more than who takes, so nobody does both."""
+        fewest, largest = self._range()
+        if largest - fewest < 2:
+            return
+        least = self._by_count()
+        most = [(-len(queues), -self._loads[member], member) for member, queues in self.held.items()]
         heapify(most)
         gains: Counter[str] = Counter()
-        while most and -most[0][0] - least[0][0] >= 2:
-            (load, taker), (negative, giver) = least[0], most[0]
+        while -most[0][0] - least[0][0] >= 2:
+            (count, load, taker), (negative, negative_load, giver) = least[0], most[0]
             gains[taker] += 1
-            heapreplace(least, (load + 1, taker))
-            self._free.append(self.held[giver].pop())
-            self._loads[giver] -= 1
-            if self.held[giver]:
-                heapreplace(most, (negative + 1, giver))
-            else:
-                heappop(most)
+            heapreplace(least, (count + 1, load + 1, taker))
+            heapreplace(most, (negative + 1, negative_load + 1, giver))
+            self._give_up(giver)
         self._hand_out(gains)
-        return gains.total()
+
+    def swap_odd(self, least: int) -> int:
+        """How many members gave the one queue that others have not, to one with two fewer of all topics. Nobody has
+        fewer than `least`."""
+        fewest, largest = self._range()
+        odd = [member for member, queues in self.held.items() if len(queues) > fewest]
+        if largest == fewest or max(self._loads[member] for member in odd) - least < 2:
+            return 0
+        givers = sorted(odd, key=lambda member: (-self._loads[member], member))
+        takers = sorted((self._loads[each], each) for each in self._members if len(self.held.get(each, ())) == fewest)
+        pairs = [
+            (giver, taker)
+            for giver, (load, taker) in zip(givers, takers, strict=False)
+            if self._loads[giver] - load >= 2
+        ]
+        for giver, _ in pairs:
+            self._give_up(giver)
+        self._hand_out(Counter(taker for _, taker in pairs))
+        return len(pairs)
 
     def _take_up(self, pool: Pool, shares: Mapping[TopicQueueId, Share]) -> None:
         members = frozenset(pool.members)
@@ -102,11 +132,20 @@ class _Deal:
             self.held[member].append(queue)
             self._loads[member] += 1
 
-    def _by_load(self) -> list[tuple[int, str]]:
-        """A heap."""
-        loads = [(self._loads[member], member) for member in self._members]
-        heapify(loads)
-        return loads
+    def _range(self) -> tuple[int, int]:
+        """How many queues members have here, at least and at most."""
+        counts = [len(queues) for queues in self.held.values()]
+        return (0 if len(counts) < len(self._members) else min(counts)), max(counts)
+
+    def _by_count(self) -> list[tuple[int, int, str]]:
+        """A heap of how many queues each member has, here and of all topics."""
+        counts = [(len(self.held.get(member, ())), self._loads[member], member) for member in self._members]
+        heapify(counts)
+        return counts
+
+    def _give_up(self, member: str) -> None:
+        self._free.append(self.held[member].pop())
+        self._loads[member] -= 1
 
     def _hand_out(self, gains: Counter[str]) -> None:
         """The free ones in their order, so that each member gets neighbours."""
