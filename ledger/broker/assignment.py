@@ -38,11 +38,7 @@ NO_ROOMS: Rooms = MappingProxyType({})
 def assign(group: ConsumerGroup, rooms: Rooms = NO_ROOMS) -> Assignment:
     """The member of each queue that the consumer group reads, by the group's own strategy. Queues that are to wait are
     not in it."""
-    # Queues of retry topics are mostly idle: who has many of them must not get fewer others for that.
-    return _assign(_pools(group, retries=False), group, rooms) | _assign(_pools(group, retries=True), group, rooms)
-
-
-def _assign(pools: list[Pool], group: ConsumerGroup, rooms: Rooms) -> Assignment:
+    pools = _pools(group)
     match group.strategy:
         case "average":
             return balance(pools, group.shares)
@@ -59,17 +55,15 @@ def _assign(pools: list[Pool], group: ConsumerGroup, rooms: Rooms) -> Assignment
     raise AssertionError(f"nobody could join by {group.strategy!r}")
 
 
-def _pools(group: ConsumerGroup, *, retries: bool) -> list[Pool]:
-    """The queues of topics with the same subscribers together; of retry topics, or of all others."""
+def _pools(group: ConsumerGroup) -> list[Pool]:
+    """The queues of topics with the same subscribers together."""
     subscribers: defaultdict[int, list[str]] = defaultdict(list)
     for name, member in sorted(group.members.items()):
         for topic_id, _ in member.told.subscriptions:
             subscribers[topic_id].append(name)
-    retry_topics = {member.told.retry_topic_id for member in group.members.values()}
     queues: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
     for topic_id, members in sorted(subscribers.items()):
-        if (topic_id in retry_topics) is retries:
-            queues[tuple(members)] += [TopicQueueId(topic_id, queue) for queue in range(group.queues[topic_id])]
+        queues[tuple(members)] += [TopicQueueId(topic_id, queue) for queue in range(group.queues[topic_id])]
     return [Pool(members, tuple(each)) for members, each in queues.items() if each]
 
 

@@ -80,7 +80,6 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
                 command_pb2.QueueCount(topic_id=each.topic_id, queues=each.queues) for each in request.subscriptions
             ],
             configured=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in request.configured],
-            retry_topic_id=request.retry_topic_id,
         )
         try:
             await self._coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)

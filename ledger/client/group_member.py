@@ -21,7 +21,6 @@ from ledger.client.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
 from ledger.consumer_groups import coordinator_group
 from ledger.errors import ClosedError, LedgerError, UnknownMemberError
-from ledger.topics import is_system_topic
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")
@@ -82,7 +81,6 @@ class GroupMember:
             strategy=settings.strategy,
             room=settings.room,
             session_timeout_ms=settings.session_timeout_ms,
-            retry_topic_id=next((topic_id for name, topic_id, _ in topics if is_system_topic(name)), 0),
         )
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._version = topics, 0

@@ -38,7 +38,6 @@ class Membership:
     subscriptions: tuple[tuple[int, int], ...]
     """(topic id, how many queues it has as the member knows), by topic id."""
     configured: tuple[TopicQueueId, ...] = ()
-    retry_topic_id: int = 0
     """What it is to consume, where queues are assigned by configuration; sorted."""
 
 

@@ -64,7 +64,6 @@ class Consumption:
             wanted.session_timeout_ms,
             tuple(sorted(subscriptions.items())),
             tuple(sorted({TopicQueueId(each.topic_id, each.queue) for each in wanted.configured})),
-            wanted.retry_topic_id,
         )
         return self.groups.join(wanted.consumer_group, wanted.strategy, told, index)
 

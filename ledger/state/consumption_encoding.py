@@ -65,7 +65,6 @@ def _member_state(member: Member) -> state_pb2.MemberState:
         version=member.version,
         subscriptions=(number for pair in told.subscriptions for number in pair),
         configured=(number for queue in told.configured for number in queue),
-        retry_topic_id=told.retry_topic_id,
     )
 
 
@@ -103,7 +102,6 @@ def _member(state: state_pb2.MemberState) -> Member:
         state.session_timeout_ms,
         tuple(zip(numbers[::2], numbers[1::2], strict=True)),
         tuple(map(TopicQueueId, configured[::2], configured[1::2])),
-        state.retry_topic_id,
     )
     return Member(told, state.version)
 

@@ -103,7 +103,7 @@ class ForgetHolds(_message.Message):
     def __init__(self) -> None: ...
 
 class JoinConsumerGroup(_message.Message):
-    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured", "retry_topic_id")
+    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -112,7 +112,6 @@ class JoinConsumerGroup(_message.Message):
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
-    RETRY_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     member: str
     client_id: str
@@ -121,8 +120,7 @@ class JoinConsumerGroup(_message.Message):
     session_timeout_ms: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[QueueCount]
     configured: _containers.RepeatedCompositeFieldContainer[QueueRef]
-    retry_topic_id: int
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...
 
 class QueueCount(_message.Message):
     __slots__ = ("topic_id", "queues")

@@ -17,7 +17,7 @@ class Subscription(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured", "retry_topic_id")
+    __slots__ = ("group", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -27,7 +27,6 @@ class JoinRequest(_message.Message):
     ROOM_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
-    RETRY_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     group: int
     consumer_group: str
     member: str
@@ -37,8 +36,7 @@ class JoinRequest(_message.Message):
     room: str
     session_timeout_ms: int
     configured: _containers.RepeatedCompositeFieldContainer[QueueEpoch]
-    retry_topic_id: int
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., configured: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., configured: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
 
 class JoinResponse(_message.Message):
     __slots__ = ("error",)

@@ -31,7 +31,7 @@ class ConsumerGroupState(_message.Message):
     def __init__(self, name: _Optional[str] = ..., strategy: _Optional[str] = ..., generation: _Optional[int] = ..., assigned: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[ShareState, _Mapping]]] = ...) -> None: ...
 
 class MemberState(_message.Message):
-    __slots__ = ("member", "client_id", "room", "session_timeout_ms", "version", "subscriptions", "configured", "retry_topic_id")
+    __slots__ = ("member", "client_id", "room", "session_timeout_ms", "version", "subscriptions", "configured")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
@@ -39,7 +39,6 @@ class MemberState(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
-    RETRY_TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     member: str
     client_id: str
     room: str
@@ -47,8 +46,7 @@ class MemberState(_message.Message):
     version: int
     subscriptions: _containers.RepeatedScalarFieldContainer[int]
     configured: _containers.RepeatedScalarFieldContainer[int]
-    retry_topic_id: int
-    def __init__(self, member: _Optional[str] = ..., client_id: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., version: _Optional[int] = ..., subscriptions: _Optional[_Iterable[int]] = ..., configured: _Optional[_Iterable[int]] = ..., retry_topic_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, member: _Optional[str] = ..., client_id: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., version: _Optional[int] = ..., subscriptions: _Optional[_Iterable[int]] = ..., configured: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ShareState(_message.Message):
     __slots__ = ("topic_id", "queue", "owner", "epoch", "target")

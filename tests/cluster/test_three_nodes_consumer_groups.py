@@ -102,7 +102,7 @@ async def test_nothing_is_missed_and_nothing_comes_twice_where_the_leader_dies(c
         got = await read([first, second], 150)
         victim = await asyncio.to_thread(cluster.leader)
         await asyncio.to_thread(cluster.kill, victim)
-        got += await read([first, second], 250)
+        got += await read([first, second], 400 - len(got))
         await sending
         assert values(got) == list(range(400))
         await asyncio.gather(first.acknowledge(), second.acknowledge())

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ledger.broker.assignment import Assignment, assign
@@ -249,6 +249,7 @@ def subscribers(group: ConsumerGroup, queue: TopicQueueId) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None)
 @given(members=MEMBERS, steps=STEPS, rooms=ROOMS)
 def test_only_subscribers_get_queues_and_only_those_that_there_are(
     strategy: str,
@@ -264,6 +265,7 @@ def test_only_subscribers_get_queues_and_only_those_that_there_are(
 
 
 @pytest.mark.parametrize("strategy", COMPLETE)
+@settings(deadline=None)
 @given(members=MEMBERS, steps=STEPS, rooms=ROOMS)
 def test_every_queue_has_a_member(
     strategy: str,
@@ -278,6 +280,7 @@ def test_every_queue_has_a_member(
 
 
 @pytest.mark.parametrize("strategy", EVEN)
+@settings(deadline=None)
 @given(members=MEMBERS, steps=STEPS, rooms=ROOMS)
 def test_each_topic_and_all_together_are_even_among_those_who_may_have_the_queues(
     strategy: str,
@@ -310,6 +313,7 @@ def able_members(
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
+@settings(deadline=None)
 @given(members=MEMBERS, steps=STEPS)
 def test_when_nothing_changes_nothing_moves_and_the_order_of_joining_is_nothing(
     strategy: str, members: dict[str, tuple[dict[int, int], str]], steps: list[str | tuple[str, dict[int, int]]]
@@ -327,6 +331,7 @@ def test_when_nothing_changes_nothing_moves_and_the_order_of_joining_is_nothing(
 
 
 @pytest.mark.parametrize("strategy", LOCAL)
+@settings(deadline=None)
 @given(count=st.integers(2, 9), queues=st.integers(1, 40), gone=st.integers(0, 8))
 def test_when_a_member_leaves_only_its_queues_move(strategy: str, count: int, queues: int, gone: int) -> None:
     group = group_of(strategy, " ".join("abcdefghi"[:count]), t1=queues)
@@ -339,6 +344,7 @@ def test_when_a_member_leaves_only_its_queues_move(strategy: str, count: int, qu
 
 
 @pytest.mark.parametrize("strategy", LOCAL)
+@settings(deadline=None)
 @given(count=st.integers(1, 8), queues=st.integers(1, 40))
 def test_when_a_member_joins_queues_move_to_it_alone(strategy: str, count: int, queues: int) -> None:
     group = group_of(strategy, " ".join("bcdefghi"[:count]), t1=queues)
@@ -352,6 +358,7 @@ def test_when_a_member_joins_queues_move_to_it_alone(strategy: str, count: int, 
         assert len(moved) == queues // (count + 1)
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from("abcdef."), min_size=1, max_size=30), st.lists(st.sampled_from("abcdefgh"), min_size=1))
 def test_average_moves_as_few_as_an_even_share_allows(owners: list[str], members: list[str]) -> None:
     """With equal subscriptions the fewest moves are known: the larger shares go to who has most already."""
