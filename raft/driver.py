@@ -147,6 +147,8 @@ class Driver:
         same place, it is no error of transmission: these are two logs, and this node must not go on with either.
         """
         self._notice_pause()
+        if entries and self.failure is not None and not self._fits(append):
+            return  # it cannot be taken: to say why would only make the leader send all of it again, at once
         try:
             append = self._examine(append, entries)
         except ForkedError as fork:
@@ -449,24 +451,26 @@ class Driver:
 
         Where the entry before the range is not ours the core will refuse anyway, and needs no entries for that.
         """
-        prev = append.prev_index
-        is_here = self._log.first_index - 1 <= prev <= self._log.last_index
-        fits = is_here and (prev == 0 or self._log.term(prev) == append.prev_term)
-        if not entries or not fits or append.term < self.raft.term:
+        if not entries or not self._fits(append) or append.term < self.raft.term:
             return append
-        headers = self._log.examine(entries, prev)
+        headers = self._log.examine(entries, append.prev_index)
         self._incoming = (entries, headers)
         return Append(
             sender=append.sender,
             receiver=append.receiver,
             term=append.term,
-            prev_index=prev,
+            prev_index=append.prev_index,
             prev_term=append.prev_term,
             runs=term_runs(headers),
             last_index=headers[-1].index,
             commit=append.commit,
             configurations=configurations(headers, entries),
         )
+
+    def _fits(self, append: Append) -> bool:
+        """Whether the entry before the range is here."""
+        prev, log = append.prev_index, self._log
+        return log.first_index - 1 <= prev <= log.last_index and (prev == 0 or log.term(prev) == append.prev_term)
 
     # -- who leads, and trouble
 

@@ -226,6 +226,24 @@ def test_a_leader_with_a_full_disk_makes_room_for_another_and_comes_back_by_itse
     assert bodies(leader) == [b"m2"]
 
 
+def test_a_follower_that_cannot_write_is_not_sent_again_and_again_what_it_cannot_take() -> None:
+    """Its log ends otherwise than the leader's (protocol seed 32379): each range that does not continue it would be
+    refused, and all of them sent again, as fast as the network allows."""
+    cluster = DriverCluster(3)
+    old = cluster.elect()
+    cluster.cut_off = {old.node}
+    propose(old, *[b"lost"] * 12)
+    cluster.run()
+    leader = cluster.elect()
+    fill_segment(cluster, leader)
+    fill_segment(cluster, leader)  # so that it takes several ranges
+    old.driver.fail(DiskFailedError(Path("/log"), "Input/output error"))
+
+    cluster.cut_off = set()
+    cluster.tick(30)
+    assert old.log.last_term < leader.log.last_term, "it could cut nothing"
+
+
 def test_a_follower_with_a_full_disk_acknowledges_nothing_that_it_did_not_write() -> None:
     cluster = DriverCluster(3)
     leader = cluster.elect()
