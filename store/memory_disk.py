@@ -39,9 +39,9 @@ class MemoryFile:
     def size(self) -> int:
         return len(self._content)
 
-    def write(self, offset: int, data: Writable) -> None:
+    def write(self, offset: int, *pieces: Writable) -> None:
         assert self._open
-        piece = bytes(data)
+        piece = b"".join(pieces)
         end = offset + len(piece)
         assert self._view is None or end <= self.size, "a file that is mapped does not grow"
         self._disk.before("write", self._path)

@@ -105,16 +105,18 @@ class StagedFile:
         waiting = self._waiting
         return waiting[0] if waiting else self.size
 
-    def write(self, offset: int, data: Writable) -> None:
-        end = offset + len(data)
+    def write(self, offset: int, *pieces: Writable) -> None:
+        end = offset + sum(map(len, pieces))
         assert end <= self.size, "a segment does not grow"
         with self._lock:
             if self._buffer is not None:
-                self._buffer.data[offset:end] = data
                 first, last = self._waiting or (offset, end)
                 self._waiting = min(first, offset), max(last, end)
+                for piece in pieces:
+                    self._buffer.data[offset : offset + len(piece)] = piece
+                    offset += len(piece)
                 return
-        self._file.write(offset, data)
+        self._file.write(offset, *pieces)
 
     def read(self, offset: int, count: int) -> bytes:
         buffer = self._buffer

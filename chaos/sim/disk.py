@@ -45,9 +45,9 @@ class SimFile:
     def size(self) -> int:
         return len(self._inode.live)
 
-    def write(self, offset: int, data: Writable) -> None:
+    def write(self, offset: int, *pieces: Writable) -> None:
         assert self._open
-        piece = bytes(data)
+        piece = b"".join(pieces)
         growth = offset + len(piece) - self.size
         assert self._view is None or growth <= 0, "a file that is mapped does not grow"
         disk = self._disk
