@@ -14,6 +14,7 @@ It must not know what the bytes mean.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -44,6 +45,10 @@ class File(Protocol):
 
     def read(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes from `offset`; fewer only at the end of the file."""
+
+    def data_from(self, offset: int) -> int:
+        """The first place from `offset` on that may have been written; the size where there is none. Up to there the
+        file is zeros, which need not be read."""
 
     def view(self) -> memoryview:
         """The whole file, read-only, showing later writes too. Valid while anyone holds it. The file must not grow
@@ -200,6 +205,14 @@ class PosixFile:
                 offset += len(piece)
                 count -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def data_from(self, offset: int) -> int:
+        try:
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # there is none
+                return self._size
+            raise translated(error, self._path) from error
 
     def view(self) -> memoryview:
         if self._view is None:

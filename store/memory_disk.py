@@ -57,6 +57,10 @@ class MemoryFile:
         self._disk.before("read", self._path)
         return bytes(self._content[offset : offset + count])
 
+    def data_from(self, offset: int) -> int:
+        assert self._open
+        return self.size - len(self._content[offset:].lstrip(b"\0"))
+
     def view(self) -> memoryview:
         assert self._open
         self._disk.before("view", self._path)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -167,9 +167,7 @@ class Segments:
 
     def is_blank(self, first: int, end: int) -> bool:
         """Whether there are but zeros between two positions of one segment."""
-        data = self.slice(first, end - first)
-        # As bytes: a view would be compared byte by byte.
-        return all(bytes(data[at : at + CHUNK]) == _ZEROS[: len(data) - at] for at in range(0, len(data), CHUNK))
+        return all(data == _ZEROS[: len(data)] for _, data in self._written(first, end))
 
     def erase(self, first: int, end: int) -> None:
         """Zero what is not zero yet between two positions of one segment."""
@@ -177,11 +175,20 @@ class Segments:
             return
         base = self._grid.base(first)
         file = self._file(base)
-        for at in range(first, end, CHUNK):
-            count = min(CHUNK, end - at)
-            if file.read(at - base, count) != _ZEROS[:count]:
-                file.write(at - base, _ZEROS[:count])
+        for at, data in self._written(first, end):
+            if data != _ZEROS[: len(data)]:
+                file.write(at, _ZEROS[: len(data)])
         self._mark_dirty(base, file, end - first)
+
+    def _written(self, first: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """What lies between two positions of one segment, each piece with its place in the file; but for what was never
+        written. Of a segment that was begun just now, that is nearly all."""
+        base = self._grid.base(first)
+        file, at = self._file(base), first - base
+        while (at := file.data_from(at)) < end - base:
+            data = file.read(at, min(CHUNK, end - base - at))
+            yield at, data
+            at += len(data)
 
     def ensure(self, base: int) -> None:
         """Make the segments up to the one at `base`, unless they exist."""

@@ -122,6 +122,9 @@ class StagedFile:
         buffer = self._buffer
         return self._file.read(offset, count) if buffer is None else bytes(buffer.data[offset : offset + count])
 
+    def data_from(self, offset: int) -> int:
+        return self._file.data_from(offset) if self._buffer is None else offset
+
     def view(self) -> memoryview:
         buffer = self._buffer
         return self._file.view() if buffer is None else buffer.data.toreadonly()

@@ -66,6 +66,10 @@ class SimFile:
         self._disk.before("read", self._path)
         return bytes(self._inode.live[offset : offset + count])
 
+    def data_from(self, offset: int) -> int:
+        assert self._open
+        return self.size - len(self._inode.live[offset:].lstrip(b"\0"))
+
     def view(self) -> memoryview:
         assert self._open
         self._disk.before("read", self._path)

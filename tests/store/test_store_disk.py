@@ -64,6 +64,16 @@ def test_read_is_short_only_at_the_end(place: tuple[Disk, Path]) -> None:
     assert file.read(10, 1) == file.read(99, 1) == b""
 
 
+def test_what_was_never_written_need_not_be_read(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    file = disk.create(root / "a", 1 << 20)
+    assert file.data_from(0) == file.data_from(1000) == 1 << 20
+    file.write(600_000, b"here")
+    assert 500_000 < file.data_from(0) <= 600_000, "places are those of pages"
+    assert file.data_from(600_001) == 600_001
+    assert file.data_from(700_000) == file.data_from(1 << 20) == 1 << 20
+
+
 def test_write_grows_a_file_and_a_hole_reads_as_zeros(place: tuple[Disk, Path]) -> None:
     disk, root = place
     file = disk.create(root / "a", 0)
