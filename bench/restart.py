@@ -44,7 +44,6 @@ class Start:
     gib: float
     ready_s: float
     log_s: float
-    s_per_gib: float
 
 
 def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: bool) -> Start:
@@ -59,7 +58,7 @@ def started(after: str, node: DevNode, before: Callable[[], None], *, is_cold: b
         read.append(float(seconds))
         gib = int(size) / GIB
     ready_s = statistics.median(ready)
-    return Start(after, "cold" if is_cold else "hot", gib, ready_s, statistics.median(read), ready_s / gib)
+    return Start(after, "cold" if is_cold else "hot", gib, ready_s, statistics.median(read))
 
 
 def ready_again(node: DevNode) -> float:
