@@ -28,6 +28,7 @@ import grpc
 from filling import QUEUES, TOPIC, fill, forget
 from tables import options, show
 
+from cluster.allocator import keep_large_buffers
 from cluster.dev import DevCluster
 from cluster.dev_node import DevNode
 from ledger import Admin
@@ -240,6 +241,7 @@ class Consumer:
 
 def main() -> None:
     given = options(__doc__).parse_args()
+    keep_large_buffers()  # as a node does
     with tempfile.TemporaryDirectory(dir=given.directory) as name:
         reads, shares = measure_reads(Path(name)), measure_shares(Path(name))
     show({"Fetches of 1 MiB": reads, "Fetches from a node": shares}, as_json=given.json)
