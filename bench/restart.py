@@ -87,16 +87,19 @@ def end(node: DevNode, number: signal.Signals) -> None:
 
 def kill_while_written_to(node: DevNode, message_bytes: int) -> None:
     """Shortly before the next checkpoint, which comes `INTERVAL_S` after the last one."""
-    checkpoint = node.data / "group-0" / "checkpoint"
     sender = multiprocessing.get_context("spawn").Process(target=fill, args=(node.address, 1 << 40, message_bytes))
     sender.start()
     try:
-        wait_for_change(checkpoint)
+        wait_for_change(checkpoint_of(node))
         time.sleep(INTERVAL_S - 0.5)
         end(node, signal.SIGKILL)
     finally:
         sender.kill()
         sender.join()
+
+
+def checkpoint_of(node: DevNode) -> Path:
+    return node.data / "group-0" / "checkpoint"
 
 
 def wait_for_change(path: Path) -> None:
@@ -126,7 +129,7 @@ def measure_starts(node: DevNode, gib: float, message_bytes: int) -> list[Start]
 
     def lose_checkpoint() -> None:
         stop()
-        (node.data / "group-0" / "checkpoint").unlink()
+        checkpoint_of(node).unlink()
 
     rows = [started("stop, empty", node, stop, is_cold=False)]
     fill(node.address, int(gib * GIB), message_bytes)
