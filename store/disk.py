@@ -46,9 +46,9 @@ class File(Protocol):
     def read(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes from `offset`; fewer only at the end of the file."""
 
-    def data_from(self, offset: int) -> int:
-        """The first place from `offset` on that may have been written; the size where there is none. Up to there the
-        file is zeros, which need not be read."""
+    def written(self, first: int, end: int) -> Sequence[range]:
+        """The places in first..end - 1, in order, that may have been written. All else there is zeros, and need not be
+        read. To be asked before anything there is read: what was read ahead counts as written."""
 
     def view(self) -> memoryview:
         """The whole file, read-only, showing later writes too. Valid while anyone holds it. The file must not grow
@@ -206,13 +206,22 @@ class PosixFile:
                 count -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def data_from(self, offset: int) -> int:
+    def written(self, first: int, end: int) -> Sequence[range]:
+        found = []
+        with _translating(self._path):
+            while (start := self._next_data(first)) < end:
+                first = os.lseek(self._descriptor, start, os.SEEK_HOLE)  # the end of the file is one
+                found.append(range(start, min(first, end)))
+        return found
+
+    def _next_data(self, offset: int) -> int:
+        """The size where there is none."""
         try:
             return os.lseek(self._descriptor, offset, os.SEEK_DATA)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # there is none
+            if error.errno == errno.ENXIO:
                 return self._size
-            raise translated(error, self._path) from error
+            raise
 
     def view(self) -> memoryview:
         if self._view is None:

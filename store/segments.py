@@ -184,11 +184,10 @@ class Segments:
         """What lies between two positions of one segment, each piece with its place in the file; but for what was never
         written. Of a segment that was begun just now, that is nearly all."""
         base = self._grid.base(first)
-        file, at = self._file(base), first - base
-        while (at := file.data_from(at)) < end - base:
-            data = file.read(at, min(CHUNK, end - base - at))
-            yield at, data
-            at += len(data)
+        file = self._file(base)
+        for places in file.written(first - base, end - base):
+            for at in places[::CHUNK]:
+                yield at, file.read(at, min(CHUNK, places.stop - at))
 
     def ensure(self, base: int) -> None:
         """Make the segments up to the one at `base`, unless they exist."""

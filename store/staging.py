@@ -22,6 +22,7 @@ import logging
 import threading
 import weakref
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -122,8 +123,8 @@ class StagedFile:
         buffer = self._buffer
         return self._file.read(offset, count) if buffer is None else bytes(buffer.data[offset : offset + count])
 
-    def data_from(self, offset: int) -> int:
-        return self._file.data_from(offset) if self._buffer is None else offset
+    def written(self, first: int, end: int) -> Sequence[range]:
+        return self._file.written(first, end) if self._buffer is None else [range(first, end)]
 
     def view(self) -> memoryview:
         buffer = self._buffer

@@ -66,9 +66,10 @@ class SimFile:
         self._disk.before("read", self._path)
         return bytes(self._inode.live[offset : offset + count])
 
-    def data_from(self, offset: int) -> int:
+    def written(self, first: int, end: int) -> Sequence[range]:
         assert self._open
-        return self.size - len(self._inode.live[offset:].lstrip(b"\0"))
+        data = self._inode.live[first:end].lstrip(b"\0")
+        return [range(min(end, self.size) - len(data), min(end, self.size))] if data else []
 
     def view(self) -> memoryview:
         assert self._open

@@ -67,11 +67,13 @@ def test_read_is_short_only_at_the_end(place: tuple[Disk, Path]) -> None:
 def test_what_was_never_written_need_not_be_read(place: tuple[Disk, Path]) -> None:
     disk, root = place
     file = disk.create(root / "a", 1 << 20)
-    assert file.data_from(0) == file.data_from(1000) == 1 << 20
+    assert list(file.written(0, 1 << 20)) == []
     file.write(600_000, b"here")
-    assert 500_000 < file.data_from(0) <= 600_000, "places are those of pages"
-    assert file.data_from(600_001) == 600_001
-    assert file.data_from(700_000) == file.data_from(1 << 20) == 1 << 20
+    (places,) = file.written(1, 1 << 20)
+    assert 500_000 < places.start <= 600_000, "as pages have it"
+    assert places.stop >= 600_004
+    assert list(file.written(600_001, 600_003)) == [range(600_001, 600_003)]
+    assert list(file.written(0, 500_000)) == []
 
 
 def test_write_grows_a_file_and_a_hole_reads_as_zeros(place: tuple[Disk, Path]) -> None:
