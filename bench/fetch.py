@@ -3,10 +3,10 @@
     .venv/bin/python bench/fetch.py [--json] [--directory PATH]
 
 First the broker's own fetch in this process, without and with making its answer ready for the wire, over a log of
-batches of 64 KiB that is hot or that the page cache has forgotten; the bare read is one pread. Then a real node: a
-consumer follows the end of a topic that is written to at full speed, and another one reads the same log from its
-beginning, after a start with a page cache that had forgotten it. A fetch touches the disk if the node's `read_bytes`
-(/proc/PID/io: what storage had to deliver, for page faults too) has grown by it.
+batches of 64 KiB that is hot (by the processor's time) or that the page cache has forgotten (by the clock); the bare
+read is one pread. Then a real node: a consumer follows the end of a topic that is written to at full speed, and another
+one reads the same log from its beginning, after a start with a page cache that had forgotten it. A fetch touches the
+disk if the node's `read_bytes` (/proc/PID/io: what storage had to deliver, for page faults too) has grown by it.
 """
 
 from __future__ import annotations
@@ -111,39 +111,37 @@ def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
             if is_cold:
                 unmap(queue.log)
                 forget(path)
-            taken.append(go_over(queue, path) * 1000 / (LOG_BYTES // MIB))
+            clock = time.perf_counter if is_cold else time.thread_time
+            started = clock()
+            go_over(queue, path)
+            taken.append((clock() - started) * 1000 / (LOG_BYTES // MIB))
         rounds.append((*taken, taken[0] / taken[1], taken[0] / taken[2]))
     return Read("cold" if is_cold else "hot", *(statistics.median(column) for column in zip(*rounds, strict=True)))
 
 
-def collected(queue: OneQueue, _: Path) -> float:
-    started, offset = time.perf_counter(), 0
+def collected(queue: OneQueue, _: Path) -> None:
+    offset = 0
     while offset < queue.end_offset:
         offset = collect(queue, [asked(offset)], MIB).queues[0].next_offset
-    return time.perf_counter() - started
 
 
-def answered(queue: OneQueue, _: Path) -> float:
-    started, offset = time.perf_counter(), 0
+def answered(queue: OneQueue, _: Path) -> None:
+    offset = 0
     while offset < queue.end_offset:
         answer = collect(queue, [asked(offset)], MIB)
         answer.SerializeToString()
         offset = answer.queues[0].next_offset
-    return time.perf_counter() - started
 
 
 def asked(offset: int) -> broker_pb2.QueueFetch:
     return broker_pb2.QueueFetch(topic_id=1, queue=0, offset=offset)
 
 
-def bare(_: OneQueue, path: Path) -> float:
+def bare(_: OneQueue, path: Path) -> None:
     file = os.open(path, os.O_RDONLY)
-    started = time.perf_counter()
     for at in range(0, LOG_BYTES, MIB):
         os.pread(file, MIB, at)
-    taken_s = time.perf_counter() - started
     os.close(file)
-    return taken_s
 
 
 def unmap(log: CommitLog) -> None:
