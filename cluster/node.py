@@ -19,6 +19,7 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
+from cluster.allocator import keep_large_buffers
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.http import HttpPort
@@ -162,6 +163,7 @@ class Node:
 def run_node(settings: NodeSettings) -> int:
     """Runs a node in the foreground until SIGTERM or SIGINT. Gives the exit status."""
     set_up_logging(settings.log_format, settings.log_level)
+    keep_large_buffers()
     try:
         uvloop.run(serve_until_stopped(settings))
     except (NodeError, GroupError, StoreError) as error:
