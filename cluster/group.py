@@ -18,10 +18,13 @@ from functools import partial
 
 from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
+from cluster.entry_source import EntryReader
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.flush_schedule import FlushSchedule
-from cluster.group_log import GroupLog
+from cluster.group_files import GroupFiles
+from cluster.group_log import GroupLog, configuration_at_start
 from cluster.metrics import Meters
+from cluster.repair import DamagedLog, Repair, addresses
 from cluster.retention import RetentionWatch
 from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
@@ -37,20 +40,20 @@ from raft.held_up import HeldUp
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
+    Base,
     CommitLog,
-    ConsumeQueues,
     Disk,
     DiskFullError,
     Draft,
-    KeyIndex,
     Kind,
+    LogDamagedError,
     NodeDirectory,
-    PositionFiles,
     StoreError,
     Suspect,
     Vote,
     VoteFile,
 )
+from store.tail import EMPTY
 from store.vote_file import INCARNATION_BYTES
 
 log = logging.getLogger("cluster.group")
@@ -73,7 +76,8 @@ class LocalGroup:
         meters: Meters,
         surroundings: Surroundings,
     ) -> None:
-        """Reads the log, or what came since the last checkpoint. Raises StoreError, GroupError."""
+        """Reads the log, or what came since the last checkpoint. One that is damaged is repaired by `take_part`, where
+        there are other nodes to do that from. Raises StoreError, GroupError."""
         self.number = number
         self.replica: Replica | None = None
         """None until the first start is complete."""
@@ -89,17 +93,30 @@ class LocalGroup:
         self._tasks: list[asyncio.Task[None]] = []
         incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
-        self._queues = ConsumeQueues(disk, directory.queues_directory(number))
-        self._keys = KeyIndex(disk, directory.keys_directory(number))
-        bases, positions = directory.bases(number), PositionFiles(disk, directory.positions_directory(number))
-        self._checkpoints = Checkpoints(bases, positions, self._queues, self._keys)
-        self._opened = GroupLog(
-            number, settings, disk, directory, self._appended, surroundings, bases, self._checkpoints
-        )
-        self._log = self._opened.log
+        self._files: GroupFiles | None = None
+        self._repair: Repair | None = None
+        """One of the two is there."""
+        self._open_files()
+
+    def _open_files(self) -> None:
+        """Or begins to repair them."""
+        number, surroundings = self.number, self._surroundings
+        bases = self._directory.bases(number)
+        try:
+            self._files = GroupFiles.open(
+                number, self._settings, self._disk, self._directory, bases, self._appended, surroundings
+            )
+            self._repair = None
+        except LogDamagedError as damage:
+            self._repair = self._make_repair(damage, bases.base)
+        self._meters.log_damaged.labels(str(number)).set(int(self._repair is not None))
 
     async def take_part(self) -> None:
-        """Goes through the first start where there is none yet, and begins to follow, to stand and to serve."""
+        """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
+        yet; and begins to follow, to stand and to serve."""
+        while self._repair is not None:
+            await self._repair.run()
+            self._open_files()
         if self.newcomer.asks:
             await self._first_start()
         replica = self._make_replica()
@@ -143,11 +160,9 @@ class LocalGroup:
             await self._transport.stop()
         if self._threads is not None:
             await self._threads.stop()
-        self._save_last_checkpoint()
-        self._checkpoints.close()
-        self._queues.close()
-        self._keys.close()
-        self._opened.close()
+        if self._files is not None:
+            self._save_last_checkpoint()
+            self._files.close()
         self._votes.close()
 
     async def _end_tasks(self) -> None:
@@ -173,7 +188,22 @@ class LocalGroup:
 
     @property
     def log(self) -> CommitLog:
-        return self._log
+        """Not while it `is_damaged`."""
+        return self._opened.log
+
+    @property
+    def _log(self) -> CommitLog:
+        return self._opened.log
+
+    @property
+    def _opened(self) -> GroupLog:
+        assert self._files is not None, "the log is being repaired"
+        return self._files.opened
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        assert self._files is not None, "the log is being repaired"
+        return self._files.checkpoints
 
     @property
     def commit(self) -> int:
@@ -182,10 +212,17 @@ class LocalGroup:
 
     @property
     def max_message_bytes(self) -> int:
-        return self._opened.max_message_bytes
+        return self._opened.max_message_bytes if self._files is not None else self._settings.max_message_bytes
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the log could not be opened, and is being repaired from the other nodes."""
+        return self._repair is not None
 
     def not_ready(self) -> str:
         """Why this group should not be given work here; empty when it should."""
+        if self._repair is not None:
+            return self._repair.reason
         if self.replica is None:
             return f"group {self.number} waits for the first start of the cluster"
         if reason := self.apart():
@@ -258,6 +295,34 @@ class LocalGroup:
         log.error("group %d: what this node lost stays lost: an operator accepts that", self.number)
         self.replica.driver.accept_loss()
 
+    # -- entries for others, and from them
+
+    def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
+        """What another node's log lacks."""
+        if self._repair is None:
+            settings, opened = self._settings, self._opened
+            reader: EntryReader | None = EntryReader(
+                settings.cluster, self.number, settings.node, opened.segment_bytes, opened.log, self.commit, False
+            )
+        else:
+            reader = self._repair.reader
+        if reader is None:
+            return raft_pb2.ReadEntriesResponse(refusal=f"node {self._settings.node} looks after its own log just now")
+        return reader.answer(request)
+
+    def _make_repair(self, damage: LogDamagedError, base: Base | None) -> Repair:
+        """Raises the damage where there is nobody to repair it from."""
+        settings, number = self._settings, self.number
+        first = configuration_at_start(self._disk, self._directory.log_directory(number), base)
+        members = self._others() | (addresses(first, settings) if first is not None else {})
+        if not members:
+            raise damage
+        segment_bytes = first.segment_bytes if first is not None else settings.segment_bytes
+        start = base.tail if base is not None else EMPTY
+        damaged = DamagedLog(number, segment_bytes, start, members, damage)
+        repaired = self._meters.repaired_bytes.labels(str(number)).inc
+        return Repair(damaged, settings, self._disk, self._directory, self._surroundings, repaired)
+
     # -- the first start
 
     @property
@@ -278,7 +343,7 @@ class LocalGroup:
             voters=tuple(sorted(settings.peers)),
             segment_bytes=settings.segment_bytes,
             max_entry_bytes=settings.largest_entry_bytes,
-            empty=self._log.last_index == 0 and vote.term == 0,
+            empty=self._files is not None and self._log.last_index == 0 and vote.term == 0,
             joins=settings.join,
         )
 
@@ -313,12 +378,13 @@ class LocalGroup:
     # -- the parts
 
     def _make_replica(self) -> Replica:
-        settings = self._settings
+        settings, files = self._settings, self._files
+        assert files is not None
         return Replica(
             group=self.number,
             commit_log=self._log,
-            queues=self._queues,
-            keys=self._keys,
+            queues=files.queues,
+            keys=files.keys,
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self.max_message_bytes,
             meter=self._meters,

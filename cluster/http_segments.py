@@ -35,6 +35,13 @@ class Group(Protocol):
     @property
     def number(self) -> int: ...
     @property
+    def is_damaged(self) -> bool:
+        """Whether the log cannot be read at all, and is being repaired."""
+
+    def not_ready(self) -> str:
+        """Why not."""
+
+    @property
     def log(self) -> CommitLog: ...
     @property
     def commit(self) -> int:
@@ -121,7 +128,10 @@ class SegmentRoutes:
         number = int(request.match_info["group"])
         if number not in self._groups:
             raise web.HTTPNotFound(text=f"there is no group {number} on this node: it has {sorted(self._groups)}")
-        return self._groups[number]
+        group = self._groups[number]
+        if group.is_damaged:
+            raise web.HTTPServiceUnavailable(text=group.not_ready(), headers={"Retry-After": str(RETRY_AFTER_S)})
+        return group
 
 
 def _is_sealed(span: SegmentSpan, commit: int) -> bool:

@@ -193,7 +193,7 @@ class CommitLog:
         its headers; writes nothing.
 
         Raises `CorruptRangeError` when it is bad in itself, `ForkedError` when its chain does not continue ours."""
-        return examined(data, self._tail_at(prev_index), self._grid)
+        return examined(data, self.tail_at(prev_index), self._grid)
 
     def write(self, data: bytes, headers: list[Header], first: int) -> None:
         """As a follower: write the entries from index `first`, the next one, to the end of a range that `examine` has
@@ -215,7 +215,7 @@ class CommitLog:
         assert self._base.index <= last_index <= self.last_index
         if last_index == self.last_index:
             return
-        before, self._tail = self._tail, self._tail_at(last_index)  # first: `prepare_next` goes by it
+        before, self._tail = self._tail, self.tail_at(last_index)  # first: `prepare_next` goes by it
         try:
             self._erase_after(last_index, before.end)
         except StoreError as error:
@@ -227,14 +227,14 @@ class CommitLog:
 
     def base_at(self, index: int, *, configuration: bytes, state: bytes) -> Base:
         """A base for a log that begins behind entry `index`, which is here (or is the base)."""
-        tail = self._tail_at(index)
+        tail = self.tail_at(index)
         return Base(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
 
     def drop_before(self, base: Base) -> None:
         """Begin behind `base`, which `BaseFile.replace` has made durable. Whole segments before it are let go, and
         removed by `remove_dropped`, or at the next start."""
         assert self._base.index <= base.index <= self.last_index
-        assert self._tail_at(base.index) == base.tail, f"the base is of another log than entry {base.index} here"
+        assert self.tail_at(base.index) == base.tail, f"the base is of another log than entry {base.index} here"
         self._positions.drop_before(base.tail)
         self._segments.drop_before(base.end)
         self._base = base.tail
@@ -265,6 +265,12 @@ class CommitLog:
 
     def position(self, index: int) -> int:
         return self._positions.position(index)
+
+    def tail_at(self, index: int) -> Tail:
+        """Of the log as it would be if it ended with that entry, which may be the base."""
+        if index == self.last_index:
+            return self._tail
+        return self._base if index == self._base.index else Tail.of(self.header(index))
 
     def position_units(self, first: int, last: int) -> bytes:
         """Of the entries first..last, as `PositionFiles` keeps them."""
@@ -325,7 +331,7 @@ class CommitLog:
                     length=self._positions.end(last) - base,
                     first_index=first,
                     last_index=last,
-                    chain=self._tail_at(last).chain,
+                    chain=self.tail_at(last).chain,
                     is_last=last < whole or last == self.last_index,
                 )
                 spans.append(span)
@@ -391,11 +397,6 @@ class CommitLog:
         failure = self._failure or self._segments.failure
         if failure is not None:
             raise DiskFailedError(self._directory, f"an earlier write was lost ({failure})") from failure
-
-    def _tail_at(self, index: int) -> Tail:
-        if index == self.last_index:
-            return self._tail
-        return self._base if index == self._base.index else Tail.of(self.header(index))
 
     def _write_groups(self, groups: list[tuple[int, list[bytes]]], headers: list[Header]) -> None:
         try:

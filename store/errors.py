@@ -48,6 +48,25 @@ class DamagedError(StoreError):
         self.reason = reason
 
 
+class LogDamagedError(DamagedError):
+    """A CommitLog is damaged, in a way that another replica's entries can heal."""
+
+
+class RangeDamagedError(StoreError):
+    """What was asked for lies where the log is damaged. All else can be read, and this once it is repaired."""
+
+    retriable = True
+
+    def __init__(self, path: Path, first: int, end: int) -> None:
+        super().__init__(
+            f"{path} is damaged between the positions {first} and {end}: nothing is read there until this is repaired "
+            "from the other replicas. They have it: ask one of them."
+        )
+        self.path = path
+        self.first = first
+        self.end = end
+
+
 class IndexDamagedError(StoreError):
     """An index contradicts itself or the CommitLog. Nothing is lost: it is built from the log."""
 

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from store.disk import Disk, File
 from store.entry import WORD
-from store.errors import DamagedError, StoreError
+from store.errors import LogDamagedError, StoreError
 from store.grid import Grid
 from store.numbered import name_of, numbers_of
 from store.segment_files import SegmentFiles
@@ -86,7 +86,7 @@ class Segments:
         on_loss: Callable[[], None] = lambda: None,
     ) -> Segments:
         """The segments that lie in `directory`, which is made if it is missing, but for those that end before `start`
-        (with `reset` all), which are removed. Raises `DamagedError` if there is a gap between them, or one is not as
+        (with `reset` all), which are removed. Raises `LogDamagedError` if there is a gap between them, or one is not as
         long as it should be."""
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
@@ -97,7 +97,7 @@ class Segments:
         for base in bases[len(dropped) :]:
             if base != segments._last_base + grid.segment_bytes:
                 reason = f"the segment of {grid.segment_bytes} bytes before it is missing, or segments had another size"
-                raise DamagedError(segments.path(base), base, reason)
+                raise LogDamagedError(segments.path(base), base, reason)
             if segments._is_whole(base, is_last=base == bases[-1]):
                 segments._last_base = base
         return segments
@@ -391,7 +391,7 @@ class Segments:
                 return True
             if not is_last or file.size > self._grid.segment_bytes or any(file.read(0, file.size)):
                 reason = f"the file has {file.size} bytes, and segments of this log {self._grid.segment_bytes}"
-                raise DamagedError(path, base, reason)
+                raise LogDamagedError(path, base, reason)
         finally:
             file.close()
         self._disk.unlink(path)

@@ -1,0 +1,293 @@
+"""The repair of one group's log that could not be opened: from the first flaw that a start finds, by the other nodes.
+
+    damaged ──> what is whole is read ──> each other node is asked for what follows ──> open it again
+                                    ^────── nobody has it: after a while, again ─┘
+
+The one idea: meanwhile this node stays up, takes no part in the group, says why, and gives others what it has. What may
+be taken and what may be cut is decided by `store.LogRepair`; here is only who is asked, and how long.
+
+It must not open the log: whether it is whole then is for the next start of the group to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from cluster.backoff import Backoff
+from cluster.entry_source import MOST_BYTES, EntryReader, EntrySource
+from cluster.settings import NodeSettings
+from cluster.surroundings import Surroundings
+from cluster.workers import Worker
+from raft.configuration_entry import GroupConfiguration, decode_configuration
+from raft.v1 import raft_pb2
+from store import (
+    Disk,
+    DiskFullError,
+    Header,
+    Kind,
+    LogDamagedError,
+    LogRepair,
+    NodeDirectory,
+    RepairMark,
+    StoreError,
+    Suspect,
+    Tail,
+    Taken,
+)
+
+log = logging.getLogger("cluster.repair")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedLog:
+    """Where it lies, and what is known of it without it."""
+
+    number: int
+    segment_bytes: int
+    start: Tail
+    members: Mapping[int, str]
+    """Addresses of the other nodes, as far as they are known."""
+    damage: LogDamagedError
+
+
+class Repair:
+    def __init__(
+        self,
+        damaged: DamagedLog,
+        settings: NodeSettings,
+        disk: Disk,
+        directory: NodeDirectory,
+        surroundings: Surroundings,
+        on_repaired: Callable[[int], object],
+    ) -> None:
+        """`on_repaired` is told how many bytes were taken from others."""
+        self.reader: EntryReader | None = None
+        """For others that lack entries; None until it is known what is whole here."""
+        self._damaged = damaged
+        self._settings = settings
+        self._disk = disk
+        self._directory = directory
+        self._surroundings = surroundings
+        self._on_repaired = on_repaired
+        self._members = dict(damaged.members)
+        self._answers: dict[int, str] = {}
+        self._backoff = Backoff()
+
+    @property
+    def reason(self) -> str:
+        """Why this node takes no part, in a sentence."""
+        damage, number = self._damaged.damage, self._damaged.number
+        answers = "; ".join(self._answers.values())
+        behind = f" behind entry {self.reader.log.last_index}" if self.reader is not None else ""
+        return (
+            f"the log of group {number} is damaged{behind}: {damage.path} at position {damage.position}: "
+            f"{damage.reason}. It is repaired from the other replicas{f' ({answers})' if answers else ''}"
+        )
+
+    async def run(self) -> None:
+        """Ends when the log may be opened again. Raises StoreError where the disk fails."""
+        log.error("%s", self.reason)
+        worker = self._surroundings.worker("repair")
+        try:
+            await self._run(worker)
+        finally:
+            await worker.stop()
+
+    async def _run(self, worker: Worker) -> None:
+        repair = await self.beside(worker, self._look)
+        source = self._surroundings.entry_source(self._members)
+        try:
+            while not await self._ask_all(worker, repair, source):
+                if self._backoff.has_news(self.reason):
+                    log.error("%s", self.reason)
+                await asyncio.sleep(self._backoff.next_s())
+        finally:
+            await source.close()
+
+    def _look(self) -> LogRepair:
+        damaged, number = self._damaged, self._damaged.number
+        repair = LogRepair(
+            self._disk,
+            self._directory.log_directory(number),
+            segment_bytes=damaged.segment_bytes,
+            start=damaged.start,
+            clean=self._directory.clean_mark(number),
+            begins=lambda ends: self._remember(repair.tail.index, ends=ends),
+            found_again=self._forget,
+            on_entry=self._learn_members,
+        )
+        self._show(repair)
+        return repair
+
+    def _show(self, repair: LogRepair) -> None:
+        """What others may have of it."""
+        damaged, settings = self._damaged, self._settings
+        commit = min(repair.prefix.known_commit, repair.tail.index)
+        self.reader = EntryReader(
+            settings.cluster, damaged.number, settings.node, damaged.segment_bytes, repair.prefix, commit, True
+        )
+
+    def _learn_members(self, header: Header, body: memoryview) -> None:
+        if header.kind is Kind.CONFIGURATION:
+            self._members |= addresses(decode_configuration(bytes(body)), self._settings)
+
+    # -- what is remembered on the disk
+
+    def _remember(self, last_index: int, *, ends: bool) -> None:
+        reason = f"the log was damaged behind entry {last_index}"
+        doubt = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=last_index)
+        self._directory.mark_repair(self._damaged.number, RepairMark(doubt, ends))
+
+    def _forget(self) -> None:
+        """Unless its end was given up before: then some of it may be gone that this did not bring back."""
+        mark = self._directory.repair(self._damaged.number)
+        if mark is not None and not mark.ends:
+            self._directory.clear_repair(self._damaged.number)
+
+    # -- who is asked
+
+    async def _ask_all(self, worker: Worker, repair: LogRepair, source: EntrySource) -> bool:
+        """Whether the log may be opened again."""
+        try:
+            peers = [_Peer(self, worker, repair, source, node) for node in sorted(self._members)]
+            for peer in peers:
+                if await peer.ask():
+                    return True
+                self._answers[peer.node] = peer.said
+                self._show(repair)
+            if not any(peer.would_cut_at == repair.tail for peer in peers):
+                return False
+            await self.beside(worker, repair.cut)
+        except DiskFullError as full:
+            self._answers[self._settings.node] = str(full)
+            return False
+        log.error("group %d: what lay behind entry %d is given up here", self._damaged.number, repair.tail.index)
+        return True
+
+    async def beside(self, worker: Worker, work: Callable[[], T]) -> T:
+        """On a helper thread."""
+        over: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        results: list[T] = []
+
+        def done(error: BaseException | None) -> None:
+            if over.done():
+                return
+            if error is not None:
+                over.set_exception(error)
+            else:
+                over.set_result(results[0])
+
+        worker.run(lambda: results.append(work()), done)
+        try:
+            return await over
+        except DiskFullError:
+            raise
+        except StoreError:  # the page cache may show what never reached the disk
+            self._directory.distrust_page_cache(self._damaged.number)
+            raise
+
+    def request(self, node: int, prev: Tail) -> raft_pb2.ReadEntriesRequest:
+        settings, damaged = self._settings, self._damaged
+        return raft_pb2.ReadEntriesRequest(
+            cluster=settings.cluster,
+            group=damaged.number,
+            sender=settings.node,
+            receiver=node,
+            segment_bytes=damaged.segment_bytes,
+            prev_index=prev.index,
+            prev_chain=prev.chain,
+            max_bytes=MOST_BYTES,
+        )
+
+    async def take(self, worker: Worker, repair: LogRepair, answer: raft_pb2.ReadEntriesResponse) -> Taken:
+        before = repair.tail
+        taken = await self.beside(worker, lambda: repair.take(answer.entries, answer.commit))
+        if taken is not Taken.NOTHING:
+            self._on_repaired(repair.tail.end - before.end)
+            log.warning(
+                "group %d: entries %d to %d are repaired", self._damaged.number, before.index + 1, repair.tail.index
+            )
+        return taken
+
+
+class _Peer:
+    """One other node, asked until it can help no further."""
+
+    def __init__(self, repair: Repair, worker: Worker, log_repair: LogRepair, source: EntrySource, node: int) -> None:
+        self.node = node
+        self.said = ""
+        """Why it cannot help."""
+        self.would_cut_at: Tail | None = None
+        """If our log ended there, nothing would be lost that could be read, or was not replaced."""
+        self._session = repair
+        self._worker = worker
+        self._repair = log_repair
+        self._source = source
+
+    async def ask(self) -> bool:
+        """Whether our own log goes on behind what it gave."""
+        while True:
+            answer = await self._read(self._repair.tail)
+            if answer is None:
+                return False
+            if answer.differs:
+                if not await self._align():
+                    return False
+            elif answer.first_index > self._repair.tail.index + 1:
+                self.would_cut_at = self._repair.tail if await self._supersedes(answer) else None
+                return False
+            elif answer.refusal:
+                return False
+            else:
+                taken = await self._session.take(self._worker, self._repair, answer)
+                if taken is Taken.NOTHING:
+                    self.said = f"node {self.node} has nothing committed behind entry {self._repair.tail.index}"
+                    self.would_cut_at = self._repair.tail if self._repair.may_cut(answer.commit) else None
+                if taken is not Taken.MORE:
+                    return taken is Taken.ALL
+
+    async def _read(self, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
+        answer = await self._source.read(self.node, self._session.request(self.node, prev))
+        self.said = f"node {self.node} does not answer" if answer is None else answer.refusal
+        return answer
+
+    async def _align(self) -> bool:
+        """Our last whole entry is not in its log: goes back to where both are the same, and cuts there if that is
+        certain. Whether it is worth while to ask again."""
+        common = self._repair.committed_tail()
+        while common.index < self._repair.tail.index:
+            answer = await self._read(common)
+            if answer is None or answer.refusal:
+                return False
+            align = partial(self._repair.align, common, answer.entries, answer.commit)
+            found = await self._session.beside(self._worker, align)
+            if found is None or (found == common and found != self._repair.tail):
+                return False
+            common = found
+        return True
+
+    async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
+        """Its log begins behind the flaw: whether it has all that is whole here, or what has taken its place."""
+        last = self._repair.last_behind()
+        if last is None or last.index < answer.first_index:
+            return self._repair.may_cut(answer.commit) if last is None else True
+        again = await self._read(Tail.of(last))
+        if again is None:
+            return False
+        return not again.refusal or (again.differs and last.index <= again.commit)
+
+
+def addresses(configuration: GroupConfiguration, settings: NodeSettings) -> dict[int, str]:
+    """Of the other members. One among the node's own settings goes before that in the configuration."""
+    known = {node: member.address for node, member in configuration.members.items()}
+    return {
+        node: settings.peers.get(node) or address
+        for node, address in known.items()
+        if node != settings.node and (settings.peers.get(node) or address)
+    }
