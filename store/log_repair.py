@@ -90,7 +90,7 @@ class LogRepair:
         the other knows its log to be committed."""
         headers, count, is_found = whole_entries(data, self.tail, self._grid), 0, False
         for number, header in enumerate(headers, 1):
-            is_found = self._is_ours(header, data, headers[0].position) or self._is_goal(header)
+            is_found = self._leads_home(header) or self._is_ours(header, data, headers[0].position)
             if is_found or header.index <= commit:
                 count = number
             if is_found:
@@ -101,6 +101,8 @@ class LogRepair:
         self._begins(False)
         if not is_found and any(self._contradicts(header) for header in taken):
             self.cut()
+        if self._grid.base(taken[0].position) != self._grid.tail_base(self.tail.end):
+            self._end_segment()
         self._write(data[: taken[-1].end - taken[0].position], taken[0].position)
         self.prefix.extend(taken)
         if is_found:
@@ -135,9 +137,12 @@ class LogRepair:
             file.close()
         return found == data[header.position - start : header.end - start]
 
-    def _is_goal(self, header: Header) -> bool:
-        """With this entry the log ends just as it did when the node was stopped in order."""
-        return (header.index, header.end, header.chain) == self._goal
+    def _leads_home(self, header: Header) -> bool:
+        """Whether our own next entry continues that one's chain; or the log ended with it when the node was stopped in
+        order."""
+        first, tail = self._first_behind(), Tail.of(header)
+        follows = first is not None and first.index == header.index + 1 and tail.leads_to(first)
+        return follows or (tail.index, tail.end, tail.chain) == self._goal
 
     def _contradicts(self, header: Header) -> bool:
         """Whether ours of that index, or one behind it that lies in its place, is whole, and another one: then what
@@ -177,16 +182,19 @@ class LogRepair:
             if segment.base > keep or end == 0:
                 self._disk.unlink(segment.path)
                 self._disk.sync_directory(self._directory)
-        if end and self._disk.exists(self._path(keep)) and end < keep + self._grid.segment_bytes:
-            self._blank(end)
+        if end and self._disk.exists(self._path(keep)):
+            self._end_segment()
         self._behind, self.prefix.flaw = None, None
 
-    def _blank(self, position: int) -> None:
-        """From there to the end of the segment."""
-        file = self._whole_file(position)
+    def _end_segment(self) -> None:
+        """Behind our tail, its segment is blank, and the file has its length."""
+        end, size = self.tail.end, self._grid.segment_bytes
+        if end == 0:
+            return
+        base = self._grid.tail_base(end)
+        file = self._whole_file(base)
         try:
-            at, size = position % self._grid.segment_bytes, self._grid.segment_bytes
-            for first in range(at, size, _CHUNK):
+            for first in range(end - base, size, _CHUNK):
                 count = min(_CHUNK, size - first)
                 if file.read(first, count) != _ZEROS[:count]:
                     file.write(first, _ZEROS[:count])
