@@ -228,7 +228,13 @@ class StackNode:
     @property
     def suspect(self) -> bool:
         """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
-        return self._lost_power or self.disk.exists(DATA / f"group-{GROUP}" / "suspect")
+        marks = (DATA / f"group-{GROUP}" / name for name in ("suspect", "repair"))
+        return self._lost_power or any(self.disk.exists(mark) for mark in marks)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its process runs, and repairs its log."""
+        return self.process is not None and self.process.group.is_damaged
 
     @property
     def is_empty(self) -> bool:

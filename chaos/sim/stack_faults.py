@@ -154,7 +154,7 @@ class StackFaults:
         self._over = True
         self._power.end()
         self._operator.end()
-        self._damages.repair_all()
+        self._damages.restore_all()
         for node in self._nodes:
             self._happened["corrupt_in_transit"] += node.transit.corrupted
             _be_clear(node)
