@@ -40,7 +40,7 @@ from raft.held_up import HeldUp
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
-    Base,
+    Bases,
     CommitLog,
     Disk,
     DiskFullError,
@@ -53,7 +53,6 @@ from store import (
     Vote,
     VoteFile,
 )
-from store.tail import EMPTY
 from store.vote_file import INCARNATION_BYTES
 
 log = logging.getLogger("cluster.group")
@@ -108,7 +107,7 @@ class LocalGroup:
             )
             self._repair = None
         except LogDamagedError as damage:
-            self._repair = self._make_repair(damage, bases.base)
+            self._repair = self._make_repair(damage, bases)
         self._meters.log_damaged.labels(str(number)).set(int(self._repair is not None))
 
     async def take_part(self) -> None:
@@ -310,16 +309,19 @@ class LocalGroup:
             return raft_pb2.ReadEntriesResponse(refusal=f"node {self._settings.node} looks after its own log just now")
         return reader.answer(request)
 
-    def _make_repair(self, damage: LogDamagedError, base: Base | None) -> Repair:
+    def _make_repair(self, damage: LogDamagedError, bases: Bases) -> Repair:
         """Raises the damage where there is nobody to repair it from."""
-        settings, number = self._settings, self.number
+        settings, number, base, checkpoint = self._settings, self.number, bases.base, bases.checkpoint()
+        members = self._others()
         first = configuration_at_start(self._disk, self._directory.log_directory(number), base)
-        members = self._others() | (addresses(first, settings) if first is not None else {})
+        newest = decode_configuration(checkpoint.base.configuration) if checkpoint is not None else first
+        for configuration in filter(None, (first, newest)):
+            members |= addresses(configuration, settings)
         if not members:
             raise damage
-        segment_bytes = first.segment_bytes if first is not None else settings.segment_bytes
-        start = base.tail if base is not None else EMPTY
-        damaged = DamagedLog(number, segment_bytes, start, members, damage)
+        fixed = first or newest
+        segment_bytes = fixed.segment_bytes if fixed is not None else settings.segment_bytes
+        damaged = DamagedLog(number, segment_bytes, bases, members, damage)
         repaired = self._meters.repaired_bytes.labels(str(number)).inc
         return Repair(damaged, settings, self._disk, self._directory, self._surroundings, repaired)
 

@@ -26,6 +26,7 @@ from cluster.workers import Worker
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.v1 import raft_pb2
 from store import (
+    Bases,
     Disk,
     DiskFullError,
     Header,
@@ -39,6 +40,7 @@ from store import (
     Tail,
     Taken,
 )
+from store.tail import EMPTY
 
 log = logging.getLogger("cluster.repair")
 T = TypeVar("T")
@@ -50,7 +52,7 @@ class DamagedLog:
 
     number: int
     segment_bytes: int
-    start: Tail
+    bases: Bases
     members: Mapping[int, str]
     """Addresses of the other nodes, as far as they are known."""
     damage: LogDamagedError
@@ -111,13 +113,15 @@ class Repair:
             await source.close()
 
     def _look(self) -> LogRepair:
-        damaged, number = self._damaged, self._damaged.number
+        damaged, number, bases = self._damaged, self._damaged.number, self._damaged.bases
+        base, checkpoint = bases.base, bases.checkpoint()
         repair = LogRepair(
             self._disk,
             self._directory.log_directory(number),
             segment_bytes=damaged.segment_bytes,
-            start=damaged.start,
+            start=base.tail if base is not None else EMPTY,
             clean=self._directory.clean_mark(number),
+            least=checkpoint.index if checkpoint is not None else 0,
             begins=lambda ends: self._remember(repair.tail.index, ends=ends),
             found_again=self._forget,
             on_entry=self._learn_members,
@@ -163,12 +167,16 @@ class Repair:
                 self._show(repair)
             if not any(peer.would_cut_at == repair.tail for peer in peers):
                 return False
-            await self.beside(worker, repair.cut)
+            await self.beside(worker, partial(self._cut, repair))
         except DiskFullError as full:
             self._answers[self._settings.node] = str(full)
             return False
         log.error("group %d: what lay behind entry %d is given up here", self._damaged.number, repair.tail.index)
         return True
+
+    def _cut(self, repair: LogRepair) -> None:
+        self._damaged.bases.forget_checkpoint()  # it may vouch for more than stays
+        repair.cut()
 
     async def beside(self, worker: Worker, work: Callable[[], T]) -> T:
         """On a helper thread."""

@@ -58,17 +58,20 @@ class LogRepair:
         segment_bytes: int,
         start: Tail,
         clean: CleanMark | None,
+        least: int,
         begins: Callable[[bool], object],
         found_again: Callable[[], object],
         on_entry: OnEntry | None = None,
     ) -> None:
         """Reads what is whole, giving each entry to `on_entry`. `start`: what the first entry follows. `clean`: the
-        mark of the orderly stop, if there was one. `begins` makes the repair mark durable, before anything is written;
+        mark of the orderly stop, if there was one. `least`: index of the last entry that a checkpoint vouches for: it
+        was committed, so somebody has it. `begins` makes the repair mark durable, before anything is written;
         True: what lies behind the tail is given up. `found_again` takes it away: nothing is lost."""
         self._disk = disk
         self._directory = directory
         self._grid = Grid(segment_bytes)
         self._goal = (clean.last_index, clean.end, clean.chain) if clean is not None else None
+        self._least = least
         self._begins = begins
         self._found_again = found_again
         self.prefix = WholePrefix(disk, directory, segment_bytes, start, on_entry)
@@ -157,8 +160,8 @@ class LogRepair:
     def may_cut(self, commit: int) -> bool:
         """Whether nothing is lost but what nobody can read, if the log ends with our tail. The other, which knows its
         log to be committed up to `commit`, has our tail too, and nothing behind it that could be taken."""
-        if isinstance(self.prefix.flaw, UnknownEntryError):
-            return False  # perhaps another version can read it
+        if self.tail.index < self._least or isinstance(self.prefix.flaw, UnknownEntryError):
+            return False  # it was committed; or perhaps another version can read it
         first = self._first_behind()
         if first is None:
             return True

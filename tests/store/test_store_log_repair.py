@@ -47,13 +47,14 @@ class Mark:
         self.is_there = self.ends
 
 
-def repair_of(disk: Disk, mark: Mark, clean: CleanMark | None = None) -> LogRepair:
+def repair_of(disk: Disk, mark: Mark, clean: CleanMark | None = None, least: int = 0) -> LogRepair:
     return LogRepair(
         disk,
         DIRECTORY,
         segment_bytes=SEGMENT,
         start=EMPTY,
         clean=clean,
+        least=least,
         begins=mark.begin,
         found_again=mark.found_again,
     )
@@ -223,6 +224,14 @@ def test_a_tail_of_a_branch_that_is_given_up_is_found_by_what_was_committed(disk
     assert mark.ends
 
 
+def test_what_a_checkpoint_vouches_for_is_not_given_up(disk: MemoryDisk, other: CommitLog) -> None:
+    """The other has lost its end too."""
+    other.truncate(ALL - 1)
+    disk.flip(FOURTH, 90)
+    assert repair_of(disk, Mark(), least=ALL - 1).may_cut(ALL - 1)
+    assert not repair_of(disk, Mark(), least=ALL).may_cut(ALL - 1)
+
+
 def test_what_differs_and_is_not_committed_stays_as_it_is(disk: MemoryDisk) -> None:
     other = open_log(disk.after_kill())
     other.truncate(8)
@@ -260,7 +269,7 @@ def test_segments_of_another_size_are_left_alone(disk: MemoryDisk, other: Commit
     """Whoever sets `segment_bytes` wrongly is not repaired: no entry fits into such a log."""
     mark, before = Mark(), files(disk)
     repair = LogRepair(
-        disk, DIRECTORY, segment_bytes=2 * SEGMENT, start=EMPTY, clean=None,
+        disk, DIRECTORY, segment_bytes=2 * SEGMENT, start=EMPTY, clean=None, least=0,
         begins=mark.begin, found_again=mark.found_again,
     )  # fmt: skip
     assert repair.tail.index == 7
