@@ -18,6 +18,8 @@ from typing import Protocol
 
 from grpc import aio
 
+from cluster.settings import NodeSettings
+from raft.configuration_entry import GroupConfiguration
 from raft.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import StoreError, Tail
@@ -122,3 +124,38 @@ class GrpcEntrySource:
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class EntryAsker:
+    """One group's on this node: asks others for what follows an entry."""
+
+    cluster: str
+    group: int
+    node: int
+    segment_bytes: int
+    source: EntrySource
+
+    async def ask(self, other: int, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
+        """What that node has behind `prev`; None while it cannot be reached."""
+        request = raft_pb2.ReadEntriesRequest(
+            cluster=self.cluster,
+            group=self.group,
+            sender=self.node,
+            receiver=other,
+            segment_bytes=self.segment_bytes,
+            prev_index=prev.index,
+            prev_chain=prev.chain,
+            max_bytes=MOST_BYTES,
+        )
+        return await self.source.read(other, request)
+
+
+def other_members(configuration: GroupConfiguration, settings: NodeSettings) -> dict[int, str]:
+    """Addresses of the other members. One among the node's own settings goes before that in the configuration."""
+    known = {node: member.address for node, member in configuration.members.items()}
+    return {
+        node: settings.peers.get(node) or address
+        for node, address in known.items()
+        if node != settings.node and (settings.peers.get(node) or address)
+    }

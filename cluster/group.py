@@ -18,13 +18,14 @@ from functools import partial
 
 from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
-from cluster.entry_source import EntryReader
+from cluster.entry_source import EntryReader, other_members
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.flush_schedule import FlushSchedule
 from cluster.group_files import GroupFiles
 from cluster.group_log import GroupLog, configuration_at_start
+from cluster.mending import Mending
 from cluster.metrics import Meters
-from cluster.repair import DamagedLog, Repair, addresses
+from cluster.repair import DamagedLog, Repair
 from cluster.retention import RetentionWatch
 from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
@@ -45,6 +46,7 @@ from store import (
     Disk,
     DiskFullError,
     Draft,
+    Flaw,
     Kind,
     LogDamagedError,
     NodeDirectory,
@@ -95,6 +97,7 @@ class LocalGroup:
         self._files: GroupFiles | None = None
         self._repair: Repair | None = None
         """One of the two is there."""
+        self._mending: Mending | None = None
         self._open_files()
 
     def _open_files(self) -> None:
@@ -149,7 +152,7 @@ class LocalGroup:
             self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}"),
             self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
             self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
-            self._vital.spawn(self._make_scrub().run(threads.beside), f"scrub of group {self.number}"),
+            self._vital.spawn(self._make_scrub(replica, threads).run(threads.beside), f"scrub of group {self.number}"),
         ]
 
     async def stop(self) -> None:
@@ -230,6 +233,8 @@ class LocalGroup:
         has_begun = driver.raft.configuration_index > 0  # then whoever means another node is the stranger
         if not has_begun and self._transport is not None and self._transport.disowned:
             return self._transport.disowned
+        if self._mending is not None and self._mending.reason:
+            return self._mending.reason
         if driver.failure is not None:
             return f"the disk refuses writes: {driver.failure}"
         if driver.raft.leader == 0:
@@ -316,7 +321,7 @@ class LocalGroup:
         first = configuration_at_start(self._disk, self._directory.log_directory(number), base)
         newest = decode_configuration(checkpoint.base.configuration) if checkpoint is not None else first
         for configuration in filter(None, (first, newest)):
-            members |= addresses(configuration, settings)
+            members |= other_members(configuration, settings)
         if not members:
             raise damage
         fixed = first or newest
@@ -412,8 +417,18 @@ class LocalGroup:
             on_flush=self._meters.flush_seconds.observe,
         )
 
-    def _make_scrub(self) -> Scrub:
-        return Scrub(self._disk, self._log, self._opened.segment_bytes)
+    def _make_scrub(self, replica: Replica, threads: DiskThreads) -> Scrub:
+        segment_bytes, repaired = self._opened.segment_bytes, self._meters.repaired_bytes.labels(str(self.number)).inc
+        mending = self._mending = Mending(replica, self._settings, segment_bytes, self._surroundings, repaired)
+        damaged = self._meters.log_damaged.labels(str(self.number))
+
+        async def mend(flaw: Flaw) -> None:
+            damaged.set(1)
+            end = flaw.end or flaw.position - flaw.position % segment_bytes + segment_bytes
+            await mending.mend(flaw, end, threads.beside)
+            damaged.set(0)
+
+        return Scrub(self._disk, self._log, segment_bytes, mend)
 
     def _make_retention(self, replica: Replica) -> RetentionWatch:
         return RetentionWatch(

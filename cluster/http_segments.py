@@ -84,6 +84,11 @@ class SegmentRoutes:
     async def _segment(self, request: web.Request) -> web.StreamResponse:
         group, name = self._group(request), request.match_info["name"]
         span = _span(group.log, int(name))
+        if (damaged := group.log.damaged) and span.base < damaged.stop and span.base + span.length > damaged.start:
+            reason = (
+                f"segment {name} is damaged between the positions {damaged.start} and {damaged.stop}, and is repaired"
+            )
+            raise web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)})
         etag = f"{name}-{span.length}-{span.chain:08x}" if _is_sealed(span, group.commit) else None
         headers = {"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
         headers |= {"Cache-Control": "no-store"} if etag is None else {"ETag": f'"{etag}"'}

@@ -19,11 +19,11 @@ from functools import partial
 from typing import TypeVar
 
 from cluster.backoff import Backoff
-from cluster.entry_source import MOST_BYTES, EntryReader, EntrySource
+from cluster.entry_source import EntryAsker, EntryReader, other_members
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.workers import Worker
-from raft.configuration_entry import GroupConfiguration, decode_configuration
+from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
 from store import (
     Bases,
@@ -103,9 +103,11 @@ class Repair:
 
     async def _run(self, worker: Worker) -> None:
         repair = await self.beside(worker, self._look)
+        settings, damaged = self._settings, self._damaged
         source = self._surroundings.entry_source(self._members)
+        asker = EntryAsker(settings.cluster, damaged.number, settings.node, damaged.segment_bytes, source)
         try:
-            while not await self._ask_all(worker, repair, source):
+            while not await self._ask_all(worker, repair, asker):
                 if self._backoff.has_news(self.reason):
                     log.error("%s", self.reason)
                 await asyncio.sleep(self._backoff.next_s())
@@ -139,7 +141,7 @@ class Repair:
 
     def _learn_members(self, header: Header, body: memoryview) -> None:
         if header.kind is Kind.CONFIGURATION:
-            self._members |= addresses(decode_configuration(bytes(body)), self._settings)
+            self._members |= other_members(decode_configuration(bytes(body)), self._settings)
 
     # -- what is remembered on the disk
 
@@ -156,10 +158,10 @@ class Repair:
 
     # -- who is asked
 
-    async def _ask_all(self, worker: Worker, repair: LogRepair, source: EntrySource) -> bool:
+    async def _ask_all(self, worker: Worker, repair: LogRepair, asker: EntryAsker) -> bool:
         """Whether the log may be opened again."""
         try:
-            peers = [_Peer(self, worker, repair, source, node) for node in sorted(self._members)]
+            peers = [_Peer(self, worker, repair, asker, node) for node in sorted(self._members)]
             for peer in peers:
                 if await peer.ask():
                     return True
@@ -200,19 +202,6 @@ class Repair:
             self._directory.distrust_page_cache(self._damaged.number)
             raise
 
-    def request(self, node: int, prev: Tail) -> raft_pb2.ReadEntriesRequest:
-        settings, damaged = self._settings, self._damaged
-        return raft_pb2.ReadEntriesRequest(
-            cluster=settings.cluster,
-            group=damaged.number,
-            sender=settings.node,
-            receiver=node,
-            segment_bytes=damaged.segment_bytes,
-            prev_index=prev.index,
-            prev_chain=prev.chain,
-            max_bytes=MOST_BYTES,
-        )
-
     async def take(self, worker: Worker, repair: LogRepair, answer: raft_pb2.ReadEntriesResponse) -> Taken:
         before = repair.tail
         taken = await self.beside(worker, lambda: repair.take(answer.entries, answer.commit))
@@ -227,7 +216,7 @@ class Repair:
 class _Peer:
     """One other node, asked until it can help no further."""
 
-    def __init__(self, repair: Repair, worker: Worker, log_repair: LogRepair, source: EntrySource, node: int) -> None:
+    def __init__(self, repair: Repair, worker: Worker, log_repair: LogRepair, asker: EntryAsker, node: int) -> None:
         self.node = node
         self.said = ""
         """Why it cannot help."""
@@ -236,7 +225,7 @@ class _Peer:
         self._session = repair
         self._worker = worker
         self._repair = log_repair
-        self._source = source
+        self._asker = asker
 
     async def ask(self) -> bool:
         """Whether our own log goes on behind what it gave."""
@@ -261,7 +250,7 @@ class _Peer:
                     return taken is Taken.ALL
 
     async def _read(self, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
-        answer = await self._source.read(self.node, self._session.request(self.node, prev))
+        answer = await self._asker.ask(self.node, prev)
         self.said = f"node {self.node} does not answer" if answer is None else answer.refusal
         return answer
 
@@ -289,13 +278,3 @@ class _Peer:
         if again is None:
             return False
         return not again.refusal or (again.differs and last.index <= again.commit)
-
-
-def addresses(configuration: GroupConfiguration, settings: NodeSettings) -> dict[int, str]:
-    """Of the other members. One among the node's own settings goes before that in the configuration."""
-    known = {node: member.address for node, member in configuration.members.items()}
-    return {
-        node: settings.peers.get(node) or address
-        for node, address in known.items()
-        if node != settings.node and (settings.peers.get(node) or address)
-    }

@@ -45,6 +45,7 @@ from store.errors import (
     IndexDamagedError,
     LogDamagedError,
     OffsetDroppedError,
+    RangeDamagedError,
     StoreError,
     WrongDirectoryError,
 )

@@ -27,10 +27,10 @@ from store.clean_mark import CleanMark
 from store.crash_end import BeforeCut
 from store.disk import Disk
 from store.entry import HEADER_SIZE, Draft, Header
-from store.errors import DiskFailedError, ForkedError, StoreError
+from store.errors import DiskFailedError, ForkedError, LogDamagedError, RangeDamagedError, StoreError
 from store.grid import Grid
 from store.positions import Positions
-from store.received_range import examined
+from store.received_range import examined, whole_entries
 from store.recovery import Known, OnEntry, OnProgress, Recovery
 from store.segment_span import SegmentSpan
 from store.segments import Segments
@@ -51,6 +51,8 @@ class CommitLog:
         self._known_commit = recovered.known_commit
         self._cut_by_crash = recovered.cut_by_crash
         self._unread_up_to = recovered.unread_up_to
+        self.damaged: range = range(0)
+        """Positions between which the log was found damaged: nothing is read there. Empty while all is well."""
         # Why nothing may be written any more, but for a failed sync, which the segments know; None while all is well.
         self._failure: StoreError | None = None
 
@@ -253,7 +255,65 @@ class CommitLog:
         self._positions = Positions(base.tail)
         self._known_commit = base.index
 
-    # Reading. Indexes are of entries that are present.
+    # Damage, found while it is open.
+
+    def entries_in(self, first: int, end: int) -> range:
+        """The indexes of those entries that have a byte between two positions; empty where none has."""
+        behind = self._positions.last_ending_by(first) + 1
+        last = self._positions.last_ending_by(end)
+        last += last < self.last_index and self.position(last + 1) < end
+        return range(behind, last + 1)
+
+    def mark_damaged(self, entries: range) -> None:
+        """Nothing is read of these any more until `mark_whole`."""
+        self.damaged = range(self.position(entries[0]), self._positions.end(entries[-1]))
+
+    def mark_whole(self) -> None:
+        self.damaged = range(0)
+
+    def written_tail_at(self, index: int) -> Tail:
+        """As `tail_at`, of an entry that `mend` has written, or of the one before those that are damaged."""
+        if index in (self._base.index, self.last_index):
+            return self.tail_at(index)
+        return Tail.of(entry.parse(self._segments.slice(self.position(index), HEADER_SIZE), 0))
+
+    def mend(self, data: bytes, first: int) -> int:
+        """Write over entries from index `first` on what another replica has there: the same, by position, size, term
+        and the chain before it. What is not the same is left out. Returns the first index that was not written. To be
+        followed by `sync`, and by `check_whole`."""
+        self._check_health()
+        headers = whole_entries(data, self.written_tail_at(first - 1), self._grid)
+        same = [header for header in headers if self._is_entry(header)]
+        if same:
+            self._segments.overwrite(same[0].position, data[: same[-1].end - same[0].position])
+        return first + len(same)
+
+    def check_whole(self, entries: range) -> None:
+        """Read these again. Raises `LogDamagedError` unless they are whole and lead from the one before to the next."""
+        tail, last = self.written_tail_at(entries[0] - 1), min(entries[-1] + 1, self.last_index)
+        while tail.index < last:
+            first = tail.index + 1
+            position = self.position(first)
+            data = self._segments.read(position, self._positions.end(first) - position)
+            if not (headers := whole_entries(data, tail, self._grid)):
+                raise LogDamagedError(self._segments.path(position), position, f"entry {first} is not whole")
+            tail = Tail.of(headers[0])
+
+    def _is_entry(self, header: Header) -> bool:
+        index = header.index
+        if index > self.last_index:
+            return False
+        here = (self._positions.position(index), self._positions.size(index), self._positions.term(index))
+        return here == (header.position, header.size, header.term)
+
+    def _checked(self, position: int, size: int) -> int:
+        """The position, where those bytes may be read. Raises `RangeDamagedError`."""
+        damaged = self.damaged
+        if damaged and position < damaged.stop and position + size > damaged.start:
+            raise RangeDamagedError(self._segments.path(position), damaged.start, damaged.stop)
+        return position
+
+    # Reading. Indexes are of entries that are present. All raise `RangeDamagedError` where the log is `damaged`.
 
     def term(self, index: int) -> int:
         """Of an entry, or of the base; 0 for index 0 where there is none."""
@@ -281,7 +341,9 @@ class CommitLog:
         return self.position(index) % self._grid.segment_bytes == 0
 
     def header(self, index: int) -> Header:
-        return entry.parse(memoryview(self._segments.read(self.position(index), HEADER_SIZE)), 0)
+        return entry.parse(
+            memoryview(self._segments.read(self._checked(self.position(index), HEADER_SIZE), HEADER_SIZE)), 0
+        )
 
     def body(self, index: int) -> bytes:
         return self.body_at(self.position(index), self._positions.size(index))
@@ -289,16 +351,17 @@ class CommitLog:
     def body_at(self, position: int, size: int) -> bytes:
         """The body of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
         # By way of the entry: an empty body at the end of a segment would be looked for in the next one.
-        return bytes(self._segments.slice(position, size)[HEADER_SIZE:])
+        return bytes(self._segments.slice(self._checked(position, size), size)[HEADER_SIZE:])
 
     def entry(self, index: int) -> tuple[Header, memoryview]:
         """Header and body of an entry, the body as a view that stays valid until the log is closed or cut there."""
-        data = self._segments.slice(self.position(index), self._positions.size(index))
+        size = self._positions.size(index)
+        data = self._segments.slice(self._checked(self.position(index), size), size)
         return entry.parse(data, 0), data[HEADER_SIZE:]
 
     def entry_at(self, position: int, size: int) -> tuple[Header, bytes]:
         """Header and body of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
-        data = self._segments.slice(position, size)
+        data = self._segments.slice(self._checked(position, size), size)
         return entry.parse(data, 0), bytes(data[HEADER_SIZE:])
 
     def span(self, first: int, last: int) -> int:
@@ -315,7 +378,8 @@ class CommitLog:
         """The bytes of entries first..last, which lie in one segment: what `examine` takes."""
         position = self.position(first)
         assert self._grid.base(position) == self._grid.base(self.position(last)), "a range lies in one segment"
-        return self._segments.read(position, self._positions.end(last) - position)
+        size = self._positions.end(last) - position
+        return self._segments.read(self._checked(position, size), size)
 
     def spans(self) -> list[SegmentSpan]:
         """What the files of segments hold, the first one first, as far as entries have come into the files."""

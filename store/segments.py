@@ -152,6 +152,13 @@ class Segments:
         file.write(position - base, first[:WORD])
         self._mark_dirty(base, file, end - position + base)
 
+    def overwrite(self, position: int, data: bytes) -> None:
+        """Other bytes in the place of those that lie in one segment, which exists."""
+        base = self._grid.base(position)
+        file = self._file(base)
+        file.write(position - base, data)
+        self._mark_dirty(base, file, len(data))
+
     def erase_word(self, position: int) -> None:
         base = self._grid.base(position)
         file = self._file(base)
