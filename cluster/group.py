@@ -98,19 +98,28 @@ class LocalGroup:
         self._repair: Repair | None = None
         """One of the two is there."""
         self._mending: Mending | None = None
-        self._open_files()
+        self._left: Flaw | None = None
+        """Damage that is to be mended as soon as this group takes part."""
+        self._open_files(reads_again=True)
 
-    def _open_files(self) -> None:
+    def _open_files(self, *, reads_again: bool) -> None:
         """Or begins to repair them."""
         number, surroundings = self.number, self._surroundings
         bases = self._directory.bases(number)
         try:
             self._files = GroupFiles.open(
-                number, self._settings, self._disk, self._directory, bases, self._appended, surroundings
+                number,
+                self._settings,
+                self._disk,
+                self._directory,
+                bases,
+                self._appended,
+                surroundings,
+                reads_again=reads_again,
             )
             self._repair = None
         except LogDamagedError as damage:
-            self._repair = self._make_repair(damage, bases)
+            self._repair = self._make_repair(damage, bases, may_wait=reads_again)
         self._meters.log_damaged.labels(str(number)).set(int(self._repair is not None))
 
     async def take_part(self) -> None:
@@ -118,7 +127,8 @@ class LocalGroup:
         yet; and begins to follow, to stand and to serve."""
         while self._repair is not None:
             await self._repair.run()
-            self._open_files()
+            self._left = self._repair.left
+            self._open_files(reads_again=self._left is None)
         if self.newcomer.asks:
             await self._first_start()
         replica = self._make_replica()
@@ -152,7 +162,7 @@ class LocalGroup:
             self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}"),
             self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
             self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
-            self._vital.spawn(self._make_scrub(replica, threads).run(threads.beside), f"scrub of group {self.number}"),
+            self._vital.spawn(self._look_after_log(replica, threads), f"scrub of group {self.number}"),
         ]
 
     async def stop(self) -> None:
@@ -190,7 +200,7 @@ class LocalGroup:
 
     @property
     def log(self) -> CommitLog:
-        """Not while it `is_damaged`."""
+        """Not while it `is_closed`."""
         return self._opened.log
 
     @property
@@ -217,9 +227,15 @@ class LocalGroup:
         return self._opened.max_message_bytes if self._files is not None else self._settings.max_message_bytes
 
     @property
-    def is_damaged(self) -> bool:
-        """Whether the log could not be opened, and is being repaired from the other nodes."""
+    def is_closed(self) -> bool:
+        """Whether the log is so damaged that it cannot be opened before it is repaired from the other nodes."""
         return self._repair is not None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something of the log is being repaired from the other nodes."""
+        mends = self._mending is not None and bool(self._mending.reason)
+        return self._repair is not None or self._left is not None or mends
 
     def not_ready(self) -> str:
         """Why this group should not be given work here; empty when it should."""
@@ -314,7 +330,7 @@ class LocalGroup:
             return raft_pb2.ReadEntriesResponse(refusal=f"node {self._settings.node} looks after its own log just now")
         return reader.answer(request)
 
-    def _make_repair(self, damage: LogDamagedError, bases: Bases) -> Repair:
+    def _make_repair(self, damage: LogDamagedError, bases: Bases, *, may_wait: bool) -> Repair:
         """Raises the damage where there is nobody to repair it from."""
         settings, number, base, checkpoint = self._settings, self.number, bases.base, bases.checkpoint()
         members = self._others()
@@ -326,7 +342,7 @@ class LocalGroup:
             raise damage
         fixed = first or newest
         segment_bytes = fixed.segment_bytes if fixed is not None else settings.segment_bytes
-        damaged = DamagedLog(number, segment_bytes, bases, members, damage)
+        damaged = DamagedLog(number, segment_bytes, bases, members, damage, may_wait)
         repaired = self._meters.repaired_bytes.labels(str(number)).inc
         return Repair(damaged, settings, self._disk, self._directory, self._surroundings, repaired)
 
@@ -417,18 +433,21 @@ class LocalGroup:
             on_flush=self._meters.flush_seconds.observe,
         )
 
-    def _make_scrub(self, replica: Replica, threads: DiskThreads) -> Scrub:
-        segment_bytes, repaired = self._opened.segment_bytes, self._meters.repaired_bytes.labels(str(self.number)).inc
+    async def _look_after_log(self, replica: Replica, threads: DiskThreads) -> None:
+        """Repairs what the start has left, and reads what it has not read."""
+        segment_bytes, label = self._opened.segment_bytes, str(self.number)
+        repaired, damaged = self._meters.repaired_bytes.labels(label).inc, self._meters.log_damaged.labels(label)
         mending = self._mending = Mending(replica, self._settings, segment_bytes, self._surroundings, repaired)
-        damaged = self._meters.log_damaged.labels(str(self.number))
 
         async def mend(flaw: Flaw) -> None:
             damaged.set(1)
-            end = flaw.end or flaw.position - flaw.position % segment_bytes + segment_bytes
-            await mending.mend(flaw, end, threads.beside)
+            await mending.mend(flaw, threads.beside)
             damaged.set(0)
 
-        return Scrub(self._disk, self._log, segment_bytes, mend)
+        if self._left is not None:
+            await mend(self._left)
+            self._left = None
+        await Scrub(self._disk, self._log, segment_bytes, mend).run(threads.beside)
 
     def _make_retention(self, replica: Replica) -> RetentionWatch:
         return RetentionWatch(

@@ -32,14 +32,27 @@ class GroupFiles:
         bases: Bases,
         observe_append: Callable[[float], None],
         surroundings: Surroundings,
+        *,
+        reads_again: bool,
     ) -> GroupFiles:
-        """Reads the log, or what came since the last checkpoint. Raises StoreError, GroupError."""
+        """Reads the log, or what came since the last checkpoint; and, if it `reads_again`, some of what came before.
+        Raises StoreError, GroupError."""
         queues = ConsumeQueues(disk, directory.queues_directory(number))
         keys = KeyIndex(disk, directory.keys_directory(number))
         try:
             positions = PositionFiles(disk, directory.positions_directory(number))
             checkpoints = Checkpoints(bases, positions, queues, keys)
-            opened = GroupLog(number, settings, disk, directory, observe_append, surroundings, bases, checkpoints)
+            opened = GroupLog(
+                number,
+                settings,
+                disk,
+                directory,
+                observe_append,
+                surroundings,
+                bases,
+                checkpoints,
+                reads_again=reads_again,
+            )
         except BaseException:
             queues.close()
             keys.close()

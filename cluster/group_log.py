@@ -46,8 +46,11 @@ class GroupLog:
         surroundings: Surroundings,
         bases: Bases,
         checkpoints: Checkpoints,
+        *,
+        reads_again: bool = True,
     ) -> None:
         """Reads what no checkpoint knows of the log. `observe_append` is told how many seconds each group write takes.
+        `reads_again`: something of what a checkpoint knows, too.
         Raises StoreError, LogDamagedError among them, and GroupError."""
         self.bases = bases
         self.configurations: list[tuple[int, GroupConfiguration]] = []
@@ -62,7 +65,7 @@ class GroupLog:
         self._checkpoints = checkpoints
         self.segment_bytes = settings.segment_bytes
         """As set, or as the group began."""
-        self.log = self._open(directory.log_directory(number))
+        self.log = self._open(directory.log_directory(number), reads_again=reads_again)
         self.log.observe, self.log.clock_ms = observe_append, surroundings.monotonic_ms
         self._check_peers()
 
@@ -76,7 +79,7 @@ class GroupLog:
         finally:
             self.log.close()
 
-    def _open(self, path: Path) -> MeasuredLog:
+    def _open(self, path: Path, *, reads_again: bool) -> MeasuredLog:
         started, boot_id = time.perf_counter(), self._surroundings.boot_id()
         directory, number, base, found = self._directory, self._number, self.bases.base, self._checkpoints.found
         repair = directory.repair(number)
@@ -92,6 +95,7 @@ class GroupLog:
             segment_bytes=self.segment_bytes,
             base=base,
             known=self._checkpoints.known,
+            reads_again=reads_again,
             reset=self.bases.is_resetting,
             clean=clean,
             after_crash=directory.crashed(number, boot_id),

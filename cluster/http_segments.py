@@ -35,7 +35,7 @@ class Group(Protocol):
     @property
     def number(self) -> int: ...
     @property
-    def is_damaged(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether the log cannot be read at all, and is being repaired."""
 
     def not_ready(self) -> str:
@@ -134,7 +134,7 @@ class SegmentRoutes:
         if number not in self._groups:
             raise web.HTTPNotFound(text=f"there is no group {number} on this node: it has {sorted(self._groups)}")
         group = self._groups[number]
-        if group.is_damaged:
+        if group.is_closed:
             raise web.HTTPServiceUnavailable(text=group.not_ready(), headers={"Retry-After": str(RETRY_AFTER_S)})
         return group
 

@@ -49,9 +49,10 @@ class Mending:
         self._on_mended = on_mended
         self._answers: dict[int, str] = {}
 
-    async def mend(self, flaw: Flaw, end: int, beside: Beside) -> None:
-        """Returns when the log is whole there. `end`: of the bytes that the flaw may have spoiled."""
+    async def mend(self, flaw: Flaw, beside: Beside) -> None:
+        """Returns when the log is whole there."""
         commit_log, driver = self._replica.log, self._replica.driver
+        end = flaw.end or flaw.position - flaw.position % self._segment_bytes + self._segment_bytes
         entries = commit_log.entries_in(flaw.position, end)
         if not entries or entries[0] < commit_log.first_index:
             return  # let go meanwhile

@@ -29,6 +29,8 @@ from store import (
     Bases,
     Disk,
     DiskFullError,
+    Flaw,
+    FlawKind,
     Header,
     Kind,
     LogDamagedError,
@@ -56,6 +58,8 @@ class DamagedLog:
     members: Mapping[int, str]
     """Addresses of the other nodes, as far as they are known."""
     damage: LogDamagedError
+    may_wait: bool
+    """What a checkpoint vouches for may be repaired later, when the log is open."""
 
 
 class Repair:
@@ -71,6 +75,8 @@ class Repair:
         """`on_repaired` is told how many bytes were taken from others."""
         self.reader: EntryReader | None = None
         """For others that lack entries; None until it is known what is whole here."""
+        self.left: Flaw | None = None
+        """What is left to be repaired when `run` has ended: nobody had it, and all else can be used meanwhile."""
         self._damaged = damaged
         self._settings = settings
         self._disk = disk
@@ -93,7 +99,8 @@ class Repair:
         )
 
     async def run(self) -> None:
-        """Ends when the log may be opened again. Raises StoreError where the disk fails."""
+        """Ends when the log may be opened again: it is whole, or there is something `left` before the last checkpoint.
+        Raises StoreError where the disk fails."""
         log.error("%s", self.reason)
         worker = self._surroundings.worker("repair")
         try:
@@ -110,20 +117,23 @@ class Repair:
             while not await self._ask_all(worker, repair, asker):
                 if self._backoff.has_news(self.reason):
                     log.error("%s", self.reason)
+                if self._damaged.may_wait and repair.tail.index < self._known_index():
+                    self.left = self._flaw_left(repair)
+                    return
                 await asyncio.sleep(self._backoff.next_s())
         finally:
             await source.close()
 
     def _look(self) -> LogRepair:
         damaged, number, bases = self._damaged, self._damaged.number, self._damaged.bases
-        base, checkpoint = bases.base, bases.checkpoint()
+        base = bases.base
         repair = LogRepair(
             self._disk,
             self._directory.log_directory(number),
             segment_bytes=damaged.segment_bytes,
             start=base.tail if base is not None else EMPTY,
             clean=self._directory.clean_mark(number),
-            least=checkpoint.index if checkpoint is not None else 0,
+            least=self._known_index(),
             begins=lambda ends: self._remember(repair.tail.index, ends=ends),
             found_again=self._forget,
             on_entry=self._learn_members,
@@ -138,6 +148,17 @@ class Repair:
         self.reader = EntryReader(
             settings.cluster, damaged.number, settings.node, damaged.segment_bytes, repair.prefix, commit, True
         )
+
+    def _known_index(self) -> int:
+        """Of the last entry that a checkpoint vouches for; 0: there is none."""
+        checkpoint = self._damaged.bases.checkpoint()
+        return checkpoint.index if checkpoint is not None else 0
+
+    def _flaw_left(self, repair: LogRepair) -> Flaw:
+        damage, first = self._damaged.damage, repair.tail.index + 1
+        following = repair.first_behind()
+        end = following.position if following is not None else None
+        return Flaw(FlawKind.DAMAGE, damage.path, repair.tail.end, first, damage.reason, end)
 
     def _learn_members(self, header: Header, body: memoryview) -> None:
         if header.kind is Kind.CONFIGURATION:

@@ -65,6 +65,7 @@ class CommitLog:
         segment_bytes: int,
         base: Base | None = None,
         known: Known | None = None,
+        reads_again: bool = True,
         reset: bool = False,
         clean: CleanMark | None = None,
         after_crash: bool = False,
@@ -76,7 +77,8 @@ class CommitLog:
     ) -> Self:
         """Read the log and verify it, giving each entry's header and body to `on_entry`, and (bytes read, bytes in all)
         to `on_progress` now and then. A view given to `on_entry` may be kept. What is `known` (it was read, committed
-        and flushed once) is not read again but for its last part.
+        and flushed once) is not read again but for its last part; and not even that unless `reads_again`, for a log
+        that is to be mended while it is open.
 
         `base` is where the log begins, as `BaseFile` has it. `reset`: a reset to it was begun and not finished, so what
         lies here is void, whatever was said of it, and removed.
@@ -92,7 +94,7 @@ class CommitLog:
         start = base.tail if base is not None else EMPTY
         segments = Segments.adopt(disk, directory, grid, start.end, reset=reset, writing=writing, on_loss=on_loss)
         try:
-            recovery = Recovery(segments, grid, start, known, on_entry, on_progress)
+            recovery = Recovery(segments, grid, start, known, reads_again, on_entry, on_progress)
             if after_crash:
                 recovery.after_crash(before_cut)
             elif clean is None or reset:

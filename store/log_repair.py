@@ -143,14 +143,14 @@ class LogRepair:
     def _leads_home(self, header: Header) -> bool:
         """Whether our own next entry continues that one's chain; or the log ended with it when the node was stopped in
         order."""
-        first, tail = self._first_behind(), Tail.of(header)
+        first, tail = self.first_behind(), Tail.of(header)
         follows = first is not None and first.index == header.index + 1 and tail.leads_to(first)
         return follows or (tail.index, tail.end, tail.chain) == self._goal
 
     def _contradicts(self, header: Header) -> bool:
         """Whether ours of that index, or one behind it that lies in its place, is whole, and another one: then what
         follows ours can never be committed."""
-        first = self._first_behind()
+        first = self.first_behind()
         if first is None or first.index < header.index:
             return False
         return first.crc != header.crc if first.index == header.index else first.position < header.end
@@ -162,7 +162,7 @@ class LogRepair:
         log to be committed up to `commit`, has our tail too, and nothing behind it that could be taken."""
         if self.tail.index < self._least or isinstance(self.prefix.flaw, UnknownEntryError):
             return False  # it was committed; or perhaps another version can read it
-        first = self._first_behind()
+        first = self.first_behind()
         if first is None:
             return True
         return self.tail.index <= commit and first.index == self.tail.index + 1 and not self._leads_on(first)
@@ -215,7 +215,7 @@ class LogRepair:
 
     # -- what lies behind the flaw
 
-    def _first_behind(self) -> Header | None:
+    def first_behind(self) -> Header | None:
         """The first whole entry behind our tail, as far as its own bytes say."""
         found = self._behind
         if found is None or found.position < self.tail.end or found.index <= self.tail.index:

@@ -80,6 +80,7 @@ class Recovery:
         grid: Grid,
         base: Tail,
         known: Known | None = None,
+        reads_again: bool = True,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
@@ -98,14 +99,18 @@ class Recovery:
         # Where a flaw may come of a power loss: from here on.
         self._torn_from = self._limit
         if known is not None:
-            self._go_on_from(known)
+            self._go_on_from(known, reads_again=reads_again)
         self._start = self.tail.end
 
-    def _go_on_from(self, known: Known) -> None:
-        """Takes up what is known but for its last part, which is read again."""
+    def _go_on_from(self, known: Known, *, reads_again: bool) -> None:
+        """Takes up what is known but for its last part, which is read again, unless it is known to be damaged."""
         first, last = self.tail.index, known.tail.index
         if known.tail.end > self._limit:
             raise LogDamagedError(self._segments.path(known.tail.end - 1), self._limit, "the segment is missing")
+        if not reads_again:
+            self.tail, self.positions = known.tail, known.positions
+            self.known_commit = self.unread_up_to = last
+            return
         again = max(known.positions.last_ending_by(known.tail.end - READ_AGAIN_BYTES), last - READ_AGAIN_ENTRIES, first)
         known.positions.truncate(again)
         if again > first:

@@ -29,6 +29,8 @@ def unsettled(members: Sequence[StackNode]) -> list[str]:
         replica = node.replica
         if replica is None:
             missing.append(f"node {node.node} {_why_not(node)}")
+        elif node.is_damaged:
+            missing.append(f"node {node.node} is damaged")
         elif (replica.driver.applied, replica.log.last_index) != (last, last):
             missing.append(f"node {node.node} has applied {replica.driver.applied} of {last}")
         elif replica.driver.raft.durable != last:

@@ -47,7 +47,7 @@ class Beginning(Protocol):
     @property
     def max_message_bytes(self) -> int: ...
     @property
-    def is_damaged(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether its log is being repaired from the other nodes."""
 
     def not_ready(self) -> str:
@@ -203,7 +203,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def _status(self) -> broker_pb2.GroupStatus:
         replica = self._replica
         if replica is None:
-            return broker_pb2.GroupStatus(role="damaged" if self._beginning.is_damaged else self._outside)
+            return broker_pb2.GroupStatus(role="damaged" if self._beginning.is_closed else self._outside)
         raft, log = replica.driver.raft, replica.log
         return broker_pb2.GroupStatus(
             group=replica.group,

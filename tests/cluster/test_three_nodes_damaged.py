@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 from acknowledged_load import Load
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of
 from scrape import not_ready, scrape
 from spoiler import FIELDS, assert_same_bytes, flip, headers, killed, log_directory, segment, values_on
 from waiter import eventually
 
 from ledger import AsyncProducer
+from ledger.errors import StorageFailedError
+from store import Header
 
 MESSAGES = 100
 VALUE_BYTES = 50_000
@@ -131,28 +134,63 @@ async def test_two_nodes_that_are_damaged_at_different_places_while_the_third_is
     await assert_whole(fleet, MESSAGES + 5)
 
 
-async def test_what_is_damaged_on_all_of_them_is_refused_by_its_place_until_one_has_it(fleet: Fleet) -> None:
+async def spoil_all(fleet: Fleet) -> Header:
+    """Stops all nodes, and damages the same entry on each, in the segment in use. A copy of the third's log is kept."""
     await fleet.stop()
-    found = headers(fleet, 1)
-    whole = log_directory(fleet, 3).with_name("whole")
-    shutil.copytree(log_directory(fleet, 3), whole)
+    header = headers(fleet, 1)[-10]
+    shutil.copytree(log_directory(fleet, 3), whole_copy(fleet))
     for node in fleet.nodes:
         killed(fleet, node)
-        flip(fleet, node, found[-10], "body")
-    before = {node: segment(fleet, node, found[-10].position).read_bytes() for node in fleet.nodes}
+        flip(fleet, node, header, "body")
+    return header
+
+
+def whole_copy(fleet: Fleet) -> Path:
+    return log_directory(fleet, 3).with_name("whole")
+
+
+async def restore(fleet: Fleet) -> None:
+    """The third node gets its log back, as a person would bring it from a copy."""
+    await fleet.stop(3)
+    shutil.rmtree(log_directory(fleet, 3))
+    whole_copy(fleet).rename(log_directory(fleet, 3))
+    await fleet.start(3)
+
+
+async def test_what_is_damaged_on_all_of_them_is_refused_by_its_place_until_one_has_it(fleet: Fleet) -> None:
+    header = await spoil_all(fleet)
+    for node in fleet.nodes:
+        (fleet.data(node) / "group-0" / "checkpoint").unlink()
+    before = {node: segment(fleet, node, header.position).read_bytes() for node in fleet.nodes}
     await fleet.start()
 
     async def all_refuse() -> bool:
         reasons = [await not_ready(fleet.http(node)) for node in fleet.nodes]
-        where = f"is damaged behind entry {found[-11].index}"
-        return all(where in reason and "is damaged behind entry" in reason.split("(")[-1] for reason in reasons)
+        where = f"is damaged behind entry {header.index - 1}"
+        return all(where in reason and where in reason.split("(")[-1] for reason in reasons)
 
     await eventually(all_refuse, "each says where, and that the others have the same")
     assert [(await fleet.status(node)).role for node in fleet.nodes] == ["damaged"] * 3
     assert (await scrape(fleet.http(1)))["ledgermq_log_damaged"] == 1
-    assert {node: segment(fleet, node, found[-10].position).read_bytes() for node in fleet.nodes} == before
-    await fleet.stop(3)
-    shutil.rmtree(log_directory(fleet, 3))
-    whole.rename(log_directory(fleet, 3))
-    await fleet.start(3)
+    assert {node: segment(fleet, node, header.position).read_bytes() for node in fleet.nodes} == before
+    await restore(fleet)
+    await assert_whole(fleet)
+
+
+async def test_all_else_can_be_read_where_a_checkpoint_lies_behind_the_damage(fleet: Fleet) -> None:
+    header = await spoil_all(fleet)
+    await fleet.start()
+
+    async def all_serve() -> bool:
+        reasons = [await not_ready(fleet.http(node)) for node in fleet.nodes]
+        return all(f"Entries {header.index} to {header.index} are not read" in reason for reason in reasons)
+
+    await eventually(all_serve, "each says what it does not serve")
+    assert {status.role for status in (await fleet.statuses()).values()} == {"follower"}
+    for node in fleet.nodes:
+        refused = error_of(await fleet.fetch(node, header.topic_id, header.base_offset))
+        assert isinstance(refused, StorageFailedError)
+        for offset in (0, header.base_offset - 1, header.base_offset + 1, MESSAGES - 1):
+            assert (await fleet.fetch(node, header.topic_id, offset)).batches[0].base_offset == offset
+    await restore(fleet)
     await assert_whole(fleet)
