@@ -18,14 +18,13 @@ from functools import partial
 
 from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
-from cluster.entry_source import EntryReader, other_members
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.flush_schedule import FlushSchedule
 from cluster.group_files import GroupFiles
-from cluster.group_log import GroupLog, configuration_at_start
+from cluster.group_log import GroupLog
 from cluster.mending import Mending
 from cluster.metrics import Meters
-from cluster.repair import DamagedLog, Repair
+from cluster.opening import Opening
 from cluster.retention import RetentionWatch
 from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
@@ -41,14 +40,12 @@ from raft.held_up import HeldUp
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
-    Bases,
     CommitLog,
     Disk,
     DiskFullError,
     Draft,
     Flaw,
     Kind,
-    LogDamagedError,
     NodeDirectory,
     StoreError,
     Suspect,
@@ -94,41 +91,13 @@ class LocalGroup:
         self._tasks: list[asyncio.Task[None]] = []
         incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
-        self._files: GroupFiles | None = None
-        self._repair: Repair | None = None
-        """One of the two is there."""
+        self._opening = Opening(number, settings, disk, directory, meters, surroundings, self._appended)
         self._mending: Mending | None = None
-        self._left: Flaw | None = None
-        """Damage that is to be mended as soon as this group takes part."""
-        self._open_files(reads_again=True)
-
-    def _open_files(self, *, reads_again: bool) -> None:
-        """Or begins to repair them."""
-        number, surroundings = self.number, self._surroundings
-        bases = self._directory.bases(number)
-        try:
-            self._files = GroupFiles.open(
-                number,
-                self._settings,
-                self._disk,
-                self._directory,
-                bases,
-                self._appended,
-                surroundings,
-                reads_again=reads_again,
-            )
-            self._repair = None
-        except LogDamagedError as damage:
-            self._repair = self._make_repair(damage, bases, may_wait=reads_again)
-        self._meters.log_damaged.labels(str(number)).set(int(self._repair is not None))
 
     async def take_part(self) -> None:
         """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
         yet; and begins to follow, to stand and to serve."""
-        while self._repair is not None:
-            await self._repair.run()
-            self._left = self._repair.left
-            self._open_files(reads_again=self._left is None)
+        await self._opening.finish()
         if self.newcomer.asks:
             await self._first_start()
         replica = self._make_replica()
@@ -172,9 +141,9 @@ class LocalGroup:
             await self._transport.stop()
         if self._threads is not None:
             await self._threads.stop()
-        if self._files is not None:
+        if self._opening.files is not None:
             self._save_last_checkpoint()
-            self._files.close()
+            self._opening.files.close()
         self._votes.close()
 
     async def _end_tasks(self) -> None:
@@ -208,13 +177,16 @@ class LocalGroup:
         return self._opened.log
 
     @property
+    def _files(self) -> GroupFiles:
+        assert self._opening.files is not None, "the log is being repaired"
+        return self._opening.files
+
+    @property
     def _opened(self) -> GroupLog:
-        assert self._files is not None, "the log is being repaired"
         return self._files.opened
 
     @property
     def _checkpoints(self) -> Checkpoints:
-        assert self._files is not None, "the log is being repaired"
         return self._files.checkpoints
 
     @property
@@ -224,23 +196,23 @@ class LocalGroup:
 
     @property
     def max_message_bytes(self) -> int:
-        return self._opened.max_message_bytes if self._files is not None else self._settings.max_message_bytes
+        return self._settings.max_message_bytes if self.is_closed else self._opened.max_message_bytes
 
     @property
     def is_closed(self) -> bool:
         """Whether the log is so damaged that it cannot be opened before it is repaired from the other nodes."""
-        return self._repair is not None
+        return self._opening.repair is not None
 
     @property
     def is_damaged(self) -> bool:
         """Whether something of the log is being repaired from the other nodes."""
         mends = self._mending is not None and bool(self._mending.reason)
-        return self._repair is not None or self._left is not None or mends
+        return self.is_closed or self._opening.left is not None or mends
 
     def not_ready(self) -> str:
         """Why this group should not be given work here; empty when it should."""
-        if self._repair is not None:
-            return self._repair.reason
+        if self._opening.repair is not None:
+            return self._opening.repair.reason
         if self.replica is None:
             return f"group {self.number} waits for the first start of the cluster"
         if reason := self.apart():
@@ -315,36 +287,11 @@ class LocalGroup:
         log.error("group %d: what this node lost stays lost: an operator accepts that", self.number)
         self.replica.driver.accept_loss()
 
-    # -- entries for others, and from them
+    # -- entries for others
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
         """What another node's log lacks."""
-        if self._repair is None:
-            settings, opened = self._settings, self._opened
-            reader: EntryReader | None = EntryReader(
-                settings.cluster, self.number, settings.node, opened.segment_bytes, opened.log, self.commit, False
-            )
-        else:
-            reader = self._repair.reader
-        if reader is None:
-            return raft_pb2.ReadEntriesResponse(refusal=f"node {self._settings.node} looks after its own log just now")
-        return reader.answer(request)
-
-    def _make_repair(self, damage: LogDamagedError, bases: Bases, *, may_wait: bool) -> Repair:
-        """Raises the damage where there is nobody to repair it from."""
-        settings, number, base, checkpoint = self._settings, self.number, bases.base, bases.checkpoint()
-        members = self._others()
-        first = configuration_at_start(self._disk, self._directory.log_directory(number), base)
-        newest = decode_configuration(checkpoint.base.configuration) if checkpoint is not None else first
-        for configuration in filter(None, (first, newest)):
-            members |= other_members(configuration, settings)
-        if not members:
-            raise damage
-        fixed = first or newest
-        segment_bytes = fixed.segment_bytes if fixed is not None else settings.segment_bytes
-        damaged = DamagedLog(number, segment_bytes, bases, members, damage, may_wait)
-        repaired = self._meters.repaired_bytes.labels(str(number)).inc
-        return Repair(damaged, settings, self._disk, self._directory, self._surroundings, repaired)
+        return self._opening.read_entries(request, 0 if self.is_closed else self.commit)
 
     # -- the first start
 
@@ -366,7 +313,7 @@ class LocalGroup:
             voters=tuple(sorted(settings.peers)),
             segment_bytes=settings.segment_bytes,
             max_entry_bytes=settings.largest_entry_bytes,
-            empty=self._files is not None and self._log.last_index == 0 and vote.term == 0,
+            empty=not self.is_closed and self._log.last_index == 0 and vote.term == 0,
             joins=settings.join,
         )
 
@@ -402,7 +349,6 @@ class LocalGroup:
 
     def _make_replica(self) -> Replica:
         settings, files = self._settings, self._files
-        assert files is not None
         return Replica(
             group=self.number,
             commit_log=self._log,
@@ -444,9 +390,9 @@ class LocalGroup:
             await mending.mend(flaw, threads.beside)
             damaged.set(0)
 
-        if self._left is not None:
-            await mend(self._left)
-            self._left = None
+        if self._opening.left is not None:
+            await mend(self._opening.left)
+            self._opening.left = None
         await Scrub(self._disk, self._log, segment_bytes, mend).run(threads.beside)
 
     def _make_retention(self, replica: Replica) -> RetentionWatch:
