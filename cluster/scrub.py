@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 
-from store import CommitLog, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, SegmentFile, StoreError
+from store import CommitLog, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, StoreError
 
 log = logging.getLogger("cluster.scrub")
 
@@ -50,7 +50,7 @@ class Scrub:
         """Ends when all was read."""
         if self._last < self._log.first_index:
             return
-        while not self._is_over:
+        while not self._is_over and self._last >= self._log.first_index:
             if self._first != self._log.first_index:
                 self._begin()
             await beside(self._read_piece)
@@ -72,7 +72,7 @@ class Scrub:
     def _begin(self) -> None:
         """At the log's beginning, which moves on."""
         self._first = self._log.first_index
-        segments = [SegmentFile(span.path, span.base) for span in self._log.spans() if span.first_index <= self._last]
+        segments = self._log.segment_files(self._last)
         reader = LogReader(self._disk, segments, segment_bytes=self._segment_bytes, start=self._log.start_tail)
         self._found = iter(reader)
 

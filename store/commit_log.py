@@ -29,6 +29,7 @@ from store.disk import Disk
 from store.entry import HEADER_SIZE, Draft, Header
 from store.errors import DiskFailedError, ForkedError, LogDamagedError, RangeDamagedError, StoreError
 from store.grid import Grid
+from store.log_files import SegmentFile
 from store.positions import Positions
 from store.received_range import examined, whole_entries
 from store.recovery import Known, OnEntry, OnProgress, Recovery
@@ -314,6 +315,11 @@ class CommitLog:
         if damaged and position < damaged.stop and position + size > damaged.start:
             raise RangeDamagedError(self._segments.path(position), damaged.start, damaged.stop)
         return position
+
+    def segment_files(self, last_index: int) -> list[SegmentFile]:
+        """The files that hold the entries up to that one."""
+        last = self.position(last_index)
+        return [SegmentFile(self._segments.path(base), base) for base in self._segments.bases if base <= last]
 
     # Reading. Indexes are of entries that are present. All raise `RangeDamagedError` where the log is `damaged`.
 

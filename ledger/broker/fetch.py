@@ -25,6 +25,7 @@ from ledger.errors import (
 from ledger.v1 import broker_pb2
 from store import CommitLog, ConsumeQueue, RangeDamagedError
 from store.consume_queue import Units
+from store.entry import EntryFlawError
 
 MAX_FETCH_BYTES = 16 << 20
 MAX_FETCH_QUEUES = 4096
@@ -130,7 +131,7 @@ def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.
                 return
             try:
                 given.next_offset = add_batch(queue.log, position, size, given)
-            except RangeDamagedError as damage:
+            except (RangeDamagedError, EntryFlawError) as damage:
                 if given.batches:
                     return  # what comes before is not withheld
                 where = f"offset {offset + at} of queue {asked.queue}"

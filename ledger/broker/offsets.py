@@ -12,6 +12,7 @@ from ledger.broker.replica import Replica
 from ledger.errors import StorageFailedError
 from ledger.v1 import broker_pb2
 from store import RangeDamagedError
+from store.entry import EntryFlawError
 from store.time_index import offset_at, position_at
 
 QUEUES_AT_ONCE = 16
@@ -24,7 +25,7 @@ async def list_offsets(replica: Replica, request: broker_pb2.ListOffsetsRequest)
     timed = request.HasField("time_ms")
     try:
         position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
-    except RangeDamagedError as damage:
+    except (RangeDamagedError, EntryFlawError) as damage:
         raise StorageFailedError(f"the time cannot be looked for on this node: {damage}") from damage
     response = broker_pb2.ListOffsetsResponse()
     for number, queue in enumerate(request.queues or range(topic.queues), 1):

@@ -134,6 +134,26 @@ async def test_two_nodes_that_are_damaged_at_different_places_while_the_third_is
     await assert_whole(fleet, MESSAGES + 5)
 
 
+async def test_a_node_that_lost_its_last_entry_is_suspect_until_a_leader_has_given_it_back(fleet: Fleet) -> None:
+    """Nothing of its own lies behind the damage: perhaps it had acknowledged more."""
+    await fleet.stop()
+    killed(fleet, 1)
+    (fleet.data(1) / "group-0" / "checkpoint").unlink()
+    flip(fleet, 1, headers(fleet, 1)[-1], "body")
+    await fleet.start(1, 2)
+
+    async def is_suspect() -> bool:
+        return (await fleet.status(1)).suspect
+
+    await eventually(is_suspect, "it neither votes nor counts")
+    assert not (fleet.data(1) / "group-0" / "repair").exists()
+    assert (await fleet.status(2)).role != "leader"  # alone
+    await fleet.start(3)
+    await fleet.leader()
+    await eventually(lambda: not_suspect(fleet, 1), "it counts again")
+    await assert_whole(fleet)
+
+
 async def spoil_all(fleet: Fleet) -> Header:
     """Stops all nodes, and damages the same entry on each, in the segment in use. A copy of the third's log is kept."""
     await fleet.stop()
