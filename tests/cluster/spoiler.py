@@ -34,6 +34,7 @@ def segment(fleet: Fleet, node: int, position: int) -> Path:
 
 def flip(fleet: Fleet, node: int, header: Header, field: str) -> None:
     """One bit of that entry."""
+    assert FIELDS[field] < header.size
     with open(segment(fleet, node, header.position), "r+b") as file:
         at = header.position % SEGMENT_BYTES + FIELDS[field]
         file.seek(at)

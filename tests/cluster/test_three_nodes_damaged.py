@@ -139,7 +139,7 @@ async def test_a_node_that_lost_its_last_entry_is_suspect_until_a_leader_has_giv
     await fleet.stop()
     killed(fleet, 1)
     (fleet.data(1) / "group-0" / "checkpoint").unlink()
-    flip(fleet, 1, headers(fleet, 1)[-1], "body")
+    flip(fleet, 1, headers(fleet, 1)[-1], "crc")
     await fleet.start(1, 2)
 
     async def is_suspect() -> bool:
