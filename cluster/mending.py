@@ -61,7 +61,7 @@ class Mending:
         log.error("%s", self.reason)
         driver.fail(damage)
         commit_log.mark_damaged(entries)
-        await self._until_whole(entries, beside)
+        await self._until_whole(entries, damage, beside)
         commit_log.mark_whole()
         self.reason = ""
         driver.repaired(damage)
@@ -74,13 +74,15 @@ class Mending:
             "replicas"
         )
 
-    async def _until_whole(self, entries: range, beside: Beside) -> None:
+    async def _until_whole(self, entries: range, damage: LogDamagedError, beside: Beside) -> None:
         backoff, began = Backoff(), entries[0]
         while not await self._ask_all(entries, beside) and began >= self._replica.log.first_index:
             text = f"{self.reason} ({'; '.join(self._answers.values()) or 'there are none'})"
             if backoff.has_news(text):
                 log.error("%s", text)
             await asyncio.sleep(backoff.next_s())
+            if self._replica.driver.failure is None:  # a disk that was full besides has room again
+                self._replica.driver.fail(damage)
 
     async def _ask_all(self, entries: range, beside: Beside) -> bool:
         """Whether all of them are whole."""
