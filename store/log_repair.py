@@ -33,6 +33,7 @@ from store.log_files import SegmentFile, segment_files
 from store.numbered import name_of
 from store.received_range import whole_entries
 from store.segment_view import SegmentView
+from store.segments import FRESH
 from store.tail import Tail
 from store.whole_prefix import OnEntry, WholePrefix
 
@@ -258,7 +259,7 @@ class LogRepair:
             content = file.read(0, size)
         finally:
             file.close()
-        fresh = path.with_name(path.name + ".new")
+        fresh = path.with_name(path.name + FRESH)
         if self._disk.exists(fresh):
             self._disk.unlink(fresh)
         file = self._created(fresh)

@@ -37,6 +37,8 @@ from store.staging import StagedFile
 from store.writing import DIRECTLY, Writing
 
 MAX_OPEN = 64
+FRESH = ".new"
+"""How the name of a file ends that is to take a segment's place: one that is there at a start never did."""
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
 _LARGE = 16 << 10
@@ -91,7 +93,11 @@ class Segments:
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
         segments = Segments(disk, directory, grid, start, writing, on_loss)
-        bases = numbers_of(disk.list(directory))
+        names = disk.list(directory)
+        for name in names:
+            if name.endswith(FRESH):
+                disk.unlink(directory / name)
+        bases = numbers_of(names)
         dropped = [base for base in bases if reset or base < segments._first_base]
         segments._unlink(dropped)
         for base in bases[len(dropped) :]:

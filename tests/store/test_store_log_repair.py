@@ -297,3 +297,22 @@ def test_a_repair_that_is_killed_at_any_byte(disk: MemoryDisk, other: CommitLog,
             assert content(open_log(found.after_kill())) == content(other) or mark.is_there
         heal(found, other, mark)
         assert {path: data for path, data in files(found).items() if path in whole} == whole
+
+
+def test_a_repair_that_is_killed_hides_no_loss(disk: MemoryDisk, other: CommitLog) -> None:
+    """The last entry is gone without a trace, and the one before it comes back: where the log opens then, there is a
+    mark."""
+    disk.flip(THIRD, 90)
+    put(disk, FOURTH, bytes(SEGMENT))
+    marks: list[Mark] = []
+
+    def act(dying: MemoryDisk) -> None:
+        marks.append(Mark())
+        heal(dying, other, marks[-1], commit=ALL - 1)
+
+    opened = 0
+    for _, found in each_kill(disk, act):
+        with suppress(LogDamagedError):
+            opened += open_log(found).last_index == ALL - 1
+            assert marks[-1].is_there
+    assert opened > 0
