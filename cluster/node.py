@@ -59,7 +59,10 @@ class Node:
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._surroundings = Surroundings(self._make_transport)
-        self._raft_service = RaftService(lambda request: self._group.newcomer.introduce(request))
+        self._raft_service = RaftService(
+            lambda request: self._group.newcomer.introduce(request),
+            lambda request: self._group.read_entries(request),
+        )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
@@ -68,7 +71,7 @@ class Node:
         except BaseException:
             self._directory.close()
             raise
-        self._broker = BrokerService(self._facts(), self._group.max_message_bytes, self._meters)
+        self._broker = BrokerService(self._facts(), self._group, self._meters)
         self._operations = OperationsService(settings.node, settings.cluster, self._group)
         self._server = aio.server(options=SERVER_OPTIONS)
         served = SegmentRoutes([self._group]) if settings.serve_segments else None

@@ -29,7 +29,7 @@ from pathlib import Path
 
 from store.disk import Disk, File, Writable
 from store.entry import WORD
-from store.errors import DamagedError, StoreError
+from store.errors import LogDamagedError, StoreError
 from store.grid import Grid
 from store.numbered import name_of, numbers_of
 from store.segment_files import SegmentFiles
@@ -37,6 +37,8 @@ from store.staging import StagedFile
 from store.writing import DIRECTLY, Writing
 
 MAX_OPEN = 64
+FRESH = ".new"
+"""How the name of a file ends that is to take a segment's place: one that is there at a start never did."""
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
 _LARGE = 16 << 10
@@ -86,18 +88,22 @@ class Segments:
         on_loss: Callable[[], None] = lambda: None,
     ) -> Segments:
         """The segments that lie in `directory`, which is made if it is missing, but for those that end before `start`
-        (with `reset` all), which are removed. Raises `DamagedError` if there is a gap between them, or one is not as
+        (with `reset` all), which are removed. Raises `LogDamagedError` if there is a gap between them, or one is not as
         long as it should be."""
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
         segments = Segments(disk, directory, grid, start, writing, on_loss)
-        bases = numbers_of(disk.list(directory))
+        names = disk.list(directory)
+        for name in names:
+            if name.endswith(FRESH):
+                disk.unlink(directory / name)
+        bases = numbers_of(names)
         dropped = [base for base in bases if reset or base < segments._first_base]
         segments._unlink(dropped)
         for base in bases[len(dropped) :]:
             if base != segments._last_base + grid.segment_bytes:
                 reason = f"the segment of {grid.segment_bytes} bytes before it is missing, or segments had another size"
-                raise DamagedError(segments.path(base), base, reason)
+                raise LogDamagedError(segments.path(base), base, reason)
             if segments._is_whole(base, is_last=base == bases[-1]):
                 segments._last_base = base
         return segments
@@ -148,6 +154,13 @@ class Segments:
         file.write(position - base, *_blocks([_ZEROS[:WORD], memoryview(first)[WORD:], *others]))
         file.write(position - base, first[:WORD])
         self._mark_dirty(base, file, sum(map(len, pieces)))
+
+    def overwrite(self, position: int, data: bytes) -> None:
+        """Other bytes in the place of those that lie in one segment, which exists."""
+        base = self._grid.base(position)
+        file = self._file(base)
+        file.write(position - base, data)
+        self._mark_dirty(base, file, len(data))
 
     def erase_word(self, position: int) -> None:
         base = self._grid.base(position)
@@ -394,7 +407,7 @@ class Segments:
                 return True
             if not is_last or file.size > self._grid.segment_bytes or any(file.read(0, file.size)):
                 reason = f"the file has {file.size} bytes, and segments of this log {self._grid.segment_bytes}"
-                raise DamagedError(path, base, reason)
+                raise LogDamagedError(path, base, reason)
         finally:
             file.close()
         self._disk.unlink(path)

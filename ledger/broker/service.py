@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from grpc import aio
 
@@ -41,6 +41,19 @@ class NodeFacts:
     """It waits to be added to a cluster, if it has not been."""
 
 
+class Beginning(Protocol):
+    """The group of this node, before its replica is there."""
+
+    @property
+    def max_message_bytes(self) -> int: ...
+    @property
+    def is_closed(self) -> bool:
+        """Whether its log is being repaired from the other nodes."""
+
+    def not_ready(self) -> str:
+        """What it waits for."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueReader:
     """One queue on this node, for fetches (`ledger.broker.fetch.Readable`)."""
@@ -54,9 +67,9 @@ class QueueReader:
 class BrokerService(broker_pb2_grpc.BrokerServicer):
     """Serves clients of one node. Until the node's group has started, `replica` is None and it can only say so."""
 
-    def __init__(self, facts: NodeFacts, max_message_bytes: int, meter: Meter) -> None:
+    def __init__(self, facts: NodeFacts, beginning: Beginning, meter: Meter) -> None:
         self._facts = facts
-        self._max_message_bytes = max_message_bytes
+        self._beginning = beginning
         self._meter = meter
         self._replica: Replica | None = None
 
@@ -144,7 +157,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
         facts = self._facts
-        response = broker_pb2.GetRouteResponse(cluster=facts.cluster, max_message_bytes=self._max_message_bytes)
+        response = broker_pb2.GetRouteResponse(
+            cluster=facts.cluster, max_message_bytes=self._beginning.max_message_bytes
+        )
         for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
         response.configuration_index = self.configuration_index
@@ -188,7 +203,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def _status(self) -> broker_pb2.GroupStatus:
         replica = self._replica
         if replica is None:
-            return broker_pb2.GroupStatus(role="joining" if self._facts.joins else "waiting")
+            return broker_pb2.GroupStatus(role="damaged" if self._beginning.is_closed else self._outside)
         raft, log = replica.driver.raft, replica.log
         return broker_pb2.GroupStatus(
             group=replica.group,
@@ -212,6 +227,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             return raft.role.value
         if self._facts.node in raft.configuration.learners:
             return "learner"
+        return self._outside
+
+    @property
+    def _outside(self) -> str:
         return "joining" if self._facts.joins else "waiting"
 
     def _addresses(self) -> Mapping[int, str]:
@@ -230,7 +249,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
 
     def _started(self) -> Replica:
         if self._replica is None:
-            raise ReplicaBehindError("this node has not started yet: it waits for the others' first start")
+            raise ReplicaBehindError(f"this node does not serve yet: {self._beginning.not_ready()}")
         return self._replica
 
     def _route(self, topic: Topic, replica: Replica) -> broker_pb2.TopicRoute:
