@@ -362,6 +362,8 @@ class Driver:
         try:
             self.log_start.install(base)
         except StoreError as failure:
+            if isinstance(failure, DiskFullError) and not self.log_start.is_installing:
+                raise  # the log is as it was, and the base comes again
             raise CutFailedError(base.index) from failure
         self.applied = base.index
         self.raft.installed(chunk, base.term, decode_configuration(base.configuration).core)

@@ -31,6 +31,13 @@ class NodeProcess:
         return self._process.pid
 
     @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    @property
     def log(self) -> str:
         """All that it wrote."""
         return self._log.read_text()
