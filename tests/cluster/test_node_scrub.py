@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, MakeFleet
-from waiter import eventually
+from fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from waiter import eventually, until
 
 from ledger import AsyncProducer
 from store import recovery
@@ -68,3 +68,24 @@ async def test_a_log_without_damage_is_read_to_where_the_start_went_on(
 
     await eventually(told, "all of it was read")
     assert "damaged" not in caplog.text
+
+
+async def test_a_log_that_begins_later_is_not_taken_for_damaged(
+    make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It begins in a file of which nothing is kept but blank: the first entry is in the next one."""
+    fleet = make_fleet(1, retention_bytes=SEGMENT_BYTES)
+    await fleet.start()
+    await fleet.leader()
+    await fleet.create_topic()
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        await producer.send_many("topic", [bytes(50_000)] * (4 * SEGMENT_BYTES // 50_000))
+    first_segment = fleet.data(1) / "group-0" / "log" / f"{0:020}"
+    await until(lambda: not first_segment.exists(), "the log begins later")
+    await fleet.stop()
+    fleet.override(1, retention_bytes=0)
+    caplog.set_level("INFO")
+    await fleet.start()
+    await until(lambda: "the log was read up to entry" in caplog.text, "all of it was read")
+    assert "damaged" not in caplog.text
+    await fleet.leader()
