@@ -43,6 +43,7 @@ from store.errors import (
     ForkedError,
     IndexDamagedError,
     OffsetDroppedError,
+    OutOfFilesError,
     StoreError,
     WrongDirectoryError,
 )
@@ -99,6 +100,7 @@ __all__ = [
     "NodeDirectory",
     "Offer",
     "OffsetDroppedError",
+    "OutOfFilesError",
     "PositionFiles",
     "PosixDisk",
     "PosixReadOnlyDisk",

@@ -27,7 +27,7 @@ from store.clean_mark import CleanMark
 from store.crash_end import BeforeCut
 from store.disk import Disk
 from store.entry import HEADER_SIZE, Draft, Header
-from store.errors import DiskFailedError, ForkedError, StoreError
+from store.errors import DiskFailedError, ForkedError, OutOfFilesError, StoreError
 from store.grid import Grid
 from store.positions import Positions
 from store.received_range import examined
@@ -398,12 +398,15 @@ class CommitLog:
         return self._base if index == self._base.index else Tail.of(self.header(index))
 
     def _write_groups(self, groups: list[tuple[int, list[bytes]]], headers: list[Header]) -> None:
-        try:
-            for position, pieces in groups:
+        for number, (position, pieces) in enumerate(groups):
+            try:
                 self._segments.write_group(position, pieces)
-        except StoreError:
-            self._undo(groups)
-            raise
+            except OutOfFilesError:  # nothing of this one was written, nor could it be taken back
+                self._undo(groups[:number])
+                raise
+            except StoreError:
+                self._undo(groups[: number + 1])
+                raise
         if headers:
             self._positions.add(headers)
             self._tail = Tail.of(headers[-1])

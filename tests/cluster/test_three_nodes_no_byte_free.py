@@ -18,7 +18,7 @@ from node_process import NodeProcess
 from scrape import not_ready
 from waiter import eventually
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledger import AsyncConsumer, AsyncProducer
 from ledger.v1 import broker_pb2
 from store.reserve import FILES
 
