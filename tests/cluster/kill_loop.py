@@ -87,7 +87,7 @@ class KillLoop:
     fleet: Fleet
     figures: Figures
     chance: random.Random
-    load: Load
+    load: RememberingLoad
     processes: dict[int, ExitStack] = field(default_factory=dict)
     pids: dict[int, NodeProcess] = field(default_factory=dict)
 
@@ -246,12 +246,13 @@ class KillLoop:
         return int(max(common)) // SEGMENT_BYTES + 1
 
 
-class LoadWithKeys(Load):
-    """And what was read before its acknowledgement was."""
+class RememberingLoad(Load):
+    """Remembers what was read before it was acknowledged, too."""
 
     def __init__(self, bootstrap: list[str], rng: random.Random) -> None:
         super().__init__(",".join(bootstrap), "topic", rng, writers=2)
         self.seen: list[tuple[int, int, bytes]] = []
+        """Queue, offset and value."""
 
 
 async def kill_often(directory: Path, flush: str, write: str, kills: int, seed: int) -> Figures:
@@ -268,7 +269,7 @@ async def kill_often(directory: Path, flush: str, write: str, kills: int, seed: 
     )
     began = time.monotonic()
     try:
-        await KillLoop(fleet, figures, chance, LoadWithKeys(fleet.bootstrap, chance)).run(kills)
+        await KillLoop(fleet, figures, chance, RememberingLoad(fleet.bootstrap, chance)).run(kills)
     finally:
         await fleet.close()
     figures.seconds = round(time.monotonic() - began, 1)
