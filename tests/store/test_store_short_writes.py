@@ -1,4 +1,4 @@
-"""System calls that do less than they were asked to: short reads and writes, interruptions, a disk that takes a part."""
+"""System calls that do less than they were asked to: short reads and writes, interruptions, a write that fits in part."""
 
 from __future__ import annotations
 
