@@ -73,7 +73,7 @@ class KeyIndex:
         so that whoever failed behind this can repeat it all; on an error nothing was added."""
         if self._files and position <= self._files[-1].last_position:
             return
-        hashes = np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))
+        hashes = hashes_of_topic(topic_id, key_hashes)
         if len(hashes):
             self._growing(len(hashes), position, append_time_ms).put(hashes, position, size, append_time_ms)
 
@@ -239,6 +239,11 @@ class KeySearch:
         if file.begin_ms < self._end_ms:
             self._index.touch(file)
             self._number = file.newest(self._hash)
+
+
+def hashes_of_topic(topic_id: int, key_hashes: Hashes) -> Hashes:
+    """Those that a batch of the topic has in the index, each once, ascending. `key_hashes` as `KeyIndex.put` has it."""
+    return np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))
 
 
 def _of_topic(topic_id: int) -> int:
