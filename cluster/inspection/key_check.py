@@ -94,8 +94,7 @@ class KeyCheck:
             hashes = key_hashes(found.body)
         except (LedgerError, ValueError):
             return  # that is told where units are compared
-        due = hashes_of_topic(header.topic_id, hashes) if hashes is not None else ()
-        if len(due):
+        if hashes is not None and len(due := hashes_of_topic(header.topic_id, hashes)):
             yield from self._compare(found, due)
 
     def _compare(self, found: Found, due: npt.NDArray[np.uint64]) -> Iterator[Flaw]:
@@ -143,8 +142,8 @@ class KeyCheck:
         absent, self._absent = self._absent, None
         for each in passed:
             positions = each.file.entries["position"][each.first : each.end]
-            kept = np.flatnonzero(positions >= self._start) if self._knows_all else ()
-            if len(kept):
+            kept = np.flatnonzero(positions >= self._start)
+            if len(kept) and self._knows_all:
                 place = each.file.place(each.first + int(kept[0]))
                 reason = "entries are of batches that the log does not have, or that have no keys"
                 if absent is not None:

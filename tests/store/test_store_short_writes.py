@@ -1,4 +1,4 @@
-"""System calls that do less than they were asked to: short reads and writes, interruptions, a write that fits in part."""
+"""System calls that do less than they were asked to: short reads and writes, interruptions, a part of a write."""
 
 from __future__ import annotations
 
