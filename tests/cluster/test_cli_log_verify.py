@@ -377,6 +377,18 @@ class TestIndexesElsewhere:
             assert (status, {flaw["path"] for flaw in flaws}) == (1, {str(path)})
             path.write_bytes(before)
 
+    async def test_of_a_real_node(self, make_fleet: MakeFleet, tmp_path: Path, verify: Verify) -> None:
+        fleet = make_fleet(1, index_data=tmp_path / "elsewhere")
+        await fleet.start()
+        await fleet.leader()
+        await fleet.create_topic()
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            for number in range(500):
+                producer.send_nowait("topic", b"value", key=f"key-{number}")
+        await fleet.stop()
+        status, flaws, log = verify(fleet.data(1), "--index-data", tmp_path / "elsewhere")
+        assert (status, flaws, log["units"], log["keys"]) == (0, [], 500, 500)
+
     def test_without_a_name_they_are_no_damage_but_said(
         self, node: StoppedNode, indexes: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -143,6 +143,33 @@ async def test_it_starts_after_the_machine_was(make_fleet: MakeFleet) -> None:
             assert len(list((disk.seen(directory) / "reserve").iterdir())) == FILES
 
 
+async def test_only_the_disk_of_its_indexes_is_full(make_fleet: MakeFleet, tmp_path: Path) -> None:
+    indexes = tmp_path / "indexes"
+    indexes.mkdir()
+    fleet = make_fleet(3)
+    fleet.override(SMALL, index_data=indexes)
+    with Namespace(indexes, tmpfs(DISK_BYTES)) as disk:
+        async with node(fleet, disk):
+            await fleet.start(1, 2)
+            await fleet.create_topic()
+            async with AsyncProducer(fleet.bootstrap) as producer:
+                offsets = await fill_segments(producer, 1)
+                with no_byte_free(disk.seen(indexes)):
+                    offsets += await fill_segments(producer, 2)  # acknowledged by the others
+
+                    async def says_so() -> str:
+                        return await not_ready(fleet.http(SMALL))
+
+                    reason = await eventually(says_so, "it is not ready")
+                    assert "No space is left" in reason
+                    assert str(indexes) in reason
+                    await an_election_needs_it(fleet)
+                offsets += await fill_segments(producer, 1)
+            await caught_up(fleet)
+            await holds_everything(fleet, offsets)
+    assert offsets == list(range(len(offsets)))
+
+
 async def an_election_needs_it(fleet: Fleet) -> None:
     """The leader stops; another one is elected by two votes, of which one is that of the node without room."""
     before = await fleet.leader()
