@@ -40,7 +40,8 @@ from waiter import eventually
 
 from cluster.inspection.place import places_of
 from cluster.inspection.verify import Verified, verify
-from ledger import AsyncAdmin, AsyncConsumer
+from ledger import AsyncAdmin, AsyncConsumer, Message
+from ledger.errors import UnavailableError
 from ledger.v1 import broker_pb2
 from store import FlawKind
 from store.writing import WriteMode
@@ -50,7 +51,7 @@ QUEUES = 2
 FLUSHES = ("async", "sync")
 SEGMENT_BYTES = 5 << 18
 KEPT_BYTES = 16 * SEGMENT_BYTES
-LONGEST_S = 0.8
+LONGEST_S = 0.5
 ALL_AT_ONCE = 0.25
 """How likely it is that all are killed, where that loses nothing."""
 REBUILT = 0.15
@@ -182,32 +183,46 @@ class KillLoop:
         ends = {queue: 1 + max((o for q, o in promised if q == queue), default=-1) for queue in range(QUEUES)}
         await self._read(node, ends)
 
-    async def _read(self, node: int, ends: dict[int, int]) -> dict[int, int]:
-        """Reads each queue up to there; returns where each began."""
-        begins: dict[int, int] = {}
-        async with AsyncConsumer(
-            "topic", bootstrap_servers=self.fleet.bootstrap, node=node, on_dropped="skip"
-        ) as consumer:
-            left = {queue for queue, end in ends.items() if end}
-            expected: dict[int, int] = {}
+    async def _read(self, node: int, ends: dict[int, int]) -> None:
+        """Reads each queue up to there."""
+        expected: dict[int, int] = {}
+        left = {queue for queue, end in ends.items() if end}
+        consumer = await self._consumer(node)
+        try:
             while left:
                 messages = await consumer.getmany(5000, timeout_ms=START_S * 1000)
                 assert messages, f"node {node} gives nothing before offsets {ends}: it is at {expected}"
                 for message in messages:
                     queue, offset = message.queue, message.offset
-                    begins.setdefault(queue, offset)
                     jumped = offset - expected.get(queue, offset)
                     assert jumped == 0 or (jumped > 0 and consumer.skipped), f"queue {queue} goes on at {offset}"
                     expected[queue] = offset + 1
-                    known = self.load.acknowledged.get((queue, offset))
-                    if known is None:
-                        self.load.seen.append((queue, offset, message.value))
-                    else:
-                        assert message.value == known, f"node {node}: another message at {queue}:{offset}"
+                    self._compare(node, message)
                     if offset + 1 >= ends[queue]:
                         left.discard(queue)
                 self.figures.read_back += len(messages)
-        return begins
+        finally:
+            await consumer.stop()
+
+    def _compare(self, node: int, message: Message) -> None:
+        known = self.load.acknowledged.get((message.queue, message.offset))
+        if known is None:
+            self.load.seen.append((message.queue, message.offset, message.value))
+        else:
+            assert message.value == known, f"node {node}: another message at {message.queue}:{message.offset}"
+
+    async def _consumer(self, node: int) -> AsyncConsumer:
+        """A client that starts just then may meet connections that have not noticed yet that the nodes are back."""
+
+        async def started() -> AsyncConsumer | None:
+            consumer = AsyncConsumer("topic", bootstrap_servers=self.fleet.bootstrap, node=node, on_dropped="skip")
+            try:
+                await consumer.start()
+            except UnavailableError:
+                return None
+            return consumer
+
+        return await eventually(started, f"a consumer of node {node} starts", deadline_s=START_S)
 
     async def _judge_the_end(self) -> None:
         figures, acknowledged = self.figures, self.load.acknowledged
@@ -254,7 +269,7 @@ class RememberingLoad(Load):
     """Remembers what was read before it was acknowledged, too."""
 
     def __init__(self, bootstrap: list[str], rng: random.Random) -> None:
-        super().__init__(",".join(bootstrap), "topic", rng, writers=2)
+        super().__init__(",".join(bootstrap), "topic", rng, writers=1)
         self.seen: list[tuple[int, int, bytes]] = []
         """Queue, offset and value."""
 
