@@ -10,9 +10,10 @@ import pytest
 from kill_loop import kill_often
 
 SEED = int(os.environ.get("LEDGERMQ_TEST_SEED", time.time_ns() & 0xFFFF_FFFF))
-KILLS = 3
+KILLS = 2
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(("flush", "write"), [("async", "mapped"), ("async", "staged"), ("sync", "direct")])
 async def test_nothing_that_was_promised_is_lost(tmp_path: Path, flush: str, write: str) -> None:
     print(f"LEDGERMQ_TEST_SEED={SEED} repeats the draws of this run")
