@@ -133,7 +133,6 @@ async def test_it_starts_after_the_machine_was(make_fleet: MakeFleet) -> None:
         with no_byte_free(disk.seen(directory)):
             async with node(fleet, disk) as process:
                 assert "entries behind index" in process.log
-                assert (group / "suspect").exists()
                 await caught_up(fleet)
                 assert "another" not in (group / "boot").read_text()
                 await an_election_needs_it(fleet)
