@@ -19,10 +19,17 @@ from ledger.broker.produce import serve_produce
 from ledger.broker.proposals import Committed
 from ledger.broker.query import query_messages
 from ledger.broker.replica import Meter, Replica
-from ledger.errors import LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
+from ledger.errors import (
+    LedgerError,
+    ReplicaBehindError,
+    StorageFailedError,
+    UnknownQueueError,
+    UnknownTopicError,
+    to_wire,
+)
 from ledger.state import Topic
-from ledger.v1 import broker_pb2, broker_pb2_grpc
-from store import CommitLog, ConsumeQueue
+from ledger.v1 import broker_pb2, broker_pb2_grpc, error_pb2
+from store import CommitLog, ConsumeQueue, StoreError
 
 Context = aio.ServicerContext[Any, Any]
 
@@ -93,11 +100,11 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> broker_pb2.FetchResponse:  # noqa: N802
         try:
             response = await fetch(self, request)
-        except LedgerError as error:
+        except (LedgerError, StoreError) as error:
             return broker_pb2.FetchResponse(
                 queues=[
                     broker_pb2.FetchedQueue(
-                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=to_wire(error)
+                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=told(error)
                     )
                     for each in request.queues
                 ]
@@ -141,8 +148,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         try:
             replica = await self._reading(linearizable=request.linearizable)
             return await list_offsets(replica, request)
-        except LedgerError as error:
-            return broker_pb2.ListOffsetsResponse(error=to_wire(error))
+        except (LedgerError, StoreError) as error:
+            return broker_pb2.ListOffsetsResponse(error=told(error))
 
     async def QueryMessages(  # noqa: N802
         self, request: broker_pb2.QueryMessagesRequest, context: Context
@@ -150,8 +157,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         try:
             replica = await self._reading(linearizable=request.linearizable)
             return await query_messages(replica, request)
-        except LedgerError as error:
-            return broker_pb2.QueryMessagesResponse(error=to_wire(error))
+        except (LedgerError, StoreError) as error:
+            return broker_pb2.QueryMessagesResponse(error=told(error))
 
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context
@@ -259,3 +266,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             groups=[replica.group] * topic.queues,
             created_ms=topic.created_ms,
         )
+
+
+def told(error: LedgerError | StoreError) -> error_pb2.Error:
+    """What a client hears of what went wrong with its question. What cannot be read here may be read elsewhere."""
+    if isinstance(error, StoreError):
+        error = StorageFailedError(f"this node cannot read that: {error}")
+    return to_wire(error)
