@@ -19,6 +19,7 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
+from cluster.allocator import keep_large_buffers
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.http import HttpPort
@@ -60,7 +61,10 @@ class Node:
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._surroundings = Surroundings(self._make_transport)
-        self._raft_service = RaftService(lambda request: self._group.newcomer.introduce(request))
+        self._raft_service = RaftService(
+            lambda request: self._group.newcomer.introduce(request),
+            lambda request: self._group.read_entries(request),
+        )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
@@ -69,9 +73,8 @@ class Node:
         except BaseException:
             self._directory.close()
             raise
-        self._broker = BrokerService(
-            self._facts(), self._group.max_message_bytes, self._meters, Delays(settings.retry_delays_s, now_ms)
-        )
+        delays = Delays(settings.retry_delays_s, now_ms)
+        self._broker = BrokerService(self._facts(), self._group, self._meters, delays)
         self._operations = OperationsService(settings.node, settings.cluster, self._group)
         self._consumer_groups = ConsumerGroupService(len(settings.retry_delays_s))
         self._server = aio.server(options=SERVER_OPTIONS)
@@ -169,6 +172,7 @@ class Node:
 def run_node(settings: NodeSettings) -> int:
     """Runs a node in the foreground until SIGTERM or SIGINT. Gives the exit status."""
     set_up_logging(settings.log_format, settings.log_level)
+    keep_large_buffers()
     try:
         uvloop.run(serve_until_stopped(settings))
     except (NodeError, GroupError, StoreError) as error:

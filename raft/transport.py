@@ -242,13 +242,15 @@ class PeerLink:
 
 
 Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse]
+ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesResponse]
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
     """The incoming half: one for a node. Groups are added once they have started."""
 
-    def __init__(self, introduce: Introduce) -> None:
+    def __init__(self, introduce: Introduce, read_entries: ReadEntries) -> None:
         self._introduce = introduce
+        self._read_entries = read_entries
         self._groups: dict[int, GrpcTransport] = {}
 
     def add_group(self, transport: GrpcTransport) -> None:
@@ -258,6 +260,11 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         self, request: raft_pb2.IntroduceRequest, context: aio.ServicerContext[Any, Any]
     ) -> raft_pb2.IntroduceResponse:
         return self._introduce(request)
+
+    async def ReadEntries(  # noqa: N802
+        self, request: raft_pb2.ReadEntriesRequest, context: aio.ServicerContext[Any, Any]
+    ) -> raft_pb2.ReadEntriesResponse:
+        return self._read_entries(request)
 
     async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         transport, sender = await self._admit(context)

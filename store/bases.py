@@ -46,7 +46,7 @@ class Bases:
 
     @property
     def is_resetting(self) -> bool:
-        """What `CommitLog.open` takes as `reset`; call `finish_reset` once it is open."""
+        """Whether a reset has begun: what `CommitLog.open` takes as `reset`; call `finish_reset` once it is open."""
         return self._file.is_resetting
 
     # Where the log may begin.
@@ -82,6 +82,12 @@ class Bases:
             if log_number == self._log_number:
                 replace_file(self._disk, self._checkpoint_path, checkpoint.encode())
 
+    def forget_checkpoint(self) -> None:
+        """Durably: the next start reads the whole log."""
+        if self._disk.exists(self._checkpoint_path):
+            self._disk.unlink(self._checkpoint_path)
+            self._disk.sync_directory(self._checkpoint_path.parent)
+
     def checkpoint(self) -> Checkpoint | None:
         """The one that was saved last; None where there is none that is of any use."""
         if self.is_resetting or not self._disk.exists(self._checkpoint_path):
@@ -95,17 +101,16 @@ class Bases:
     # The log start moves, here or to a place that is not here.
 
     def begin_behind(self, base: Base) -> None:
-        """Durably; `CommitLog.drop_before` comes after it."""
-        self._file.replace(base)
+        """Durably, by the base that was kept there; `CommitLog.drop_before` comes after it. It takes no room: to drop
+        what is old must work on a full disk."""
+        self._file.replace(base, self._path(base.index))
         self._forget_up_to(base.index)
 
     def begin_reset(self, base: Base) -> None:
         """Durably: the log is void, and begins behind `base`; `CommitLog.reset` and `finish_reset` come after it."""
         with self._one_checkpoint:
             self._log_number += 1
-            if self._disk.exists(self._checkpoint_path):
-                self._disk.unlink(self._checkpoint_path)
-                self._disk.sync_directory(self._checkpoint_path.parent)
+            self.forget_checkpoint()
         self._file.begin_reset(base)
 
     def finish_reset(self) -> None:

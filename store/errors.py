@@ -27,6 +27,19 @@ class DiskFullError(StoreError):
         self.path = path
 
 
+class OutOfFilesError(StoreError):
+    """A file could not be opened, since too many are; nothing was written, and it can be tried again."""
+
+    retriable = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} cannot be opened: too many files are open. Allow this process more (`ulimit -n`, LimitNOFILE); it "
+            "goes on by itself then."
+        )
+        self.path = path
+
+
 class DiskFailedError(StoreError):
     """The disk refused an operation for any other reason than lack of space: I/O error, read-only, permissions."""
 
@@ -38,14 +51,40 @@ class DiskFailedError(StoreError):
 class DamagedError(StoreError):
     """Bytes that were once whole are not any more. Nothing was cut or repaired."""
 
+    way_out: ClassVar[str] = (
+        "Nothing was changed; restore the file, or wipe this node's data directory and add the node to its cluster "
+        "again."
+    )
+
     def __init__(self, path: Path, position: int, reason: str) -> None:
-        super().__init__(
-            f"{path} is damaged at position {position}: {reason}. Nothing was changed; "
-            "restore the file, or wipe this node's data directory and add the node to its cluster again."
-        )
+        super().__init__(f"{path} is damaged at position {position}: {reason}. {self.way_out}")
         self.path = path
         self.position = position
         self.reason = reason
+
+
+class LogDamagedError(DamagedError):
+    """A CommitLog is damaged, in a way that another replica's entries can heal."""
+
+    way_out = (
+        "Nothing was changed by finding this. The node repairs its log from the other replicas; where there are none, "
+        "restore the file."
+    )
+
+
+class RangeDamagedError(StoreError):
+    """What was asked for lies where the log is damaged. All else can be read, and this once it is repaired."""
+
+    retriable = True
+
+    def __init__(self, path: Path, first: int, end: int) -> None:
+        super().__init__(
+            f"{path} is damaged between the positions {first} and {end}: nothing is read there until this is repaired "
+            "from the other replicas. They have it: ask one of them."
+        )
+        self.path = path
+        self.first = first
+        self.end = end
 
 
 class IndexDamagedError(StoreError):
@@ -121,4 +160,6 @@ def translated(error: OSError, path: Path) -> StoreError:
     """The typed error for what the operating system said; raise it `from` the original."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(path)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return OutOfFilesError(path)
     return DiskFailedError(path, error.strerror or str(error))

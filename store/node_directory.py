@@ -2,6 +2,7 @@
 
     <path>/lock                  held while the node runs
     <path>/identity.json         {"format": 1, "cluster": "dev", "node": 1}
+    <path>/reserve/              room for the small files on a full disk (see reserve.py)
     <path>/group-0/log/          the CommitLog's segments
     <path>/group-0/base          where the CommitLog begins, unless at its first entry (see base_file.py)
     <path>/group-0/incoming      a base on its way from another node (see incoming_base.py)
@@ -12,6 +13,7 @@
     <path>/group-0/clean         only between an orderly stop and the next start
     <path>/group-0/boot          in which run of the machine the group was last written
     <path>/group-0/suspect       only while the node may lack what it acknowledged
+    <path>/group-0/repair        only while its log is being repaired from others
 
     <indexes>/lock               as above
     <indexes>/indexes.json       as identity.json
@@ -20,7 +22,8 @@
 One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
 
 The small files are replaced whole (written under another name, synced, renamed, the directory synced), so that a kill
-or a power loss leaves the old one or the new one, and one that cannot be read is damage. A start, in this order:
+or a power loss leaves the old one or the new one, and one that cannot be read is damage. On a full disk the marks take
+the place of the reserve, so a start needs no room that it does not have. A start, in this order:
 
     crashed -> open the vote file, the base file and the log (mark_suspect before its cut) -> sync the log
             -> finish_reset -> record_boot -> remove_clean_mark -> only now is anything new written
@@ -38,6 +41,8 @@ from store.boot import decode_boot_record, encode_boot_record
 from store.clean_mark import CleanMark
 from store.disk import Disk, Lock, read_file, replace_file
 from store.errors import DamagedError, StoreError, WrongDirectoryError
+from store.repair_mark import RepairMark
+from store.reserve import Reserve
 from store.suspect import Suspect
 
 FORMAT = 1
@@ -53,6 +58,7 @@ class NodeDirectory:
         self._path = path
         self._indexes = indexes
         self._locks = locks
+        self._reserve = Reserve(disk, path / "reserve")
 
     @staticmethod
     def open(disk: Disk, path: Path, *, cluster: str, node: int, indexes: Path | None = None) -> NodeDirectory:
@@ -64,10 +70,11 @@ class NodeDirectory:
         try:
             if indexes is not None:
                 locks.append(_locked(disk, indexes, _INDEXES, cluster, node))
+            return NodeDirectory(disk, path, indexes or path, locks)
         except StoreError:
-            locks[0].release()
+            for lock in locks:
+                lock.release()
             raise
-        return NodeDirectory(disk, path, indexes or path, locks)
 
     @property
     def path(self) -> Path:
@@ -98,7 +105,7 @@ class NodeDirectory:
 
     def write_clean_mark(self, group: int, mark: CleanMark) -> None:
         """The last thing that an orderly stop does with a group, once its log is flushed."""
-        replace_file(self._disk, self._clean_path(group), mark.encode())
+        self._reserve.replace_file(self._clean_path(group), mark.encode())
 
     def clean_mark(self, group: int) -> CleanMark | None:
         """The mark of the last stop if it was orderly. It stays until `remove_clean_mark`: a log that does not agree
@@ -126,7 +133,7 @@ class NodeDirectory:
         an empty id it is a crash: where what is written waits in the process, a kill takes it."""
         path = self._boot_path(group)
         if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
-            replace_file(self._disk, path, encode_boot_record(boot_id))
+            self._reserve.replace_file(path, encode_boot_record(boot_id))
 
     def distrust_page_cache(self, group: int) -> None:
         """After a failed sync, durably: the kernel may call clean what never reached the disk, so the next start is one
@@ -138,7 +145,7 @@ class NodeDirectory:
         before = self.suspect(group)
         mark = suspect if before is None else before.joined(suspect)
         if mark != before:
-            replace_file(self._disk, self._suspect_path(group), mark.encode())
+            self._reserve.replace_file(self._suspect_path(group), mark.encode())
         return mark
 
     def suspect(self, group: int) -> Suspect | None:
@@ -148,6 +155,23 @@ class NodeDirectory:
     def clear_suspect(self, group: int) -> None:
         """Durably. What the node has caught up with must have been flushed before."""
         self._remove_mark(self._suspect_path(group))
+
+    def mark_repair(self, group: int, mark: RepairMark) -> None:
+        """Durably, before anything of others is written into a damaged log. That its end was given up, and since when,
+        stays as it was said first."""
+        before = self.repair(group)
+        if before is not None:
+            mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)
+        if mark != before:
+            replace_file(self._disk, self._repair_path(group), mark.encode())
+
+    def repair(self, group: int) -> RepairMark | None:
+        """What the repair that was begun last may cost; None where none is under way."""
+        return self._read_mark(self._repair_path(group), RepairMark.decode, "repair mark")
+
+    def clear_repair(self, group: int) -> None:
+        """Durably: the log is as it was, or what it may lack is remembered otherwise."""
+        self._remove_mark(self._repair_path(group))
 
     def close(self) -> None:
         """Release the locks."""
@@ -169,6 +193,9 @@ class NodeDirectory:
 
     def _suspect_path(self, group: int) -> Path:
         return self.group_directory(group) / "suspect"
+
+    def _repair_path(self, group: int) -> Path:
+        return self.group_directory(group) / "repair"
 
     def _read_mark(self, path: Path, decode: Callable[[bytes], _Mark], what: str) -> _Mark | None:
         if not self._disk.exists(path):

@@ -27,7 +27,7 @@ from chaos.sim.network import Network
 from chaos.sim.node_life import Life
 from chaos.sim.node_transport import Door, SimTransport, Transit
 from chaos.sim.node_worker import SimWorker
-from chaos.sim.rpc import Server, SimChannel, SimIntroductions
+from chaos.sim.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
 from chaos.sim.rpc_server import Calls, Handler, Nobody
 from chaos.sim.world import EntryHeader, SimNodeLog
 from cluster.group import LocalGroup
@@ -111,7 +111,7 @@ class Process:
         self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, surroundings)
         facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated", settings.join)
         delays = Delays(settings.retry_delays_s, surroundings.now_ms)
-        self._broker = BrokerService(facts, self.group.max_message_bytes, meters, delays)
+        self._broker = BrokerService(facts, self.group, meters, delays)
         self._consumer_groups = ConsumerGroupService(len(settings.retry_delays_s))
         self._operations = OperationsService(node.node, settings.cluster, self.group)
         self.calls = Calls(life, node.node, self._handler)
@@ -129,14 +129,17 @@ class Process:
         self._consumer_groups.serve(replica, self.group.coordinator)
 
     def _handler(self, method: str) -> Handler:
-        if method == "Introduce":
-            return self._introduce
+        if method in ("Introduce", "ReadEntries"):
+            return self._introduce if method == "Introduce" else self._read_entries
         services = (self._broker, self._operations, self._consumer_groups)
         handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
         return handler
 
     async def _introduce(self, request: object, _: object) -> object:
         return self.group.newcomer.introduce(request)  # type: ignore[arg-type]
+
+    async def _read_entries(self, request: object, _: object) -> object:
+        return self.group.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
         """As `cluster.node.Node.stop` does it."""
@@ -230,7 +233,13 @@ class StackNode:
     @property
     def suspect(self) -> bool:
         """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
-        return self._lost_power or self.disk.exists(DATA / f"group-{GROUP}" / "suspect")
+        marks = (DATA / f"group-{GROUP}" / name for name in ("suspect", "repair"))
+        return self._lost_power or any(self.disk.exists(mark) for mark in marks)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its process runs, and repairs its log."""
+        return self.process is not None and self.process.group.is_damaged
 
     @property
     def is_empty(self) -> bool:
@@ -350,6 +359,7 @@ class StackNode:
             "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
             "flush": partial(SimWorker, mean_ms=self._flush_ms),
             "segments": partial(SimWorker, mean_ms=self._flush_ms),
+            "repair": partial(SimWorker, mean_ms=self._flush_ms),
         }
         return Surroundings(
             make_transport=lambda me, peers, receiver, incarnation_of: SimTransport(
@@ -358,6 +368,7 @@ class StackNode:
             introductions=lambda peers: SimIntroductions(
                 {peer: self._channel(life, self.node, peer) for peer in peers}
             ),
+            entry_source=lambda peers: SimEntrySource({peer: self._channel(life, self.node, peer) for peer in peers}),
             worker=lambda name: workers[name](life, self._chance),
             now_ms=lambda: START_MS + self.clock_ms + int(self._loop.time() * 1000),
             chance=self._chance,

@@ -9,7 +9,10 @@ from __future__ import annotations
 import asyncio
 
 from ledger.broker.replica import Replica
+from ledger.errors import StorageFailedError
 from ledger.v1 import broker_pb2
+from store import RangeDamagedError
+from store.entry import EntryFlawError
 from store.time_index import offset_at, position_at
 
 QUEUES_AT_ONCE = 16
@@ -17,10 +20,13 @@ QUEUES_AT_ONCE = 16
 
 
 async def list_offsets(replica: Replica, request: broker_pb2.ListOffsetsRequest) -> broker_pb2.ListOffsetsResponse:
-    """Raises UnknownTopicError, UnknownQueueError."""
+    """Raises UnknownTopicError, UnknownQueueError; StorageFailedError where the log is damaged in the time's place."""
     topic = replica.state.topics.require(request.topic_id, max(request.queues, default=0))
     timed = request.HasField("time_ms")
-    position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
+    try:
+        position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
+    except (RangeDamagedError, EntryFlawError) as damage:
+        raise StorageFailedError(f"the time cannot be looked for on this node: {damage}") from damage
     response = broker_pb2.ListOffsetsResponse()
     for number, queue in enumerate(request.queues or range(topic.queues), 1):
         units = replica.queues.get(topic.topic_id, queue)

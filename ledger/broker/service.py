@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from grpc import aio
 
@@ -20,10 +20,17 @@ from ledger.broker.produce import serve_produce
 from ledger.broker.proposals import Committed
 from ledger.broker.query import query_messages
 from ledger.broker.replica import Meter, Replica
-from ledger.errors import LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
+from ledger.errors import (
+    LedgerError,
+    ReplicaBehindError,
+    StorageFailedError,
+    UnknownQueueError,
+    UnknownTopicError,
+    to_wire,
+)
 from ledger.state import Topic
-from ledger.v1 import broker_pb2, broker_pb2_grpc
-from store import CommitLog, ConsumeQueue
+from ledger.v1 import broker_pb2, broker_pb2_grpc, error_pb2
+from store import CommitLog, ConsumeQueue, StoreError
 
 COORDINATORS = 1
 """Consumer groups are coordinated in the groups 0 .. COORDINATORS - 1."""
@@ -45,6 +52,19 @@ class NodeFacts:
     """It waits to be added to a cluster, if it has not been."""
 
 
+class Beginning(Protocol):
+    """The group of this node, before its replica is there."""
+
+    @property
+    def max_message_bytes(self) -> int: ...
+    @property
+    def is_closed(self) -> bool:
+        """Whether its log is being repaired from the other nodes."""
+
+    def not_ready(self) -> str:
+        """What it waits for."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueReader:
     """One queue on this node, for fetches (`ledger.broker.fetch.Readable`)."""
@@ -59,10 +79,10 @@ class QueueReader:
 class BrokerService(broker_pb2_grpc.BrokerServicer):
     """Serves clients of one node. Until the node's group has started, `replica` is None and it can only say so."""
 
-    def __init__(self, facts: NodeFacts, max_message_bytes: int, meter: Meter, delays: Delays) -> None:
+    def __init__(self, facts: NodeFacts, beginning: Beginning, meter: Meter, delays: Delays) -> None:
         self._facts = facts
+        self._beginning = beginning
         self._delays = delays
-        self._max_message_bytes = max_message_bytes
         self._meter = meter
         self._replica: Replica | None = None
 
@@ -86,11 +106,11 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> broker_pb2.FetchResponse:  # noqa: N802
         try:
             response = await fetch(self, request)
-        except LedgerError as error:
+        except (LedgerError, StoreError) as error:
             return broker_pb2.FetchResponse(
                 queues=[
                     broker_pb2.FetchedQueue(
-                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=to_wire(error)
+                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=told(error)
                     )
                     for each in request.queues
                 ]
@@ -137,8 +157,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         try:
             replica = await self._reading(linearizable=request.linearizable)
             return await list_offsets(replica, request)
-        except LedgerError as error:
-            return broker_pb2.ListOffsetsResponse(error=to_wire(error))
+        except (LedgerError, StoreError) as error:
+            return broker_pb2.ListOffsetsResponse(error=told(error))
 
     async def QueryMessages(  # noqa: N802
         self, request: broker_pb2.QueryMessagesRequest, context: Context
@@ -146,15 +166,15 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         try:
             replica = await self._reading(linearizable=request.linearizable)
             return await query_messages(replica, request)
-        except LedgerError as error:
-            return broker_pb2.QueryMessagesResponse(error=to_wire(error))
+        except (LedgerError, StoreError) as error:
+            return broker_pb2.QueryMessagesResponse(error=told(error))
 
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
         facts = self._facts
         response = broker_pb2.GetRouteResponse(
-            cluster=facts.cluster, max_message_bytes=self._max_message_bytes, coordinators=COORDINATORS
+            cluster=facts.cluster, max_message_bytes=self._beginning.max_message_bytes, coordinators=COORDINATORS
         )
         for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
@@ -199,7 +219,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def _status(self) -> broker_pb2.GroupStatus:
         replica = self._replica
         if replica is None:
-            return broker_pb2.GroupStatus(role="joining" if self._facts.joins else "waiting")
+            return broker_pb2.GroupStatus(role="damaged" if self._beginning.is_closed else self._outside)
         raft, log = replica.driver.raft, replica.log
         return broker_pb2.GroupStatus(
             group=replica.group,
@@ -223,6 +243,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             return raft.role.value
         if self._facts.node in raft.configuration.learners:
             return "learner"
+        return self._outside
+
+    @property
+    def _outside(self) -> str:
         return "joining" if self._facts.joins else "waiting"
 
     def _addresses(self) -> Mapping[int, str]:
@@ -241,7 +265,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
 
     def _started(self) -> Replica:
         if self._replica is None:
-            raise ReplicaBehindError("this node has not started yet: it waits for the others' first start")
+            raise ReplicaBehindError(f"this node does not serve yet: {self._beginning.not_ready()}")
         return self._replica
 
 
@@ -253,3 +277,10 @@ def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
         groups=topic.groups[: topic.opened],
         created_ms=topic.created_ms,
     )
+
+
+def told(error: LedgerError | StoreError) -> error_pb2.Error:
+    """What a client hears of what went wrong with its question. What cannot be read here may be read elsewhere."""
+    if isinstance(error, StoreError):
+        error = StorageFailedError(f"this node cannot read that: {error}")
+    return to_wire(error)
