@@ -7,8 +7,8 @@
         async for message in consumer:
             print(message.queue, message.offset, message.value)
 
-`Producer`, `Consumer` and `Admin` are the synchronous twins. All errors are subclasses of `LedgerError`
-(`ledger.errors`).
+`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous twins. All errors are subclasses of
+`LedgerError` (`ledger.errors`).
 
 The names below are loaded at first use, so that a node that needs only the batch format does not load the clients.
 """
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         TopicQueue,
     )
     from ledger.client.sync import Admin, Consumer, Producer
+    from ledger.client.sync_group import GroupConsumer, PushConsumer
     from ledger.errors import LedgerError
 
 _HOMES = {
@@ -54,6 +55,7 @@ _HOMES = {
     "Batch": "ledger.batch",
     "Consumer": "ledger.client.sync",
     "Doubt": "ledger.client.records",
+    "GroupConsumer": "ledger.client.sync_group",
     "GroupStatus": "ledger.client.records",
     "LedgerError": "ledger.errors",
     "LogCut": "ledger.client.records",
@@ -64,6 +66,7 @@ _HOMES = {
     "NodeStatus": "ledger.client.records",
     "Outcome": "ledger.client.push_consumer",
     "Producer": "ledger.client.sync",
+    "PushConsumer": "ledger.client.sync_group",
     "QueueOffsets": "ledger.client.records",
     "RecordMetadata": "ledger.client.records",
     "RecordRange": "ledger.client.records",
@@ -81,6 +84,7 @@ __all__ = [
     "Batch",
     "Consumer",
     "Doubt",
+    "GroupConsumer",
     "GroupStatus",
     "LedgerError",
     "LogCut",
@@ -91,6 +95,7 @@ __all__ = [
     "NodeStatus",
     "Outcome",
     "Producer",
+    "PushConsumer",
     "QueueOffsets",
     "RecordMetadata",
     "RecordRange",

@@ -6,18 +6,16 @@ know how anything is done: every method is one call over there.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
-import contextlib
-import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from ledger.client.admin import AsyncAdmin
 from ledger.client.consumer import AsyncConsumer
 from ledger.client.cursor import QueueBatch
+from ledger.client.loop_thread import made, started, stopped
 from ledger.client.offsets import QueueTimes
 from ledger.client.operator import OnProgress
 from ledger.client.outgoing import Headers
@@ -37,76 +35,7 @@ from ledger.client.records import (
 from ledger.errors import ClosedError
 from ledger.holds import DEFAULT_TTL_MS
 
-T = TypeVar("T")
-
 _ITERATION_MESSAGES = 500
-
-
-class _LoopThread:
-    """An event loop in a daemon thread. Made before a fork, it is of no use behind it."""
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._lock = threading.Lock()  # nothing is submitted behind the end
-        self._closing = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive() and not self._closing
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there, and wait for it here. An interrupt here cancels it there."""
-        future = self.submit(work)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        with self._lock:
-            if self.alive:
-                return asyncio.run_coroutine_threadsafe(self._closed_where_cancelled(work), self._loop)
-        work.close()
-        raise _closed()
-
-    def close(self) -> None:
-        """End the loop; what still runs there raises ClosedError. To do it twice, or from two threads, is harmless."""
-        with self._lock:
-            winding_up, self._closing = self.alive, True
-            if winding_up:
-                asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
-        self._thread.join()
-
-    def _work(self) -> None:
-        self._loop.run_forever()
-        self._loop.close()
-
-    async def _wind_up(self) -> None:
-        """All that was submitted has begun by now, and nothing is submitted any more."""
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-        self._loop.call_soon(self._loop.stop)  # behind the callbacks that tell the other threads
-
-    async def _closed_where_cancelled(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if not self._closing:
-                raise
-            raise _closed() from None
-
-
-def _closed() -> ClosedError:
-    return ClosedError("This client is closed: make a new one.")
-
-
-async def _made(make: Callable[[], T]) -> T:
-    return make()
 
 
 class Producer:
@@ -114,7 +43,7 @@ class Producer:
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncProducer(bootstrap_servers, **settings)
-        self._thread = _started(self._client, "ledgermq-producer")
+        self._thread = started(self._client, "ledgermq-producer")
 
     def send(
         self,
@@ -170,7 +99,7 @@ class Producer:
 
     def close(self) -> None:
         """Flush and close; to do it twice is harmless."""
-        _stopped(self._client, self._thread)
+        stopped(self._client, self._thread)
 
     def __enter__(self) -> Producer:
         return self
@@ -186,7 +115,7 @@ class Consumer:
 
     def __init__(self, *topics: str, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncConsumer(*topics, bootstrap_servers=bootstrap_servers, **settings)
-        self._thread = _started(self._client, "ledgermq-consumer")
+        self._thread = started(self._client, "ledgermq-consumer")
         # Read ahead for iteration: to cross to the other thread for each message would cost more than the message.
         self._ahead: deque[Message] = deque()
 
@@ -225,7 +154,7 @@ class Consumer:
         for message in self._ahead:
             if (message.topic, message.queue) == (topic, queue):
                 return message.offset
-        return self._thread.run(_made(lambda: self._client.position(topic, queue)))
+        return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
     def beginning_offsets(self) -> dict[TopicQueue, int]:
         return self._thread.run(self._client.beginning_offsets())
@@ -238,7 +167,7 @@ class Consumer:
 
     def close(self) -> None:
         """Close, also while other threads read: iteration is over for them, and getmany() raises ClosedError."""
-        _stopped(self._client, self._thread)
+        stopped(self._client, self._thread)
 
     def __enter__(self) -> Consumer:
         return self
@@ -254,7 +183,7 @@ class Admin:
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncAdmin(bootstrap_servers, **settings)
-        self._thread = _started(self._client, "ledgermq-admin")
+        self._thread = started(self._client, "ledgermq-admin")
 
     def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
         return self._thread.run(self._client.create_topic(name, queues))
@@ -359,7 +288,7 @@ class Admin:
         return self._thread.run(self._client.log_holds(timeout_ms=timeout_ms))
 
     def close(self) -> None:
-        _stopped(self._client, self._thread)
+        stopped(self._client, self._thread)
 
     def __enter__(self) -> Admin:
         return self
@@ -368,21 +297,3 @@ class Admin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _started(client: AsyncProducer | AsyncConsumer | AsyncAdmin, name: str) -> _LoopThread:
-    thread = _LoopThread(name)
-    try:
-        thread.run(client.start())
-    except BaseException:
-        thread.close()
-        raise
-    return thread
-
-
-def _stopped(client: AsyncProducer | AsyncConsumer | AsyncAdmin, thread: _LoopThread) -> None:
-    try:
-        with contextlib.suppress(ClosedError):  # it has been closed, or another thread is about it
-            thread.run(client.stop())
-    finally:
-        thread.close()
