@@ -29,12 +29,18 @@ from cluster.metrics import Meters, RaftCollector
 from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
 from cluster.surroundings import Addresses, Surroundings, now_ms
+from ledger.broker.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.consumer_group_service import ConsumerGroupService
 from ledger.broker.delays import Delays
 from ledger.broker.handover import hand_over
 from ledger.broker.operations import OperationsService
 from ledger.broker.service import BrokerService, NodeFacts
-from ledger.v1 import broker_pb2_grpc, consumer_group_pb2_grpc, operations_pb2_grpc
+from ledger.v1 import (
+    broker_pb2_grpc,
+    consumer_group_operations_pb2_grpc,
+    consumer_group_pb2_grpc,
+    operations_pb2_grpc,
+)
 from raft.streams import SERVER_OPTIONS
 from raft.transport import GrpcTransport, Identity, RaftService, Receiver
 from raft.v1 import raft_pb2_grpc
@@ -77,6 +83,7 @@ class Node:
         self._broker = BrokerService(self._facts(), self._group, self._meters, delays)
         self._operations = OperationsService(settings.node, settings.cluster, self._group)
         self._consumer_groups = ConsumerGroupService(len(settings.retry_delays_s))
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, now_ms)
         self._server = aio.server(options=SERVER_OPTIONS)
         served = SegmentRoutes([self._group]) if settings.serve_segments else None
         self._http = HttpPort(self._registry, self._group.not_ready, served)
@@ -137,6 +144,9 @@ class Node:
         broker_pb2_grpc.add_BrokerServicer_to_server(self._broker, self._server)
         operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, self._server)
         consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, self._server)
+        consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(
+            self._group_operations, self._server
+        )
         address = self._settings.listen
         try:
             self._server.add_insecure_port(address)

@@ -296,6 +296,18 @@ class LogHeldError(OperationError):
     code = "LOG_HELD"
 
 
+class GroupNotEmptyError(OperationError):
+    """The consumer group has members."""
+
+    code = "GROUP_NOT_EMPTY"
+
+
+class UnknownGroupError(OperationError):
+    """No consumer group of this name has members, or has ever begun with a queue."""
+
+    code = "UNKNOWN_GROUP"
+
+
 # --- Met by clients only: these have no code on the wire. ------------------------------------------------------------
 
 
@@ -369,6 +381,8 @@ _TYPES: tuple[type[LedgerError], ...] = (
     NotSuspectError,
     RecoveryRefusedError,
     LogHeldError,
+    GroupNotEmptyError,
+    UnknownGroupError,
 )
 _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): kind for kind in _TYPES}
 

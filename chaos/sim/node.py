@@ -37,6 +37,7 @@ from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
+from ledger.broker.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.consumer_group_service import ConsumerGroupService
 from ledger.broker.delays import Delays
 from ledger.broker.handover import hand_over
@@ -113,6 +114,7 @@ class Process:
         delays = Delays(settings.retry_delays_s, surroundings.now_ms)
         self._broker = BrokerService(facts, self.group, meters, delays)
         self._consumer_groups = ConsumerGroupService(len(settings.retry_delays_s))
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, surroundings.now_ms)
         self._operations = OperationsService(node.node, settings.cluster, self.group)
         self.calls = Calls(life, node.node, self._handler)
         self._node = node
@@ -131,7 +133,7 @@ class Process:
     def _handler(self, method: str) -> Handler:
         if method in ("Introduce", "ReadEntries"):
             return self._introduce if method == "Introduce" else self._read_entries
-        services = (self._broker, self._operations, self._consumer_groups)
+        services = (self._broker, self._operations, self._consumer_groups, self._group_operations)
         handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
         return handler
 

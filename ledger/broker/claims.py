@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 from ledger.batch import Batch, encode
 from ledger.broker.proposals import Committed
@@ -39,14 +40,32 @@ class Claims:
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
-        # Claims and resets that are not applied yet.
+        self.retries: Counter[str] = Counter()
+        """Messages of each consumer group that were moved here to be consumed again; and those that were given up."""
+        self.dead_letters: Counter[str] = Counter()
+        # Claims, resets and deletions that are not applied yet.
         self._under_way: Counter[ConsumedQueue] = Counter()
         self._moving: dict[tuple[ConsumedQueue, int], asyncio.Future[Committed]] = {}
 
     def claim(self, wanted: command_pb2.ClaimQueues) -> asyncio.Future[QueueResults]:
         """The future has what came of each. Raises LedgerError."""
         keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.queues]
-        future: asyncio.Future[QueueResults] = self._replica.command(command_pb2.Command(claim_queues=wanted))
+        return self._propose(command_pb2.Command(claim_queues=wanted), keys)
+
+    def reset(self, wanted: command_pb2.ResetOffsets) -> asyncio.Future[QueueResults]:
+        """The future has what came of each. Raises LedgerError."""
+        keys = [ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in wanted.offsets]
+        return self._propose(command_pb2.Command(reset_offsets=wanted), keys)
+
+    def forget(self, consumer_group: str) -> asyncio.Future[int]:
+        """The future has of how many queues it was known how far the consumer group had come. Raises LedgerError."""
+        keys = [key for key, _ in self._replica.state.consumption.progress.of(consumer_group)]
+        wanted = command_pb2.ForgetConsumerGroup(consumer_group=consumer_group)
+        return self._propose(command_pb2.Command(forget_consumer_group=wanted), keys)
+
+    def _propose(self, command: command_pb2.Command, keys: list[ConsumedQueue]) -> asyncio.Future[Any]:
+        """Until it is applied, nobody moves messages of these queues."""
+        future = self._replica.command(command)
         self._under_way.update(keys)
         future.add_done_callback(lambda _: self._applied(keys))
         return future
@@ -73,7 +92,13 @@ class Claims:
         future = replica.append(self._moved_batch(wanted))
         self._moving[key, wanted.offset] = future
         future.add_done_callback(lambda _: self._moving.pop((key, wanted.offset)))
+        future.add_done_callback(lambda done: self._count(done, wanted))
         return future
+
+    def _count(self, done: asyncio.Future[Committed], wanted: consumer_group_pb2.MoveRequest) -> None:
+        if done.exception() is None:
+            counter = self.dead_letters if wanted.give_up else self.retries
+            counter[wanted.consumer_group] += 1
 
     def _moved_batch(self, wanted: consumer_group_pb2.MoveRequest) -> bytes:
         """A batch of the message alone, for the queue where it goes."""

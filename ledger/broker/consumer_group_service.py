@@ -7,6 +7,7 @@ It must not decide anything of its own: what a request means is in coordinator.p
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -58,10 +59,13 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         """`retries`: after how many different delays a message may be handed out again."""
         self._retries = retries
         self._coordinators = coordinators
-        self._desks: dict[int, Desk] = {}
+        self.desks: dict[int, Desk] = {}
+        """By Raft group."""
+        self.refusals: Counter[str] = Counter()
+        """What consumers were refused, by code."""
 
     def serve(self, replica: Replica, coordinator: Coordinator) -> None:
-        self._desks[replica.group] = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
+        self.desks[replica.group] = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
 
     # -- as a coordinator
 
@@ -82,9 +86,9 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
             configured=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in request.configured],
         )
         try:
-            await self._coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)
+            await self.coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)
         except LedgerError as error:
-            return refused(response, error)
+            return self._refused(response, error)
         return response
 
     async def Attend(  # noqa: N802
@@ -93,10 +97,10 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         response = consumer_group_pb2.AttendResponse()
         wait_s = min(request.max_wait_ms, MAX_WAIT_MS) / 1000
         try:
-            coordinator = self._coordinator(request.group, request.consumer_group)
+            coordinator = self.coordinator(request.group, request.consumer_group)
             group = await coordinator.attend(request.consumer_group, request.member, request.version, wait_s)
         except LedgerError as error:
-            return refused(response, error)
+            return self._refused(response, error)
         response.version = group.members[request.member].version
         for each in group.view(request.member):
             response.queues.add(
@@ -117,9 +121,9 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
             ],
         )
         try:
-            await self._coordinator(request.group, request.consumer_group).release(request.consumer_group, wanted)
+            await self.coordinator(request.group, request.consumer_group).release(request.consumer_group, wanted)
         except LedgerError as error:
-            return refused(response, error)
+            return self._refused(response, error)
         return response
 
     async def Leave(  # noqa: N802
@@ -127,10 +131,10 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
     ) -> consumer_group_pb2.LeaveResponse:
         response = consumer_group_pb2.LeaveResponse()
         try:
-            coordinator = self._coordinator(request.group, request.consumer_group)
+            coordinator = self.coordinator(request.group, request.consumer_group)
             await coordinator.leave(request.consumer_group, [request.member])
         except LedgerError as error:
-            return refused(response, error)
+            return self._refused(response, error)
         return response
 
     # -- where the queues are
@@ -141,14 +145,14 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         response = consumer_group_pb2.ClaimResponse()
         try:
             validate_group_name(request.consumer_group)
-            desk = self._desk(request.group)
+            desk = self.desk(request.group)
             wanted = command_pb2.ClaimQueues(
                 consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
             )
             results = await asyncio.shield(desk.claims.claim(wanted))
         except LedgerError as error:
-            return refused(response, error)
-        response.queues.extend(progress_of(results))
+            return self._refused(response, error)
+        response.queues.extend(self._progress_of(results))
         return response
 
     async def Acknowledge(  # noqa: N802
@@ -162,10 +166,10 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
             for each in request.queues
         ]
         try:
-            results = await self._desk(request.group).acknowledgements.add(request.consumer_group, offsets)
+            results = await self.desk(request.group).acknowledgements.add(request.consumer_group, offsets)
         except LedgerError as error:
-            return refused(response, error)
-        response.queues.extend(progress_of(results))
+            return self._refused(response, error)
+        response.queues.extend(self._progress_of(results))
         return response
 
     async def Move(  # noqa: N802
@@ -173,11 +177,11 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
     ) -> consumer_group_pb2.MoveResponse:
         response = consumer_group_pb2.MoveResponse()
         try:
-            moving = self._desk(request.group).claims.move(request)
+            moving = self.desk(request.group).claims.move(request)
             if moving is not None:
                 await asyncio.shield(moving)
         except LedgerError as error:
-            return refused(response, error)
+            return self._refused(response, error)
         return response
 
     # -- in group 0
@@ -189,26 +193,43 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         name = request.consumer_group
         try:
             validate_group_name(name)
-            replica = self._desk(0).replica
+            replica = self.desk(0).replica
             retry = await made(replica, retry_topic(name), self._retries)
             dead_letters = await made(replica, dead_letter_topic(name), 1)
         except LedgerError as error:
-            return refused(response, error)
+            return self._refused(response, error)
         response.retry.CopyFrom(topic_route(retry))
         response.dead_letters.CopyFrom(topic_route(dead_letters))
         return response
 
-    def _coordinator(self, group: int, consumer_group: str) -> Coordinator:
+    def _progress_of(self, results: QueueResults) -> list[consumer_group_pb2.QueueProgress]:
+        progress = []
+        for each in results:
+            if isinstance(each, LedgerError):
+                self.refusals[each.code] += 1
+                progress.append(consumer_group_pb2.QueueProgress(error=to_wire(each)))
+            else:
+                progress.append(consumer_group_pb2.QueueProgress(offset=each.offset, settled=each.settled))
+        return progress
+
+    def _refused(self, response: Response, error: LedgerError) -> Response:
+        self.refusals[error.code] += 1
+        response.error.CopyFrom(to_wire(error))
+        return response
+
+    def coordinator(self, group: int, consumer_group: str) -> Coordinator:
+        """Raises LedgerError where it is not here."""
         validate_group_name(consumer_group)
         right = coordinator_group(consumer_group, self._coordinators)
         if group != right:
             raise InvalidArgumentError(
                 f"consumer group {consumer_group!r} is coordinated in group {right}, not in group {group}"
             )
-        return self._desk(group).coordinator
+        return self.desk(group).coordinator
 
-    def _desk(self, group: int) -> Desk:
-        desk = self._desks.get(group)
+    def desk(self, group: int) -> Desk:
+        """Of the Raft group. Raises UnavailableError."""
+        desk = self.desks.get(group)
         if desk is None:
             raise UnavailableError(f"group {group} has not started on this node, or is not on it: ask another node")
         return desk
@@ -245,17 +266,3 @@ def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_
     return command_pb2.ClaimedQueue(
         topic_id=wanted.topic_id, queue=wanted.queue, epoch=wanted.epoch, start_offset=start
     )
-
-
-def progress_of(results: QueueResults) -> list[consumer_group_pb2.QueueProgress]:
-    return [
-        consumer_group_pb2.QueueProgress(error=to_wire(each))
-        if isinstance(each, LedgerError)
-        else consumer_group_pb2.QueueProgress(offset=each.offset, settled=each.settled)
-        for each in results
-    ]
-
-
-def refused(response: Response, error: LedgerError) -> Response:
-    response.error.CopyFrom(to_wire(error))
-    return response

@@ -19,7 +19,7 @@ from ledger.broker.assignment import assign
 from ledger.broker.attendance import Attendance
 from ledger.broker.replica import Replica
 from ledger.errors import LedgerError
-from ledger.state import ConsumerGroup
+from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.consumption import unknown_member
 from ledger.v1 import command_pb2
 
@@ -43,6 +43,8 @@ class Coordinator:
         self._since_ms = 0.0
         self._heard_ms: dict[tuple[str, str], float] = {}
         """When each member (consumer group, name) was heard of last, in this term."""
+        self.rebalances = 0
+        """Assignments that were committed while this node led."""
         self._assigning: dict[str, None] = {}
         """Consumer groups whose assignment is due or under way."""
 
@@ -67,6 +69,18 @@ class Coordinator:
         """Raises LedgerError."""
         self.heard(consumer_group, wanted.member)
         await self._change(consumer_group, command_pb2.Command(release_queues=wanted))
+
+    # -- what operators ask
+
+    async def renew(self, consumer_group: str, queues: Iterable[TopicQueueId]) -> None:
+        """Who owns these is to claim them again. Raises LedgerError."""
+        wanted = command_pb2.RenewQueues(
+            consumer_group=consumer_group,
+            queues=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in queues],
+        )
+        await self._change(consumer_group, command_pb2.Command(renew_queues=wanted))
+
+    # -- who waits
 
     async def attend(self, consumer_group: str, member: str, version: int, wait_s: float) -> ConsumerGroup:
         """The consumer group in which the member's view is another one than that of `version`, or is so still after
@@ -124,10 +138,12 @@ class Coordinator:
             log.info("consumer group %s: no assignment yet: %s", group.name, refusal)
             del self._assigning[consumer_group]  # tried again by the next look
             return
-        future.add_done_callback(lambda _: self._assigned(consumer_group))
+        future.add_done_callback(lambda done: self._assigned(consumer_group, done))
 
-    def _assigned(self, consumer_group: str) -> None:
+    def _assigned(self, consumer_group: str, done: asyncio.Future[bool]) -> None:
         del self._assigning[consumer_group]
+        if done.exception() is None and done.result():
+            self.rebalances += 1
         self._changed(consumer_group)  # others may have come meanwhile
 
     # -- who is silent

@@ -1,5 +1,5 @@
 """The asyncio admin client: makes and describes topics, asks nodes how they are, changes members, moves leadership,
-lets go of old messages.
+lets go of old messages, tells and sets how far consumer groups have come.
 
 The one idea: every answer about topics and members comes from the leader, so it is what is committed at that moment;
 every answer about a node comes from that node. It must not know how messages are sent or read.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable
 from dataclasses import replace
 from types import TracebackType
 
@@ -17,7 +18,9 @@ import grpc.aio
 from ledger.client.arguments import checked_key
 from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
 from ledger.client.connection import failure
+from ledger.client.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.environment import PROCESS, Environment
+from ledger.client.group_operator import GroupOperator, ResetTarget
 from ledger.client.log_operator import LogOperator
 from ledger.client.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
 from ledger.client.operator import OnProgress, Operator
@@ -67,6 +70,7 @@ class AsyncAdmin:
         )
         self._operator = Operator(self._client)
         self._log_operator = LogOperator(self._client)
+        self._group_operator = GroupOperator(self._client)
 
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers."""
@@ -272,6 +276,47 @@ class AsyncAdmin:
         Raises NotSuspectError, and RecoveryRefusedError where a leader is giving it back what it lacks."""
         self._client.check_open()
         return await self._operator.recover(node, accept_loss=accept_loss, timeout_ms=timeout_ms)
+
+    # -- consumer groups
+
+    async def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
+        """All that have members, or have begun with a queue, by name."""
+        self._client.check_open()
+        return await self._group_operator.list_all()
+
+    async def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
+        """Its members, and how far it has come with each queue. Raises UnknownGroupError."""
+        self._client.check_open()
+        return await self._group_operator.describe(group)
+
+    async def reset_offsets(
+        self,
+        group: str,
+        to: ResetTarget,
+        *,
+        topic: str | None = None,
+        queues: Iterable[int] | None = None,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        """Have a consumer group go on at "earliest", at "latest" (behind what is there now), at an offset, or at what
+        was appended at a time (a datetime with a time zone) or later, whether it has members or not: members go on
+        there within a moment. What they have in hand then is handed out again if it lies behind that place.
+
+        topic, queues   only these; None: all that it consumes
+        dry_run         only tell what would be
+
+        Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError,
+        InvalidArgumentError: nothing has changed."""
+        self._client.check_open()
+        return await self._group_operator.reset(group, to, topic=topic, queues=queues, dry_run=dry_run)
+
+    async def delete_consumer_group(self, group: str) -> int:
+        """Forget how far a consumer group has come; returns with how many queues it had begun. A consumer that joins
+        it later begins at its `start`. Its retry and dead letter topics stay, with what is in them.
+
+        Raises UnknownGroupError, GroupNotEmptyError."""
+        self._client.check_open()
+        return await self._group_operator.delete(group)
 
     # -- the log's start
 

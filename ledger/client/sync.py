@@ -14,7 +14,9 @@ from typing import Any
 
 from ledger.client.admin import AsyncAdmin
 from ledger.client.consumer import AsyncConsumer
+from ledger.client.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.cursor import QueueBatch
+from ledger.client.group_operator import ResetTarget
 from ledger.client.loop_thread import made, started, stopped
 from ledger.client.offsets import QueueTimes
 from ledger.client.operator import OnProgress
@@ -258,6 +260,26 @@ class Admin:
 
     def recover_node(self, node: int, *, accept_loss: bool = False, timeout_ms: float = 10_000) -> Doubt:
         return self._thread.run(self._client.recover_node(node, accept_loss=accept_loss, timeout_ms=timeout_ms))
+
+    def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
+        return self._thread.run(self._client.list_consumer_groups())
+
+    def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
+        return self._thread.run(self._client.describe_consumer_group(group))
+
+    def reset_offsets(
+        self,
+        group: str,
+        to: ResetTarget,
+        *,
+        topic: str | None = None,
+        queues: Iterable[int] | None = None,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        return self._thread.run(self._client.reset_offsets(group, to, topic=topic, queues=queues, dry_run=dry_run))
+
+    def delete_consumer_group(self, group: str) -> int:
+        return self._thread.run(self._client.delete_consumer_group(group))
 
     def trim_log(
         self,

@@ -157,6 +157,13 @@ class ConsumerGroup:
                 released = True
         return released
 
+    def renew(self, queues: Iterable[TopicQueueId], index: int) -> bool:
+        """Their owners keep them, by a new epoch. Returns whether there are any."""
+        owned = [share for queue in queues if (share := self.shares.get(queue)) is not None and share.owner]
+        for share in owned:
+            share.epoch = self.members[share.owner].version = index
+        return bool(owned)
+
     def _aim(self, queue: TopicQueueId, share: Share, target: str, index: int) -> None:
         was, share.target = share.target, target
         if not share.owner:

@@ -15,7 +15,7 @@ from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from google.protobuf.message import Message
 
 from ledger.consumer_groups import validate_group_name, validate_member
-from ledger.errors import LedgerError, UnknownMemberError
+from ledger.errors import GroupNotEmptyError, LedgerError, UnknownMemberError
 from ledger.state.consumer_group_table import ConsumerGroupTable, Membership, TopicQueueId
 from ledger.state.progress_table import ConsumedQueue, ProgressTable
 from ledger.v1 import command_pb2
@@ -111,6 +111,33 @@ class Consumption:
             return Standing(progress.offset, ())
 
         return _results(one, wanted.offsets)
+
+    # -- by an operator
+
+    def reset(self, wanted: command_pb2.ResetOffsets, end_of: QueueEnd) -> QueueResults:
+        """What came of each, in order. Raises InvalidGroupNameError."""
+        validate_group_name(wanted.consumer_group)
+
+        def one(each: command_pb2.ResetOffset) -> Standing:
+            end = end_of(each.topic_id, each.queue)
+            key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
+            return Standing(self.progress.reset(key, max(each.offset, 0), end=end).offset, ())
+
+        return _results(one, wanted.offsets)
+
+    def renew(self, wanted: command_pb2.RenewQueues, index: int) -> bool:
+        """Whether anybody owns any of these."""
+        group = self.groups.get(wanted.consumer_group)
+        queues = [TopicQueueId(each.topic_id, each.queue) for each in wanted.queues]
+        return group is not None and group.renew(queues, index)
+
+    def forget(self, consumer_group: str) -> int:
+        """Of how many queues it was known how far it had come. Raises GroupNotEmptyError."""
+        if (group := self.groups.get(consumer_group)) is not None:
+            raise GroupNotEmptyError(
+                f"Consumer group {consumer_group!r} has members ({len(group.members)}): stop its consumers first."
+            )
+        return self.progress.forget(consumer_group)
 
 
 def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:

@@ -27,7 +27,7 @@ from ledger.state.topic_table import Topic, TopicTable
 from ledger.topics import validate_queue_count, validate_stored_name
 from ledger.v1 import command_pb2
 
-CommandResult = Topic | Hold | QueueResults | bool | None | LedgerError
+CommandResult = Topic | Hold | QueueResults | bool | int | None | LedgerError
 
 
 class State:
@@ -154,6 +154,12 @@ class State:
                 return self.consumption.claim(command.claim_queues, self._end_of)
             case "acknowledge_offsets":
                 return self.consumption.acknowledge(command.acknowledge_offsets, self._end_of)
+            case "reset_offsets":
+                return self.consumption.reset(command.reset_offsets, self._end_of)
+            case "forget_consumer_group":
+                return self.consumption.forget(command.forget_consumer_group.consumer_group)
+            case "renew_queues":
+                return self.consumption.renew(command.renew_queues, index)
             case "forget_holds":
                 return None
             case _:

@@ -66,6 +66,16 @@ class ProgressTable:
     def get(self, key: ConsumedQueue) -> Progress | None:
         return self._progress.get(key)
 
+    def in_any_order(self) -> list[tuple[ConsumedQueue, Progress]]:
+        return list(self._progress.items())
+
+    def of(self, consumer_group: str) -> list[tuple[ConsumedQueue, Progress]]:
+        """In the order of topics and queues."""
+        return sorted(
+            ((key, progress) for key, progress in self._progress.items() if key.consumer_group == consumer_group),
+            key=lambda each: each[0],
+        )
+
     def claim(self, key: ConsumedQueue, epoch: int, start_offset: int) -> Progress:
         """From now on epochs before this one are fenced. `start_offset`: where a consumer group begins that has not
         begun with this queue. Raises ConsumerFencedError where this one is fenced itself, GroupFullError."""

@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,9 @@ class Command(_message.Message):
     RELEASE_QUEUES_FIELD_NUMBER: _ClassVar[int]
     CLAIM_QUEUES_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    RESET_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    FORGET_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    RENEW_QUEUES_FIELD_NUMBER: _ClassVar[int]
     create_topic: CreateTopic
     hold_log: HoldLog
     release_log: ReleaseLog
@@ -36,7 +39,10 @@ class Command(_message.Message):
     release_queues: ReleaseQueues
     claim_queues: ClaimQueues
     acknowledge_offsets: AcknowledgeOffsets
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ...) -> None: ...
+    reset_offsets: ResetOffsets
+    forget_consumer_group: ForgetConsumerGroup
+    renew_queues: RenewQueues
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("name", "queues", "groups")
@@ -225,3 +231,35 @@ class AcknowledgedOffset(_message.Message):
     epoch: int
     offset: int
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ResetOffsets(_message.Message):
+    __slots__ = ("consumer_group", "offsets")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    offsets: _containers.RepeatedCompositeFieldContainer[ResetOffset]
+    def __init__(self, consumer_group: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[ResetOffset, _Mapping]]] = ...) -> None: ...
+
+class ResetOffset(_message.Message):
+    __slots__ = ("topic_id", "queue", "offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ForgetConsumerGroup(_message.Message):
+    __slots__ = ("consumer_group",)
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    def __init__(self, consumer_group: _Optional[str] = ...) -> None: ...
+
+class RenewQueues(_message.Message):
+    __slots__ = ("consumer_group", "queues")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueRef]
+    def __init__(self, consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...

@@ -45,6 +45,8 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NOT_SUSPECT: _ClassVar[Code]
     RECOVERY_REFUSED: _ClassVar[Code]
     LOG_HELD: _ClassVar[Code]
+    GROUP_NOT_EMPTY: _ClassVar[Code]
+    UNKNOWN_GROUP: _ClassVar[Code]
 CODE_UNSPECIFIED: Code
 INVALID_ARGUMENT: Code
 INVALID_TOPIC_NAME: Code
@@ -83,6 +85,8 @@ TRANSFER_REFUSED: Code
 NOT_SUSPECT: Code
 RECOVERY_REFUSED: Code
 LOG_HELD: Code
+GROUP_NOT_EMPTY: Code
+UNKNOWN_GROUP: Code
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset")

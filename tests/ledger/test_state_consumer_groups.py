@@ -14,6 +14,7 @@ from ledger.consumer_groups import (
 from ledger.errors import (
     GroupConflictError,
     GroupFullError,
+    GroupNotEmptyError,
     InvalidArgumentError,
     InvalidGroupNameError,
     UnknownMemberError,
@@ -192,6 +193,19 @@ def test_epochs_rise_also_where_the_consumer_group_had_gone(group: Group) -> Non
 # --- what changes a version, what a generation
 
 
+def test_a_renewed_queue_stays_with_its_owner_by_a_new_epoch(group: Group) -> None:
+    group.join("b")
+    group.assign("aabb")  # b waits
+    group.release("a", 3)
+    before, versions = group.epochs(), group.versions()
+    assert group.state.renew([TopicQueueId(1, 0), TopicQueueId(1, 2), TopicQueueId(1, 9)], group.next())
+    assert group.owners() == "aaab"
+    assert group.epochs() == [group.index, before[1], group.index, before[3]]
+    assert group.versions() == {"a": group.index, "b": versions["b"]}
+    assert group.state.view("a")[2].is_leaving
+    assert not group.state.renew([TopicQueueId(7, 0)], group.next())
+
+
 def test_a_version_changes_where_the_view_does_and_nowhere_else(group: Group) -> None:
     group.join("b", "c")
     before = group.versions()
@@ -323,6 +337,24 @@ def test_an_assignment_of_members_who_have_changed_meanwhile_is_void() -> None:
     assert command(state, 5, leave_consumer_group=leave) is True
     assert command(state, 6, assign_queues=assign_command(2)) is False
     assert len(state.consumption.groups) == 0
+
+
+def test_a_consumer_group_is_forgotten_once_nobody_is_in_it() -> None:
+    state = State()
+    command(state, 1, create_topic=command_pb2.CreateTopic(name="orders", queues=2))
+    command(state, 2, join_consumer_group=join_command("a"))
+    claim = command_pb2.ClaimQueues(
+        consumer_group="billing",
+        queues=[command_pb2.ClaimedQueue(topic_id=1, queue=queue, epoch=2) for queue in (0, 1)],
+    )
+    command(state, 3, claim_queues=claim)
+    forget = command_pb2.ForgetConsumerGroup(consumer_group="billing")
+    refusal = command(state, 4, forget_consumer_group=forget)
+    assert isinstance(refusal, GroupNotEmptyError)
+    assert len(state.consumption.progress) == 2
+    command(state, 5, leave_consumer_group=command_pb2.LeaveConsumerGroup(consumer_group="billing", members=["a"]))
+    assert command(state, 6, forget_consumer_group=forget) == 2
+    assert command(state, 7, forget_consumer_group=forget) == 0
 
 
 def test_who_is_no_member_is_told_to_join_again() -> None:

@@ -158,12 +158,25 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
                 if progress.may_settle(key, epoch, offset):
                     progress.settle(key, offset)
 
-    @rule(name=NAMES, queue=st.sampled_from(QUEUES), offset=st.integers(0, 12))
-    def reset(self, name: str, queue: TopicQueueId, offset: int) -> None:
-        key, offset = ConsumedQueue(name, *queue), min(offset, ENDS[queue])
-        for state in (self.state, self.twin):
-            state.consumption.progress.reset(key, offset, end=ENDS[queue])
-        self.offsets[key] = offset
+    @rule(name=NAMES, queues=SOME_QUEUES, offset=OFFSETS)
+    def reset(self, name: str, queues: list[TopicQueueId], offset: int) -> None:
+        offsets = [command_pb2.ResetOffset(topic_id=each.topic_id, queue=each.queue, offset=offset) for each in queues]
+        self.apply(reset_offsets=command_pb2.ResetOffsets(consumer_group=name, offsets=offsets))
+        for queue in queues:
+            if offset <= ENDS[queue]:
+                self.offsets[ConsumedQueue(name, *queue)] = max(offset, 0)
+
+    @rule(name=NAMES, queues=SOME_QUEUES)
+    def renew(self, name: str, queues: list[TopicQueueId]) -> None:
+        renewed = [command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in queues]
+        self.apply(renew_queues=command_pb2.RenewQueues(consumer_group=name, queues=renewed))
+
+    @rule(name=NAMES)
+    def forget(self, name: str) -> None:
+        self.apply(forget_consumer_group=command_pb2.ForgetConsumerGroup(consumer_group=name))
+        if self.group(name) is None:
+            assert self.state.consumption.progress.of(name) == []
+            self.offsets = {key: offset for key, offset in self.offsets.items() if key.consumer_group != name}
 
     # -- what holds
 
