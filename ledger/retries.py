@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import xxhash
+
 RETRY, DEAD_LETTERS = "%RETRY%", "%DLQ%"
 
 ATTEMPT = "%ATTEMPT"
@@ -18,12 +20,18 @@ ORIGIN = "%ORIGIN"
 FROM = "%FROM"
 """Header: `topic id:queue:offset` of the place where it was before."""
 
+MOVED_HEADERS = (ATTEMPT, ORIGIN, FROM)
+"""What a message has got by being moved."""
+
 SECOND, MINUTE, HOUR = 1, 60, 3600
 DELAYS_S = (
     10 * SECOND, 30 * SECOND, *(minutes * MINUTE for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
     1 * HOUR, 2 * HOUR,
 )  # fmt: skip
 """RocketMQ's: before the second attempt, the third, ... Source: its delay levels from 3 on."""
+
+_MAX_NAME_LENGTH = 63
+"""Of a consumer group, as in `consumer_groups`."""
 
 Headers = Iterable[tuple[str, bytes]]
 
@@ -34,6 +42,12 @@ def retry_topic(consumer_group: str) -> str:
 
 def dead_letter_topic(consumer_group: str) -> str:
     return DEAD_LETTERS + consumer_group
+
+
+def resending_group(consumer_group: str) -> str:
+    """The consumer group whose progress says how far the dead letters of this one were sent again."""
+    name = f"dlq.{consumer_group}"
+    return name if len(name) <= _MAX_NAME_LENGTH else f"dlq.{xxhash.xxh3_128_hexdigest(consumer_group.encode())}"
 
 
 def consumer_group_of(topic: str) -> str | None:
@@ -58,7 +72,7 @@ def origin(headers: Headers) -> str | None:
 
 def moved_headers(headers: Headers, *, here: str, came_from: str, attempt: int) -> list[tuple[str, bytes]]:
     """Of a message that is moved from here. `here`, `came_from`: as ORIGIN and FROM have it."""
-    kept = [(name, value) for name, value in headers if name not in (ATTEMPT, ORIGIN, FROM)]
+    kept = [(name, value) for name, value in headers if name not in MOVED_HEADERS]
     first = origin(headers) or here
     return [*kept, (ATTEMPT, b"%d" % attempt), (ORIGIN, first.encode()), (FROM, came_from.encode())]
 

@@ -19,8 +19,9 @@ from ledger.broker.lag import lag_of
 from ledger.broker.replica import Replica
 from ledger.consumer_groups import validate_group_name
 from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, to_wire
-from ledger.retries import DEAD_LETTERS, RETRY
-from ledger.state import ConsumerGroup, TopicQueueId
+from ledger.retries import DEAD_LETTERS, RETRY, resending_group
+from ledger.state import ConsumerGroup, Topic, TopicQueueId
+from ledger.state.progress_table import ConsumedQueue, Progress
 from ledger.v1 import command_pb2, consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
 Context = aio.ServicerContext[Any, Any]
@@ -146,9 +147,11 @@ async def summaries(replica: Replica) -> list[consumer_group_operations_pb2.Cons
     for group in replica.state.consumption.groups:
         found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
     for number, (key, progress) in enumerate(replica.state.consumption.progress.in_any_order(), 1):
-        lag, topic = lag_of(replica, key, progress), replica.state.topics.get(key.topic_id)
-        one = found[key.consumer_group]
-        if topic is not None and topic.name.startswith(RETRY):
+        topic = replica.state.topics.get(key.topic_id)
+        if topic is None or topic.name.startswith(DEAD_LETTERS):
+            continue
+        lag, one = lag_of(replica, key, progress), found[key.consumer_group]
+        if topic.name.startswith(RETRY):
             one.retry_messages += lag.messages
         else:
             one.queues += 1
@@ -159,20 +162,21 @@ async def summaries(replica: Replica) -> list[consumer_group_operations_pb2.Cons
             await asyncio.sleep(0)
     for topic in replica.state.topics:
         if topic.name.startswith(DEAD_LETTERS):
-            found[topic.name.removeprefix(DEAD_LETTERS)].dead_letters = messages_in(replica, topic.topic_id)
+            name = topic.name.removeprefix(DEAD_LETTERS)
+            found[name].dead_letters = not_sent_again(replica, topic, resending_group(name))
     for name, one in found.items():
         one.name = name
     return [found[name] for name in sorted(found)]
 
 
-def messages_in(replica: Replica, topic_id: int) -> int:
-    """So many messages of that topic are kept here."""
-    topic = replica.state.topics.require(topic_id, 0)
-    queues = [queue for queue, group in enumerate(topic.groups) if group == replica.group]
-    return sum(
-        replica.state.next_offset(topic_id, queue) - replica.queues.get(topic_id, queue).first_offset
-        for queue in queues
-    )
+def not_sent_again(replica: Replica, topic: Topic, resending: str) -> int:
+    """So many dead letters are kept in that topic that were not sent again by that consumer group."""
+    count = 0
+    for queue in [queue for queue, group in enumerate(topic.groups) if group == replica.group]:
+        key = ConsumedQueue(resending, topic.topic_id, queue)
+        progress = replica.state.consumption.progress.get(key) or Progress(epoch=0, offset=0)
+        count += lag_of(replica, key, progress).messages
+    return count
 
 
 def put_members(group: ConsumerGroup, response: consumer_group_operations_pb2.DescribeConsumerGroupResponse) -> None:
