@@ -20,6 +20,7 @@ from grpc import aio
 from prometheus_client import CollectorRegistry
 
 from cluster.allocator import keep_large_buffers
+from cluster.consumption_metrics import ConsumptionCollector
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.http import HttpPort
@@ -118,6 +119,7 @@ class Node:
         replica = self._group.replica
         assert replica is not None
         self._registry.register(RaftCollector({GROUP: replica}))
+        self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         self._broker.serve(replica)
         self._operations.serve(replica)
         self._consumer_groups.serve(replica, self._group.coordinator)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 from fleet import Fleet, MakeFleet
+from scrape import scrape
 from waiter import until
 
 from ledger import (
@@ -19,6 +20,7 @@ from ledger import (
     OffsetReset,
     QueueConsumption,
 )
+from ledger.client.connection import NodeStub
 from ledger.errors import (
     GroupNotEmptyError,
     InvalidArgumentError,
@@ -28,6 +30,7 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
+from ledger.v1 import consumer_group_operations_pb2
 
 QUEUES = 2
 
@@ -213,3 +216,50 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(fleet: Fleet) -> No
         with pytest.raises(UnknownGroupError):
             await admin.reset_offsets("another", "earliest")
         assert await offsets(admin) == [2, 2]
+
+
+async def test_metrics_tell_lags_moves_rebalances_and_refusals(fleet: Fleet) -> None:
+    await send(fleet, *range(6))
+    node = await fleet.leader()
+    async with member(fleet) as consumer:
+        messages: list[Message] = []
+        while len(messages) < 6:
+            messages += await consumer.getmany()
+        zero, one, *rest = sorted(messages, key=lambda message: int(message.value))
+        await consumer.reconsume_later(zero)
+        await consumer.give_up(one)
+        consumer.finish(*(message for message in rest if message.queue == 1))
+        await consumer.acknowledge()
+        now = await scrape(fleet.http(node))
+
+        def of(name: str, **labels: str) -> float:
+            return now.of(f"ledgermq_consumer_group_{name}", consumer_group="billing", **labels)
+
+        assert of("lag_messages", topic="orders", queue="0") == 2
+        assert of("lag_messages", topic="orders", queue="1") == 0
+        assert 0 < of("lag_seconds", topic="orders", queue="0") < 60
+        assert of("lag_seconds", topic="orders", queue="1") == 0
+        assert (of("members"), of("retries_total"), of("dead_letters_total")) == (1, 1, 1)
+        assert now["ledgermq_consumer_group_lags_left_out"] == 0
+        assert now["ledgermq_consumer_group_rebalances_total"] >= 1
+        refusals = "ledgermq_consumer_refusals_total"
+        assert (refusals, (("code", "CONSUMER_FENCED"),)) not in now.samples
+
+        await fence(fleet, node)
+        consumer.finish(*rest)
+        await consumer.acknowledge()
+        now = await scrape(fleet.http(node))
+        assert now.of(refusals, code="CONSUMER_FENCED") == 1
+    follower = await scrape(fleet.http(await fleet.follower()))
+    assert not [name for name, _ in follower.samples if name.startswith("ledgermq_consumer_group_lag_")]
+
+
+async def fence(fleet: Fleet, node: int) -> None:
+    """Whoever has queue 0 in hand, without a word to the coordinator."""
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        topic_id = (await admin.describe_topic("orders")).topic_id
+    queue = consumer_group_operations_pb2.QueueReset(topic_id=topic_id, queue=0, offset=1)
+    request = consumer_group_operations_pb2.ResetOffsetsRequest(consumer_group="billing", queues=[queue])
+    stub = fleet.broker(node)
+    assert isinstance(stub, NodeStub)
+    assert not (await stub.ResetOffsets(request, timeout=10)).HasField("error")
