@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,6 +60,22 @@ def test_what_was_asked_past_is_finished_and_what_was_only_read_ahead_is_not(clu
     with member(cluster, "iterated") as other:
         rest = read(other, 13)
     assert values([*seen[:7], *rest]) == list(range(20))  # the last one that was handed out comes again
+
+
+def test_what_was_read_ahead_of_a_queue_that_is_not_this_members_any_more_is_not_handed_out(
+    cluster: DevCluster,
+) -> None:
+    fill(cluster, "moved", 20)
+    with member(cluster, "moved") as consumer, Admin(cluster.bootstrap) as admin:
+        seen = [next(consumer) for _ in range(12)]  # of both queues, so the others were read ahead
+        admin.reset_offsets("of-moved", "latest")
+        deadline = time.monotonic() + SECONDS
+        while any(consumer._client.holds(message) for message in seen):  # it was told so
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        with Producer(cluster.bootstrap) as producer:
+            producer.send("moved", b"20")
+        assert next(consumer).value == b"20"
 
 
 def test_reading_many_finishes_those_of_the_read_before(cluster: DevCluster) -> None:
