@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ledger.broker.replica import Replica
 from ledger.state.progress_table import ConsumedQueue, Progress
+from store import ConsumeQueue, RangeDamagedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Lag:
     messages: int
     """Those that are kept, and neither consumed nor settled."""
     waiting_since_ms: int
-    """When the first of them was appended, in ms since 1970; 0: there is none."""
+    """When the first of them was appended, in ms since 1970; 0: there is none, or it lies where the log is damaged."""
 
 
 def lag_of(replica: Replica, key: ConsumedQueue, progress: Progress) -> Lag:
@@ -37,5 +38,11 @@ def lag_of(replica: Replica, key: ConsumedQueue, progress: Progress) -> Lag:
         return Lag(first, end, 0, 0)
     while progress.has_settled(at):
         at += 1
-    unit = units.read(at, 1)
-    return Lag(first, end, messages, replica.log.header_at(int(unit["position"][0])).append_time_ms)
+    return Lag(first, end, messages, _append_time(replica, units, at))
+
+
+def _append_time(replica: Replica, units: ConsumeQueue, offset: int) -> int:
+    try:
+        return replica.log.header_at(int(units.read(offset, 1)["position"][0])).append_time_ms
+    except RangeDamagedError:  # it is being repaired
+        return 0
