@@ -14,6 +14,7 @@ from cluster.cli.consume import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import counted, data_console, print_json, print_table, say
 from ledger import AsyncAdmin, ConsumerGroupDescription, ConsumerGroupMember, OffsetReset, QueueConsumption
+from ledger.topics import is_system_topic
 
 T = TypeVar("T")
 
@@ -60,7 +61,11 @@ def list_groups(bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def describe(name: str, bootstrap: str, output: str) -> None:
-    """Show the members of the consumer group NAME, and where it is in each queue."""
+    """Show the members of the consumer group NAME, and where it is in each queue.
+
+    LAG: messages that are not consumed; BEHIND: how many seconds ago the first of them was appended. SETTLED: messages
+    behind OFFSET that are somewhere else by now. The table leaves out queues of retries in which nothing waits.
+    """
     found = _asked(bootstrap, lambda admin: admin.describe_consumer_group(name))
     if output == "json":
         print_json(_as_json(found))
@@ -69,7 +74,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
         print_table(["MEMBER", "CLIENT", "ROOM", "QUEUES"], [_member_row(one) for one in found.members])
         data_console().print()
     columns = ["TOPIC", "QUEUE", "OFFSET", "END OFFSET", "LAG", "BEHIND", "SETTLED", "OWNER", "EPOCH"]
-    print_table(columns, [_queue_row(one) for one in found.queues])
+    print_table(columns, [_queue_row(one) for one in found.queues if one.lag or not is_system_topic(one.topic)])
     if found.rebalancing:
         say("Members have come or gone: the queues are being assigned anew.")
     elif not found.members:
