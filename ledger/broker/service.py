@@ -237,6 +237,6 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         return broker_pb2.TopicRoute(
             name=topic.name,
             topic_id=topic.topic_id,
-            groups=[replica.group] * topic.queues,
+            groups=topic.groups,
             created_ms=topic.created_ms,
         )

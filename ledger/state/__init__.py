@@ -3,6 +3,7 @@
 sequence.py     one producer in one queue: accept, duplicate, gap, fenced, forgotten
 producers.py    all of them, and when they are forgotten
 topic_table.py  the topics
+group_table.py  the groups of the cluster
 hold_table.py   who holds the log
 encoding.py     all of it as bytes
 machine.py      State: all that committed entries say

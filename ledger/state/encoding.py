@@ -2,15 +2,17 @@
 
     little-endian, without gaps
 
-    +--------+--------+---------+--------+---------+-----------+--------+   magic, version, next topic id; how many
-    | magic  | version| next id | topics | offsets | producers | holds  |   topics, offsets, producers, holds follow
-    +--------+--------+---------+--------+---------+-----------+--------+   (version 1 knew no holds)
-    each topic       id, queues, created_ms, bytes of the name; the name in UTF-8           in the order of creation
+    +--------+--------+---------+--------+---------+-----------+--------+--------+   magic, version, next topic id;
+    | magic  | version| next id | topics | offsets | producers | holds  | groups |   how many of each follow (version 1
+    +--------+--------+---------+--------+---------+-----------+--------+--------+   knew no holds, 2 no groups)
+    each topic       id, queues, created_ms, bytes of the name; the name in UTF-8;          in the order of creation
+                     how many queues are open; the group of each queue                      (2: all in group 0)
     each offset      topic id, queue, next offset                                           sorted
     each producer    producer id, topic id, queue, epoch, next sequence, last append time,
                      how many records; the records                                          least recently used first
     each record      first sequence, count, base offset, append time, index, term           oldest first
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
+    each group       number, how many nodes; the nodes, in order                            sorted by number
     crc              CRC32C of all before it
 
 The one idea: equal states have equal bytes. Everything stands in one order, and nothing is there that two replicas
@@ -25,40 +27,43 @@ from collections.abc import Iterator
 import google_crc32c
 
 from ledger.errors import InternalError
+from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import Topic, TopicTable
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 2
+VERSION = 3
 _HEADER = struct.Struct("<IIIIII")
-_HOLDS = struct.Struct("<I")
+_COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
 _OFFSET = struct.Struct("<IIq")
 _PRODUCER = struct.Struct("<QIIIQqI")
 _RECORD = struct.Struct("<QIqqQQ")
 _HOLD = struct.Struct("<QqqI")
+_GROUP = struct.Struct("<II")
 _CRC = struct.Struct("<I")
 
 NextOffsets = dict[tuple[int, int], int]
 
 
-Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable]
+Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable, GroupTable]
 
 
-def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Producers, holds: HoldTable) -> bytes:
+def encode_state(
+    topics: TopicTable, next_offsets: NextOffsets, producers: Producers, holds: HoldTable, groups: GroupTable
+) -> bytes:
     """The bytes of a state made of these."""
     counts = (topics.next_id, len(topics), len(next_offsets), len(producers))
-    parts = [_HEADER.pack(MAGIC, VERSION, *counts), _HOLDS.pack(len(holds))]
-    for topic in topics:
-        name = topic.name.encode()
-        parts.append(_TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name)) + name)
+    parts = [_HEADER.pack(MAGIC, VERSION, *counts), _COUNT.pack(len(holds)), _COUNT.pack(len(groups))]
+    parts.extend(map(_topic, topics))
     parts.extend(_OFFSET.pack(*key, offset) for key, offset in sorted(next_offsets.items()))
     for key, sequence in producers:
         parts.append(_producer(key, sequence))
         parts.extend(map(_record, sequence.records))
     parts.extend(map(_hold, holds))
+    parts.extend(_GROUP.pack(group, len(nodes)) + _numbers(nodes) for group, nodes in groups)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
@@ -67,9 +72,19 @@ def decode_state(data: bytes, limits: ProducerLimits) -> Parts:
     """The parts of the state that these bytes are of. InternalError when they are of none that this program knows."""
     version, *counts = _checked_counts(data)
     try:
-        return _Reader(data, limits).state(*counts, has_holds=version > 1)
+        return _Reader(data, limits).state(version, *counts)
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
         raise InternalError(f"A snapshot of the state does not hold what it says that it holds ({error}).") from error
+
+
+def _topic(topic: Topic) -> bytes:
+    name = topic.name.encode()
+    fixed = _TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name))
+    return fixed + name + _COUNT.pack(topic.opened) + _numbers(topic.groups)
+
+
+def _numbers(numbers: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
 def _producer(key: ProducerQueue, sequence: Sequence) -> bytes:
@@ -110,19 +125,35 @@ class _Reader:
         self._limits = limits
         self._at = _HEADER.size
 
-    def state(self, next_id: int, topics: int, offsets: int, producers: int, *, has_holds: bool) -> Parts:
-        holds = next(self._each(_HOLDS, 1))[0] if has_holds else 0
-        table = TopicTable([self._topic() for _ in range(topics)], next_id)
+    def state(self, version: int, next_id: int, topics: int, offsets: int, producers: int) -> Parts:
+        holds = self._count() if version >= 2 else 0
+        groups = self._count() if version >= 3 else 0
+        table = TopicTable([self._topic(version) for _ in range(topics)], next_id)
         next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
         known = Producers(self._limits, [self._producer() for _ in range(producers)])
         held = HoldTable([self._hold() for _ in range(holds)])
+        known_groups = GroupTable([self._group() for _ in range(groups)])
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(f"A snapshot of the state of {len(self._data)} bytes ends at {self._at}.")
-        return table, next_offsets, known, held
+        return table, next_offsets, known, held, known_groups
 
-    def _topic(self) -> Topic:
+    def _topic(self, version: int) -> Topic:
         topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))
-        return Topic(topic_id, self._text(name_bytes), queues, created_ms)
+        name = self._text(name_bytes)
+        if version < 3:
+            return Topic(topic_id, name, (0,) * queues, created_ms, queues)
+        opened = self._count()
+        return Topic(topic_id, name, self._numbers(queues), created_ms, opened)
+
+    def _group(self) -> tuple[int, tuple[int, ...]]:
+        group, nodes = next(self._each(_GROUP, 1))
+        return group, self._numbers(nodes)
+
+    def _count(self) -> int:
+        return next(self._each(_COUNT, 1))[0]
+
+    def _numbers(self, count: int) -> tuple[int, ...]:
+        return tuple(number for (number,) in self._each(_COUNT, count))
 
     def _hold(self) -> Hold:
         index, taken_ms, expires_ms, name_bytes = next(self._each(_HOLD, 1))

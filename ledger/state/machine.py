@@ -1,4 +1,5 @@
-"""The replicated state: topics, the next offset of each queue, where each producer stands, and who holds the log.
+"""The replicated state: topics, the next offset of each queue, where each producer stands, who holds the log, and, in
+group 0, which groups there are.
 
 The one idea: a pure function of the committed entries, applied in their order; every replica that has applied the same
 entries has the same state, and `digest` shows it. No clock, no randomness, no I/O; append times come with the entries.
@@ -8,14 +9,23 @@ It must not know who leads, or what has been appended and not yet committed: tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import xxhash
 from google.protobuf.message import DecodeError
 
-from ledger.errors import InternalError, InvalidArgumentError, InvalidTopicNameError, TopicExistsError
+from ledger.errors import (
+    InternalError,
+    InvalidArgumentError,
+    InvalidTopicNameError,
+    LedgerError,
+    TopicExistsError,
+    UnknownQueueError,
+    UnknownTopicError,
+)
 from ledger.holds import validate_hold
 from ledger.state.encoding import decode_state, encode_state
+from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Decision
@@ -23,7 +33,9 @@ from ledger.state.topic_table import Topic, TopicTable
 from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import command_pb2
 
-CommandResult = Topic | Hold | bool | None | InvalidTopicNameError | InvalidArgumentError | TopicExistsError
+CommandResult = Topic | Hold | bool | None | LedgerError
+
+_REFUSALS = (InvalidTopicNameError, InvalidArgumentError, TopicExistsError, UnknownTopicError, UnknownQueueError)
 
 
 class State:
@@ -33,6 +45,7 @@ class State:
         self.topics = TopicTable()
         self.producers = Producers(limits or ProducerLimits())
         self.holds = HoldTable()
+        self.groups = GroupTable()
         # Queues that have messages: topic id and queue -> offset of the next one, > 0.
         self._next_offsets: dict[tuple[int, int], int] = {}
 
@@ -88,11 +101,31 @@ class State:
             raise InternalError("A committed command cannot be read: the log holds what no leader writes.") from error
         self.producers.expire(append_time_ms)
         self.holds.expire(append_time_ms)
+        try:
+            return self._apply(command, append_time_ms, index)
+        except _REFUSALS as refusal:
+            return refusal
+
+    def _apply(self, command: command_pb2.Command, append_time_ms: int, index: int) -> CommandResult:
         match command.WhichOneof("command"):
             case "create_topic":
-                return self._create_topic(command.create_topic.name, command.create_topic.queues, append_time_ms)
+                return self._create_topic(command.create_topic, append_time_ms)
+            case "alter_topic":
+                altered = command.alter_topic
+                self._check_groups(altered.groups)
+                return self.topics.extend(altered.topic_id, altered.groups)
+            case "open_topic":
+                opened = command.open_topic
+                return self.topics.open(opened.topic_id, opened.name, opened.groups, opened.created_ms)
+            case "topic_opened":
+                return self.topics.opened(command.topic_opened.topic_id, command.topic_opened.queues)
+            case "add_group":
+                self.groups.add(command.add_group.group, tuple(command.add_group.nodes))
+                return None
             case "hold_log":
-                return self._hold_log(command.hold_log, append_time_ms, index)
+                wanted = command.hold_log
+                validate_hold(wanted.name, wanted.ttl_ms)
+                return self.holds.take(wanted.name, index=index, now_ms=append_time_ms, ttl_ms=wanted.ttl_ms)
             case "release_log":
                 return self.holds.release(command.release_log.name)
             case "forget_holds":
@@ -106,27 +139,26 @@ class State:
 
     def encode(self) -> bytes:
         """The whole state as bytes, which are equal where the states are."""
-        return encode_state(self.topics, self._next_offsets, self.producers, self.holds)
+        return encode_state(self.topics, self._next_offsets, self.producers, self.holds, self.groups)
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
         """The state that `encode` gave. The limits are no part of it. InternalError when the bytes are no state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
-        state.topics, state._next_offsets, state.producers, state.holds = parts
+        state.topics, state._next_offsets, state.producers, state.holds, state.groups = parts
         return state
 
-    def _create_topic(self, name: str, queues: int, append_time_ms: int) -> CommandResult:
-        try:
-            validate_topic_name(name)
-            validate_queue_count(queues)
-            return self.topics.create(name, queues, append_time_ms)
-        except (InvalidTopicNameError, InvalidArgumentError, TopicExistsError) as refusal:
-            return refusal
+    def _create_topic(self, wanted: command_pb2.CreateTopic, append_time_ms: int) -> Topic:
+        validate_topic_name(wanted.name)
+        validate_queue_count(wanted.queues)
+        groups = wanted.groups or (0,) * wanted.queues
+        if len(groups) != wanted.queues:
+            raise InvalidArgumentError(f"{wanted.queues} queues cannot live in {len(groups)} places.")
+        self._check_groups(groups)
+        return self.topics.create(wanted.name, groups, append_time_ms)
 
-    def _hold_log(self, wanted: command_pb2.HoldLog, now_ms: int, index: int) -> CommandResult:
-        try:
-            validate_hold(wanted.name, wanted.ttl_ms)
-            return self.holds.take(wanted.name, index=index, now_ms=now_ms, ttl_ms=wanted.ttl_ms)
-        except InvalidArgumentError as refusal:
-            return refusal
+    def _check_groups(self, groups: Iterable[int]) -> None:
+        for group in groups:
+            if group not in self.groups:
+                raise InvalidArgumentError(f"There is no group {group}: the last one is {self.groups.numbers[-1]}.")

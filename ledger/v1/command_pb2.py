@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"\xca\x01\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x12&\n\x08hold_log\x18\x02 \x01(\x0b\x32\x12.ledger.v1.HoldLogH\x00\x12,\n\x0brelease_log\x18\x03 \x01(\x0b\x32\x15.ledger.v1.ReleaseLogH\x00\x12.\n\x0c\x66orget_holds\x18\x04 \x01(\x0b\x32\x16.ledger.v1.ForgetHoldsH\x00\x42\t\n\x07\x63ommand\"+\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\'\n\x07HoldLog\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\x03\"\x1a\n\nReleaseLog\x12\x0c\n\x04name\x18\x01 \x01(\t\"\r\n\x0b\x46orgetHoldsb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"\xfe\x02\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x12&\n\x08hold_log\x18\x02 \x01(\x0b\x32\x12.ledger.v1.HoldLogH\x00\x12,\n\x0brelease_log\x18\x03 \x01(\x0b\x32\x15.ledger.v1.ReleaseLogH\x00\x12.\n\x0c\x66orget_holds\x18\x04 \x01(\x0b\x32\x16.ledger.v1.ForgetHoldsH\x00\x12(\n\tadd_group\x18\x05 \x01(\x0b\x32\x13.ledger.v1.AddGroupH\x00\x12,\n\x0b\x61lter_topic\x18\x06 \x01(\x0b\x32\x15.ledger.v1.AlterTopicH\x00\x12*\n\nopen_topic\x18\x07 \x01(\x0b\x32\x14.ledger.v1.OpenTopicH\x00\x12.\n\x0ctopic_opened\x18\x08 \x01(\x0b\x32\x16.ledger.v1.TopicOpenedH\x00\x42\t\n\x07\x63ommand\";\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\x12\x0e\n\x06groups\x18\x03 \x03(\r\"(\n\x08\x41\x64\x64Group\x12\r\n\x05group\x18\x01 \x01(\r\x12\r\n\x05nodes\x18\x02 \x03(\r\".\n\nAlterTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06groups\x18\x02 \x03(\r\"O\n\tOpenTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06groups\x18\x03 \x03(\r\x12\x12\n\ncreated_ms\x18\x04 \x01(\x03\"/\n\x0bTopicOpened\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\'\n\x07HoldLog\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\x03\"\x1a\n\nReleaseLog\x12\x0c\n\x04name\x18\x01 \x01(\t\"\r\n\x0b\x46orgetHoldsb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,13 +32,21 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'ledger.v1.command_pb2', _gl
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_COMMAND']._serialized_start=39
-  _globals['_COMMAND']._serialized_end=241
-  _globals['_CREATETOPIC']._serialized_start=243
-  _globals['_CREATETOPIC']._serialized_end=286
-  _globals['_HOLDLOG']._serialized_start=288
-  _globals['_HOLDLOG']._serialized_end=327
-  _globals['_RELEASELOG']._serialized_start=329
-  _globals['_RELEASELOG']._serialized_end=355
-  _globals['_FORGETHOLDS']._serialized_start=357
-  _globals['_FORGETHOLDS']._serialized_end=370
+  _globals['_COMMAND']._serialized_end=421
+  _globals['_CREATETOPIC']._serialized_start=423
+  _globals['_CREATETOPIC']._serialized_end=482
+  _globals['_ADDGROUP']._serialized_start=484
+  _globals['_ADDGROUP']._serialized_end=524
+  _globals['_ALTERTOPIC']._serialized_start=526
+  _globals['_ALTERTOPIC']._serialized_end=572
+  _globals['_OPENTOPIC']._serialized_start=574
+  _globals['_OPENTOPIC']._serialized_end=653
+  _globals['_TOPICOPENED']._serialized_start=655
+  _globals['_TOPICOPENED']._serialized_end=702
+  _globals['_HOLDLOG']._serialized_start=704
+  _globals['_HOLDLOG']._serialized_end=743
+  _globals['_RELEASELOG']._serialized_start=745
+  _globals['_RELEASELOG']._serialized_end=771
+  _globals['_FORGETHOLDS']._serialized_start=773
+  _globals['_FORGETHOLDS']._serialized_end=786
 # @@protoc_insertion_point(module_scope)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ledger.errors import InternalError
 from ledger.state import ProducerLimits, State
+from ledger.state.encoding import VERSION
 from ledger.v1 import command_pb2
 
 LIMITS = ProducerLimits(expiry_ms=50, most=4)
@@ -119,8 +120,8 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
 
 def test_a_newer_version_asks_for_an_upgrade() -> None:
     data = bytearray(sample())
-    data[4] = 3
-    with pytest.raises(InternalError, match="version 3, unknown here: upgrade"):
+    data[4] = VERSION + 1
+    with pytest.raises(InternalError, match=f"version {VERSION + 1}, unknown here: upgrade"):
         State.decode(bytes(data))
 
 

@@ -114,8 +114,8 @@ def test_they_are_in_the_bytes_of_the_state_in_one_order() -> None:
 
 def test_bytes_of_version_1_have_none() -> None:
     data = State().encode()
-    assert VERSION == 2
-    old = bytearray(data[: -2 * 4])  # without the number of holds, and the CRC
+    assert VERSION == 3
+    old = bytearray(data[: -3 * 4])  # without the numbers of holds and groups, and the CRC
     old[4] = 1
     state = State.decode(bytes(old) + struct.pack("<I", google_crc32c.value(bytes(old))))
     assert names(state) == []
