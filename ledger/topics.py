@@ -10,6 +10,9 @@ import re
 
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
 
+TOPICS_GROUP = 0
+"""The group that has all topics, and says which other groups there are."""
+
 MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127
 

@@ -241,7 +241,8 @@ class PeerLink:
         )
 
 
-Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse]
+Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse | None]
+"""None: this node cannot tell yet."""
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
@@ -257,7 +258,10 @@ class RaftService(raft_pb2_grpc.RaftServicer):
     async def Introduce(  # noqa: N802 (gRPC names)
         self, request: raft_pb2.IntroduceRequest, context: aio.ServicerContext[Any, Any]
     ) -> raft_pb2.IntroduceResponse:
-        return self._introduce(request)
+        answer = self._introduce(request)
+        if answer is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know of that group (yet)")
+        return answer
 
     async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         transport, sender = await self._admit(context)

@@ -33,11 +33,10 @@ from chaos.sim.world import EntryHeader, SimNodeLog
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.metrics import Meters
-from cluster.removal import RemovalWatch
+from cluster.node_groups import NodeGroups
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
-from ledger.broker.handover import hand_over
 from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
@@ -106,22 +105,25 @@ class Process:
         settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
         surroundings = node.surroundings(life)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
-        self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, surroundings)
+        self.groups = NodeGroups(settings, node.disk, self._directory, meters, surroundings, on_start=node.watch)
         facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated", settings.join)
-        self._broker = BrokerService(facts, self.group.max_message_bytes, meters)
-        self._operations = OperationsService(node.node, settings.cluster, self.group)
+        groups = self.groups
+        self._broker = BrokerService(
+            facts,
+            groups.first.max_message_bytes,
+            meters,
+            replicas=groups.replicas,
+            arrivals=groups.arrivals,
+            opening=groups.opening,
+        )
+        self._operations = OperationsService(node.node, settings.cluster, groups.local, groups.replicas)
         self.calls = Calls(life, node.node, self._handler)
-        self._node = node
-        self.start = node.vital.spawn(self._join(), "start of the group")
-        self._removal = node.vital.spawn(RemovalWatch(self.group, settings, surroundings).run(), "watch for removal")
+        groups.start()
 
-    async def _join(self) -> None:
-        await self.group.take_part()
-        replica = self.group.replica
-        assert replica is not None
-        self._node.watch(replica)
-        self._broker.serve(replica)
-        self._operations.serve(replica)
+    @property
+    def group(self) -> LocalGroup:
+        """The only one."""
+        return self.groups.first
 
     def _handler(self, method: str) -> Handler:
         if method == "Introduce":
@@ -131,17 +133,13 @@ class Process:
         return handler
 
     async def _introduce(self, request: object, _: object) -> object:
-        return self.group.newcomer.introduce(request)  # type: ignore[arg-type]
+        return self.groups.introduce(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
         """As `cluster.node.Node.stop` does it."""
-        replica, settings = self.group.replica, self._node.settings
-        if replica is not None and replica.driver.leads:
-            await hand_over(replica, within_s=settings.tick_ms * settings.election_ticks / 1000)
-        self.start.cancel()
-        self._removal.cancel()
+        await self.groups.hand_over()
         self.calls.stop()
-        await self.group.stop()
+        await self.groups.stop()
         self._directory.close()
 
 

@@ -15,7 +15,7 @@ from types import TracebackType
 import grpc.aio
 
 from ledger.client.arguments import checked_key
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.connection import failure
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.log_operator import LogOperator
@@ -38,7 +38,7 @@ from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
-from ledger.topics import validate_queue_count, validate_topic_name
+from ledger.topics import TOPICS_GROUP, validate_queue_count, validate_topic_name
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
@@ -210,10 +210,10 @@ class AsyncAdmin:
 
     # -- members and leadership
 
-    async def members(self, *, timeout_ms: float | None = None) -> Members:
-        """Who belongs to the cluster, how far each member is, and who leads."""
+    async def members(self, *, group: int = TOPICS_GROUP, timeout_ms: float | None = None) -> Members:
+        """Who belongs to that group, how far each member is, and who leads; all nodes belong to group 0."""
         self._client.check_open()
-        return await self._operator.members(timeout_ms)
+        return await self._operator.members(timeout_ms, group)
 
     async def add_node(
         self,

@@ -27,10 +27,9 @@ from ledger.errors import (
     UnknownTopicError,
     from_wire,
 )
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import broker_pb2, error_pb2
 
-# Topics and their placement live there.
-TOPICS_GROUP = 0
 MAX_BACKOFF_MS = 1000
 # A node that is stopped but not dead answers nothing: ask again, perhaps there is another leader by then.
 _ATTEMPT_SECONDS = 5.0

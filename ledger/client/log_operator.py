@@ -6,10 +6,11 @@ must not know how nodes are reached.
 
 from __future__ import annotations
 
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.records import LogCut, LogHold
 from ledger.errors import InvalidArgumentError
 from ledger.holds import validate_hold
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import operations_pb2
 
 

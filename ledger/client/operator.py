@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc.aio
 
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.connection import NodeStub
 from ledger.client.outgoing import leaves_doubt
 from ledger.client.records import Doubt, Member, Members
@@ -31,6 +31,7 @@ from ledger.errors import (
     UnknownNodeError,
     from_wire,
 )
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import operations_pb2
 
 _LOOK_AGAIN_S = 0.1
@@ -58,10 +59,10 @@ class Operator:
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
-    async def members(self, timeout_ms: float | None) -> Members:
-        request = operations_pb2.GetMembersRequest(group=TOPICS_GROUP)
+    async def members(self, timeout_ms: float | None, group: int = TOPICS_GROUP) -> Members:
+        request = operations_pb2.GetMembersRequest(group=group)
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.GetMembers(request, timeout=s), timeout_ms=timeout_ms
+            group, lambda stub, s: stub.GetMembers(request, timeout=s), timeout_ms=timeout_ms
         )
         return _members(response)
 

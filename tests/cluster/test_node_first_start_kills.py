@@ -13,6 +13,8 @@ from cluster.group import LocalGroup
 from cluster.metrics import Meters
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
+from cluster.ticker import Ticker
+from ledger.broker.arrivals import Arrivals
 from raft.transport import GrpcTransport
 from store import NodeDirectory
 from store.memory_disk import Killed, MemoryDisk
@@ -35,7 +37,9 @@ async def begin(disk: MemoryDisk) -> LocalGroup:
     """A process that finds this disk, up to where the group takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
-    group = LocalGroup(0, SETTINGS, disk, directory, meters, Surroundings(GrpcTransport))
+    surroundings = Surroundings(GrpcTransport)
+    ticker = Ticker(surroundings.vital, SETTINGS.tick_ms)
+    group = LocalGroup(0, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
     await group.take_part()
     return group
 
