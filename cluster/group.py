@@ -34,7 +34,7 @@ from ledger.broker.members import Introduction
 from ledger.broker.membership import Membership, Standing
 from ledger.broker.replica import Replica
 from ledger.topics import TOPICS_GROUP
-from raft.configuration_entry import GroupConfiguration, decode_configuration, encode_configuration
+from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.core import Durable, LogTerms, Raft, TermRun, Timing
 from raft.driver import Driver
 from raft.held_up import HeldUp
@@ -411,7 +411,6 @@ class LocalGroup:
                 base=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
                 unreachable=vital.event(lambda peer: replica.driver.unreachable(peer)),
             ),
-            self._incarnation_of,
         )
 
     def _make_core(self) -> Raft:
@@ -438,9 +437,3 @@ class LocalGroup:
 
     def _others(self) -> dict[int, str]:
         return {node: address for node, address in self._settings.peers.items() if node != self._settings.node}
-
-    def _incarnation_of(self, node: int) -> bytes:
-        """As the newest configuration in the log knows it; empty where it does not name that node."""
-        body = self.replica.driver.configuration() if self.replica else b""
-        member = decode_configuration(body).members.get(node) if body else None
-        return member.incarnation if member else b""

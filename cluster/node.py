@@ -11,7 +11,6 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
 from ledger.v1 import broker_pb2_grpc, operations_pb2_grpc
+from raft.control_lines import ControlLines
 from raft.streams import SERVER_OPTIONS
 from raft.transport import GrpcTransport, Identity, RaftService, Receiver
 from raft.v1 import raft_pb2_grpc
@@ -56,7 +56,8 @@ class Node:
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._surroundings = Surroundings(self._make_transport)
-        self._raft_service = RaftService(lambda request: self._groups.introduce(request))
+        self._lines = ControlLines(settings.cluster, settings.node)
+        self._raft_service = RaftService(lambda request: self._groups.introduce(request), self._lines)
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
@@ -107,10 +108,8 @@ class Node:
         gc.collect()
         gc.freeze()  # what lives as long as the process need not be looked at in every collection
 
-    def _make_transport(
-        self, me: Identity, peers: Addresses, receiver: Receiver, incarnation_of: Callable[[int], bytes]
-    ) -> GrpcTransport:
-        transport = GrpcTransport(me, peers, receiver, incarnation_of)
+    def _make_transport(self, me: Identity, peers: Addresses, receiver: Receiver) -> GrpcTransport:
+        transport = GrpcTransport(me, peers, receiver, self._lines)
         self._raft_service.add_group(transport)
         return transport
 

@@ -345,7 +345,7 @@ class StackNode:
             "segments": partial(SimWorker, mean_ms=self._flush_ms),
         }
         return Surroundings(
-            make_transport=lambda me, peers, receiver, incarnation_of: SimTransport(
+            make_transport=lambda me, peers, receiver: SimTransport(
                 life, self._network, self._doors, me, receiver, self.transit
             ),
             introductions=lambda peers: SimIntroductions(

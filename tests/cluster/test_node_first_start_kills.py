@@ -15,6 +15,7 @@ from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.ticker import Ticker
 from ledger.broker.arrivals import Arrivals
+from raft.control_lines import ControlLines
 from raft.transport import GrpcTransport
 from store import NodeDirectory
 from store.memory_disk import Killed, MemoryDisk
@@ -37,7 +38,8 @@ async def begin(disk: MemoryDisk) -> LocalGroup:
     """A process that finds this disk, up to where the group takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
-    surroundings = Surroundings(GrpcTransport)
+    lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
+    surroundings = Surroundings(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(surroundings.vital, SETTINGS.tick_ms)
     group = LocalGroup(0, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
     await group.take_part()
