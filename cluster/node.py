@@ -146,6 +146,7 @@ class Node:
             data_directory=str(Path(settings.data).absolute()),
             version=version("ledgermq"),
             joins=settings.join,
+            groups=settings.groups,
         )
 
 

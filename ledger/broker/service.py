@@ -25,7 +25,7 @@ from ledger.broker.replica import Meter, Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_commands import alter_topic, create_topic
 from ledger.broker.topic_opening import TopicOpening
-from ledger.errors import LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
+from ledger.errors import BusyError, LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
 from ledger.state import Topic
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from store import CommitLog, ConsumeQueue
@@ -45,6 +45,8 @@ class NodeFacts:
     version: str
     joins: bool = False
     """It waits to be added to a cluster, if it has not been."""
+    groups: int = 1
+    """How many there are to be at least: a topic that came before would not spread over them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
 
     async def _create_topic(self, name: str, queues: int) -> Topic:
         replica = self._replicas.topics
+        if replica.knows_the_end and len(replica.state.groups.numbers) < self._facts.groups:
+            raise BusyError(f"the {self._facts.groups} groups of the cluster are still being made: try again shortly")
         known = replica.state.topics.named(name)
         if known is not None and replica.knows_the_end and not known.opened:
             await self._opening.wait(known)  # begun before; perhaps this very client asks once more
