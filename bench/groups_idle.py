@@ -2,8 +2,8 @@
 
     .venv/bin/python bench/groups_idle.py [--groups 1 4 16] [--seconds 20]
 
-For each number of groups a fresh cluster is left alone until every group is led by whose turn it is; then what each node
-process takes of a core is read from /proc, over so many seconds.
+For each number of groups a fresh cluster is left alone until every group is led by whose turn it is; then what each
+node process takes of a core is read from /proc, over so many seconds.
 """
 
 from __future__ import annotations
