@@ -110,6 +110,7 @@ class AsyncAdmin:
         validate_queue_count(queues)
         request = broker_pb2.AlterTopicRequest(name=name, queues=queues)
         response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.AlterTopic(request, timeout=s))
+        self._client.routes.refresh_soon()
         return _description(topic_of(response.topic))
 
     async def _is_there(self, name: str) -> bool:
@@ -129,7 +130,7 @@ class AsyncAdmin:
 
     async def describe_topic(self, name: str) -> TopicDescription:
         """One topic with the offsets of its queues. Raises UnknownTopicError."""
-        topic = await self._client.topic(name)
+        topic = await self._client.topic(name, newest=True)
         offsets = await list_offsets(self._client, topic, range(len(topic.groups)))
         return replace(_description(topic), offsets=tuple(offsets[queue] for queue in sorted(offsets)))
 

@@ -159,11 +159,12 @@ class ClusterClient:
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 
-    async def topic(self, name: str) -> Topic:
-        """The topic of this name. One that no answer named so far is asked of the leader, who knows."""
+    async def topic(self, name: str, *, newest: bool = False) -> Topic:
+        """The topic of this name. One that no answer named so far is asked of the leader, who knows; with `newest` any:
+        it may have more queues by now."""
         self.check_open()
         known = self.routes.table.topics.get(name)
-        if known is not None:
+        if known is not None and not newest:
             return known
         request = broker_pb2.GetRouteRequest(topics=[name], linearizable=True)
         response = await self.call(TOPICS_GROUP, lambda stub, seconds: stub.GetRoute(request, timeout=seconds))
