@@ -60,6 +60,8 @@ from store.vote_file import INCARNATION_BYTES
 log = logging.getLogger("cluster.group")
 
 MAX_UNCOMMITTED_BYTES = 64 << 20
+"""Of all groups together, as long as each has more than the least."""
+LEAST_UNCOMMITTED_BYTES = 8 << 20
 TRY_FULL_DISK_S = 1.0
 BUSY_ENTRIES = 1024
 """What a node that keeps up may have left to apply at any moment. With more it is catching up."""
@@ -138,7 +140,7 @@ class LocalGroup:
             machine=replica,
             now_ms=self._surroundings.now_ms,
             soon=lambda work: loop.call_soon(self._vital.event(work)),
-            max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+            max_uncommitted_bytes=uncommitted_bytes(self._settings),
             stalled=lambda: self._stalled(replica, threads),
             was_held_up=HeldUp(self._surroundings.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
         )
@@ -426,7 +428,7 @@ class LocalGroup:
             timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
-            max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+            max_uncommitted_bytes=uncommitted_bytes(settings),
             suspicion=chance.getrandbits(63) | 1 if self._directory.suspect(self.number) else 0,
             prefer=preferred(self.number, settings),
         )
@@ -437,3 +439,8 @@ class LocalGroup:
 
     def _others(self) -> dict[int, str]:
         return {node: address for node, address in self._settings.peers.items() if node != self._settings.node}
+
+
+def uncommitted_bytes(settings: NodeSettings) -> int:
+    """How much of what waits for a majority one group may have in memory."""
+    return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.groups)
