@@ -18,6 +18,7 @@ from collections.abc import Callable
 from cluster.founding import Founding
 from cluster.group import LocalGroup
 from cluster.group_calls import GroupCalls
+from cluster.group_log import GroupError
 from cluster.metrics import Meters
 from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
@@ -34,11 +35,12 @@ from ledger.errors import LedgerError
 from ledger.state.group_table import MAX_GROUPS
 from ledger.topics import TOPICS_GROUP
 from raft.v1 import raft_pb2
-from store import Disk, NodeDirectory
+from store import Disk, NodeDirectory, StoreError
 
 log = logging.getLogger("cluster.groups")
 
 RETRY_S = 0.5
+TRY_AGAIN_S = 30.0
 MOST_REASONS = 3
 
 
@@ -122,7 +124,7 @@ class NodeGroups:
         not here makes one."""
         number, group = request.group, self.local.get(request.group)
         if group is None and request.adding and number < MAX_GROUPS and request.cluster == self._settings.cluster:
-            group = self._open(number)
+            group = self._try_open(number)
             self._news.set()
         if group is None or not (request.adding or group.is_founded):
             return None
@@ -142,6 +144,15 @@ class NodeGroups:
             self.arrivals,
         )
         return group
+
+    def _try_open(self, number: int) -> LocalGroup | None:
+        """A group that is new here. Where the disk has no place for it, the others go on, and it is tried again."""
+        try:
+            return self._open(number)
+        except (StoreError, GroupError) as trouble:
+            log.error("group %d cannot begin on this node: %s", number, trouble)
+            asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._news.set)
+            return None
 
     def _begin(self, number: int, founding: Founding | None = None) -> None:
         work = self._take_part(self.local[number], founding)
@@ -177,9 +188,10 @@ class NodeGroups:
     def _begin_those_named(self, replica: Replica) -> None:
         """Groups that are to begin here, or are here and had nothing in them."""
         for number, nodes in replica.state.groups:
-            if number not in self._starts and (number in self.local or self._settings.node in nodes):
-                if number not in self.local:
-                    self._open(number)
+            if number in self._starts:
+                continue
+            is_new = number not in self.local and self._settings.node in nodes
+            if number in self.local or (is_new and self._try_open(number) is not None):
                 self._begin(number, Founding(nodes, replica.membership.addresses()))
 
     async def _add_those_missing(self, replica: Replica) -> None:

@@ -3,14 +3,18 @@ in all groups."""
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
-from fleet import MakeFleet
+from fleet import Fleet, MakeFleet
 from led_groups import NODES, all_lead_in_turn, leaders
 from scrape import is_ready
 from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import UnknownNodeError
+from store import DiskFullError, PosixDisk
 
 GROUPS = 4
 
@@ -56,6 +60,40 @@ async def test_a_group_is_added_and_used(make_fleet: MakeFleet) -> None:
         found = 0
         while found < 4:
             found += len(await consumer.getmany(10, timeout_ms=20_000))
+
+
+class NoRoomForGroup1(PosixDisk):
+    """As long as `full`."""
+
+    def __init__(self) -> None:
+        self.full = True
+
+    def make_directory(self, path: Path) -> None:
+        if self.full and path.name == "group-1":
+            raise DiskFullError(path)
+        super().make_directory(path)
+
+
+async def test_a_group_that_cannot_begin_on_a_node_begins_later(
+    make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node and its other groups go on."""
+    monkeypatch.setattr("cluster.node_groups.TRY_AGAIN_S", 0.05)
+    disk = NoRoomForGroup1()
+    fleet = make_fleet(groups=2, disks={3: disk})
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        creation = asyncio.create_task(admin.create_topic("t", 2))
+        await eventually(lambda: holds_group(fleet, 2, 1), "node 2 has group 1, and waits for node 3")
+        assert (await fleet.status(3)).group == 0
+        assert await admin.list_topics() == []
+        assert not creation.done()
+        disk.full = False
+        assert sorted((await creation).groups) == [0, 1]
+
+
+async def holds_group(fleet: Fleet, node: int, group: int) -> bool:
+    return (fleet.data(node) / f"group-{group}" / "log").is_dir()
 
 
 async def test_the_setting_raised_at_a_restart_makes_groups(make_fleet: MakeFleet) -> None:
