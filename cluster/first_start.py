@@ -42,6 +42,7 @@ class Newcomer:
     incarnation: bytes
     address: str
     voters: tuple[int, ...]
+    """Empty where the group has begun and that is not known any more."""
     segment_bytes: int
     max_entry_bytes: int
     empty: bool
@@ -68,7 +69,7 @@ class Newcomer:
             return f"node {self.node} is not set up to be added: start it with `join = true`, then add it again"
         if not request.adding and self.joins:
             return f"node {self.node} waits to be added (`join = true`): it takes no part in a first start"
-        if not request.adding and tuple(request.voters) != self.voters:
+        if not request.adding and self.voters and tuple(request.voters) != self.voters:
             return (
                 f"the peers differ: node {self.node} has {list(self.voters)}, "
                 f"node {request.sender} has {list(request.voters)}"

@@ -126,7 +126,7 @@ class NodeGroups:
         if group is None and request.adding and number < MAX_GROUPS and request.cluster == self._settings.cluster:
             group = self._try_open(number)
             self._news.set()
-        if group is None or not (request.adding or group.is_founded):
+        if group is None or not (request.adding or group.is_founded or group.has_begun):
             return None
         return group.newcomer.introduce(request)
 

@@ -4,6 +4,7 @@ in all groups."""
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,32 @@ async def test_a_group_is_added_and_used(make_fleet: MakeFleet) -> None:
         found = 0
         while found < 4:
             found += len(await consumer.getmany(10, timeout_ms=20_000))
+
+
+async def test_a_node_that_lost_its_disk_comes_back_in_all_groups(make_fleet: MakeFleet) -> None:
+    """Also where it was to begin one, and the others have been restarted since that began."""
+    fleet = make_fleet(groups=3)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        topic = await admin.create_topic("t", 3)
+        await eventually(lambda: all_lead_in_turn(admin, 3), "every group is led by whose turn it is")
+    await fleet.stop()
+    await fleet.start(1, 3)
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.remove_node(2, timeout_ms=30_000)
+        shutil.rmtree(fleet.data(2))
+        fleet.override(2, join=True)
+        await fleet.start(2)
+        await admin.add_node(2, fleet.address(2), promote=True, timeout_ms=30_000)
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            for queue in range(3):
+                await producer.send("t", b"x", queue=queue)
+
+        async def has_all() -> bool:
+            fetched = [await fleet.fetch(2, topic.topic_id, 0, queue=queue) for queue in range(3)]
+            return all(each.next_offset == 1 for each in fetched)
+
+        await eventually(has_all, "node 2 has what was sent to every group")
 
 
 class NoRoomForGroup1(PosixDisk):
