@@ -141,6 +141,7 @@ def _as_json(found: TopicDescription) -> dict[str, object]:
         "name": found.name,
         "topic_id": found.topic_id,
         "queues": found.queues,
+        "groups": list(found.groups),
         "created_ms": found.created_ms,
     }
     if found.offsets:

@@ -44,6 +44,7 @@ def test_topics_groups_and_queues(directory: Path) -> None:
     run("topic", "create", "orders", "--queues", "2", cwd=directory)
     assert answer("cluster", "add-group", cwd=directory) == {"group": GROUPS}
     assert answer("topic", "alter", "orders", "--queues", "4", cwd=directory)["queues"] == 4
+    assert answer("topic", "describe", "orders", cwd=directory)["groups"] == [0, 1, 2, 0]
     shown = run("topic", "describe", "orders", cwd=directory).stdout.decode().splitlines()[1:]
     assert [line.split()[1] for line in shown] == ["0", "1", "2", "0"]
     run("produce", "orders", cwd=directory, input=b"one\ntwo\nthree\n")

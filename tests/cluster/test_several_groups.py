@@ -13,7 +13,7 @@ from scrape import get, is_ready, scrape
 from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
-from ledger.errors import InvalidArgumentError, NotLeaderError, UnknownTopicError
+from ledger.errors import InvalidArgumentError, NotLeaderError, UnknownQueueError, UnknownTopicError
 from ledger.v1 import operations_pb2
 from ledger.v1.operations_pb2_grpc import OperationsStub
 
@@ -98,8 +98,15 @@ async def test_a_consumer_reads_all_groups(fleet: Fleet, admin: AsyncAdmin) -> N
 
 
 async def test_more_queues(fleet: Fleet, admin: AsyncAdmin) -> None:
+    """A producer that knew the topic with fewer takes them up."""
     await admin.create_topic("grows", 1)
-    grown = await admin.alter_topic("grows", 5)
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        await producer.send("grows", b"x")
+        grown = await admin.alter_topic("grows", 5)
+        receipts = [await producer.send("grows", b"x", queue=queue) for queue in range(5)]
+        with pytest.raises(UnknownQueueError):
+            await producer.send("grows", b"x", queue=5)
+    assert [(receipt.queue, receipt.offset) for receipt in receipts] == [(0, 1), (1, 0), (2, 0), (3, 0), (4, 0)]
     assert len(grown.groups) == 5
     assert set(grown.groups) == set(range(GROUPS)), "they go where there are fewest"
     assert await admin.alter_topic("grows", 5) == grown
@@ -107,9 +114,6 @@ async def test_more_queues(fleet: Fleet, admin: AsyncAdmin) -> None:
         await admin.alter_topic("grows", 4)
     with pytest.raises(UnknownTopicError):
         await admin.alter_topic("nothing", 4)
-    async with AsyncProducer(fleet.bootstrap) as producer:
-        receipts = [await producer.send("grows", b"x", queue=queue) for queue in range(5)]
-    assert [receipt.queue for receipt in receipts] == [*range(5)]
 
 
 # --- what a group has of its own
