@@ -10,10 +10,8 @@ which others on the machine change less; the slowest appends and the flushes cou
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import json
 import logging
 import mmap
 import os
@@ -23,11 +21,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
 import uvloop
+from tables import options, show
 
 from cluster.disk_threads import DiskThreads
 from cluster.flush_schedule import FlushSchedule
@@ -314,14 +313,8 @@ def flushing_threads(path: Path, log: CommitLog) -> DiskThreads:
     )
 
 
-# -- what is printed
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")
-    given = parser.parse_args()
+    given = options(__doc__).parse_args()
     logging.disable()
     parts: dict[str, Callable[[Path], Sequence[Rate | Tail | Flush]]] = {
         "Appends of 64 KiB": measure_appends,
@@ -330,16 +323,7 @@ def main() -> None:
         "Group commit": measure_group_commit,
     }
     with fresh(given.directory) as directory:
-        found = {title: [asdict(row) for row in measure(directory)] for title, measure in parts.items()}
-    if given.json:
-        print(json.dumps(found, indent=2))
-        return
-    for title, rows in found.items():
-        print(f"\n{title}\n\n| {' | '.join(rows[0])} |\n|{' --- |' * len(rows[0])}")
-        for row in rows:
-            print(
-                f"| {' | '.join(f'{cell:,.2f}' if isinstance(cell, float) else str(cell) for cell in row.values())} |"
-            )
+        show({title: measure(directory) for title, measure in parts.items()}, as_json=given.json)
 
 
 if __name__ == "__main__":

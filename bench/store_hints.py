@@ -7,18 +7,17 @@ The page cache is told to forget the log before each reading.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import json
 import os
 import random
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
+
+from tables import options, show
 
 from store import CommitLog, Draft, Kind, PosixDisk, ReadAhead, paging
 from store.entry import HEADER_SIZE
@@ -53,9 +52,9 @@ def fill(directory: Path) -> None:
     log.close()
 
 
-def measure_reading(directory: Path) -> list[Reading | Making]:
+def measure_reading(directory: Path) -> list[Reading]:
     fill(directory)
-    readings: list[Reading | Making] = []
+    readings: list[Reading] = []
     for how in get_args(ReadAhead):
         in_order = [read_cold(directory, how, in_order=True) for _ in range(ROUNDS)]
         scattered = [read_cold(directory, how, in_order=False) for _ in range(ROUNDS)]
@@ -85,7 +84,7 @@ def forget(path: Path) -> None:
     os.close(descriptor)
 
 
-def measure_making(directory: Path) -> list[Reading | Making]:
+def measure_making(directory: Path) -> list[Making]:
     """What the helper thread does for a blank segment."""
     disk = PosixDisk()
 
@@ -98,7 +97,7 @@ def measure_making(directory: Path) -> list[Reading | Making]:
         "warm, write = mapped": lambda path: paging.touch(disk.open_mapped(path).view(), to_write=True),
         "lock_memory": lambda path: paging.lock(disk.open(path).view()),
     }
-    found: list[Reading | Making] = []
+    found: list[Making] = []
     for what, work in works.items():
         times = []
         for number in range(ROUNDS):
@@ -112,22 +111,10 @@ def measure_making(directory: Path) -> list[Reading | Making]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")
-    given = parser.parse_args()
-    with contextlib.ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=given.directory)))
-        parts = {"Reading a cold log": measure_reading, "Making a segment ready": measure_making}
-        found = {title: [asdict(row) for row in measure(directory)] for title, measure in parts.items()}
-    if given.json:
-        print(json.dumps(found, indent=2))
-        return
-    for title, rows in found.items():
-        print(f"\n{title}\n\n| {' | '.join(rows[0])} |\n|{' --- |' * len(rows[0])}")
-        for row in rows:
-            cells = [f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row.values()]
-            print(f"| {' | '.join(cells)} |")
+    given = options(__doc__).parse_args()
+    with tempfile.TemporaryDirectory(dir=given.directory) as name:
+        reading, making = measure_reading(Path(name)), measure_making(Path(name))
+    show({"Reading a cold log": reading, "Making a segment ready": making}, as_json=given.json)
 
 
 if __name__ == "__main__":

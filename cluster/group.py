@@ -21,8 +21,11 @@ from cluster.disk_threads import DiskThreads
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.flush_schedule import FlushSchedule
 from cluster.founding import Founding, first_group, preferred
+from cluster.group_files import GroupFiles
 from cluster.group_log import GroupLog
+from cluster.mending import Mending
 from cluster.metrics import Meters
+from cluster.opening import Opening
 from cluster.retention import RetentionWatch
 from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
@@ -42,14 +45,12 @@ from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
     CommitLog,
-    ConsumeQueues,
     Disk,
     DiskFullError,
     Draft,
-    KeyIndex,
+    Flaw,
     Kind,
     NodeDirectory,
-    PositionFiles,
     StoreError,
     Suspect,
     Vote,
@@ -81,7 +82,8 @@ class LocalGroup:
         ticker: Ticker,
         arrivals: Arrivals,
     ) -> None:
-        """Reads the log, or what came since the last checkpoint. Raises StoreError, GroupError."""
+        """Reads the log, or what came since the last checkpoint. One that is damaged is repaired by `take_part`, where
+        there are other nodes to do that from. Raises StoreError, GroupError."""
         self.number = number
         self.replica: Replica | None = None
         """None until the first start is complete."""
@@ -101,19 +103,13 @@ class LocalGroup:
         self._tasks: list[asyncio.Task[None]] = []
         incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
-        self._queues = ConsumeQueues(disk, directory.queues_directory(number))
-        self._keys = KeyIndex(disk, directory.keys_directory(number))
-        bases, positions = directory.bases(number), PositionFiles(disk, directory.positions_directory(number))
-        self._checkpoints = Checkpoints(bases, positions, self._queues, self._keys)
-        self._opened = GroupLog(
-            number, settings, disk, directory, self._appended, surroundings, bases, self._checkpoints
-        )
-        self._log = self._opened.log
+        self._opening = Opening(number, settings, disk, directory, meters, surroundings, self._appended)
+        self._mending: Mending | None = None
 
     @property
     def has_begun(self) -> bool:
         """Whether there is anything in its log, or was."""
-        return self._log.last_index > 0
+        return self.is_closed or self._log.last_index > 0
 
     @property
     def is_founded(self) -> bool:
@@ -121,8 +117,10 @@ class LocalGroup:
         return self._founding is not None
 
     async def take_part(self, founding: Founding | None = None) -> None:
-        """Goes through the first start where there is none yet, and begins to follow, to stand and to serve.
-        `founding`: of any group but 0; not needed once it has begun."""
+        """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
+        yet; and begins to follow, to stand and to serve. `founding`: of any group but 0; not needed once it has
+        begun."""
+        await self._opening.finish()
         self._founding = self._founding or founding
         if self._founding is not None and self.newcomer.asks:
             await self._first_start()
@@ -158,7 +156,7 @@ class LocalGroup:
         self._tasks = [
             self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
             self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
-            self._vital.spawn(self._make_scrub().run(threads.beside), f"scrub of group {self.number}"),
+            self._vital.spawn(self._look_after_log(replica, threads), f"scrub of group {self.number}"),
         ]
 
     async def stop(self) -> None:
@@ -168,11 +166,9 @@ class LocalGroup:
             await self._transport.stop()
         if self._threads is not None:
             await self._threads.stop()
-        self._save_last_checkpoint()
-        self._checkpoints.close()
-        self._queues.close()
-        self._keys.close()
-        self._opened.close()
+        if self._opening.files is not None:
+            self._save_last_checkpoint()
+            self._opening.files.close()
         self._votes.close()
 
     async def _end_tasks(self) -> None:
@@ -199,7 +195,25 @@ class LocalGroup:
 
     @property
     def log(self) -> CommitLog:
-        return self._log
+        """Not while it `is_closed`."""
+        return self._opened.log
+
+    @property
+    def _log(self) -> CommitLog:
+        return self._opened.log
+
+    @property
+    def _files(self) -> GroupFiles:
+        assert self._opening.files is not None, "the log is being repaired"
+        return self._opening.files
+
+    @property
+    def _opened(self) -> GroupLog:
+        return self._files.opened
+
+    @property
+    def _checkpoints(self) -> Checkpoints:
+        return self._files.checkpoints
 
     @property
     def commit(self) -> int:
@@ -208,10 +222,23 @@ class LocalGroup:
 
     @property
     def max_message_bytes(self) -> int:
-        return self._opened.max_message_bytes
+        return self._settings.max_message_bytes if self.is_closed else self._opened.max_message_bytes
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the log is so damaged that it cannot be opened before it is repaired from the other nodes."""
+        return self._opening.repair is not None
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether something of the log is being repaired from the other nodes."""
+        mends = self._mending is not None and bool(self._mending.reason)
+        return self.is_closed or self._opening.left is not None or mends
 
     def not_ready(self) -> str:
         """Why this group should not be given work here; empty when it should."""
+        if self._opening.repair is not None:
+            return self._opening.repair.reason
         if self.replica is None:
             return f"group {self.number} waits for the first start of the cluster"
         if self.number != TOPICS_GROUP and self.replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
@@ -222,6 +249,8 @@ class LocalGroup:
         has_begun = driver.raft.configuration_index > 0  # then whoever means another node is the stranger
         if not has_begun and self._transport is not None and self._transport.disowned:
             return self._transport.disowned
+        if self._mending is not None and self._mending.reason:
+            return self._mending.reason
         if driver.failure is not None:
             return f"the disk refuses writes: {driver.failure}"
         if driver.raft.leader == 0:
@@ -288,6 +317,12 @@ class LocalGroup:
         log.error("group %d: what this node lost stays lost: an operator accepts that", self.number)
         self.replica.driver.accept_loss()
 
+    # -- entries for others
+
+    def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
+        """What another node's log lacks."""
+        return self._opening.read_entries(request, 0 if self.is_closed else self.commit)
+
     # -- the first start
 
     @property
@@ -309,7 +344,7 @@ class LocalGroup:
             voters=voters,
             segment_bytes=settings.segment_bytes,
             max_entry_bytes=settings.largest_entry_bytes,
-            empty=self._log.last_index == 0 and vote.term == 0,
+            empty=not self.is_closed and self._log.last_index == 0 and vote.term == 0,
             joins=settings.join and is_first,
             may_be_added=not is_first,
         )
@@ -347,12 +382,12 @@ class LocalGroup:
     # -- the parts
 
     def _make_replica(self) -> Replica:
-        settings = self._settings
+        settings, files = self._settings, self._files
         return Replica(
             group=self.number,
             commit_log=self._log,
-            queues=self._queues,
-            keys=self._keys,
+            queues=files.queues,
+            keys=files.keys,
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self.max_message_bytes,
             meter=self._meters,
@@ -379,8 +414,21 @@ class LocalGroup:
             on_flush=self._meters.flush_seconds.observe,
         )
 
-    def _make_scrub(self) -> Scrub:
-        return Scrub(self._disk, self._log, self._opened.segment_bytes)
+    async def _look_after_log(self, replica: Replica, threads: DiskThreads) -> None:
+        """Repairs what the start has left, and reads what it has not read."""
+        segment_bytes, label = self._opened.segment_bytes, str(self.number)
+        repaired, damaged = self._meters.repaired_bytes.labels(label).inc, self._meters.log_damaged.labels(label)
+        mending = self._mending = Mending(replica, self._settings, segment_bytes, self._surroundings, repaired)
+
+        async def mend(flaw: Flaw) -> None:
+            damaged.set(1)
+            await mending.mend(flaw, threads.beside)
+            damaged.set(0)
+
+        if self._opening.left is not None:
+            await mend(self._opening.left)
+            self._opening.left = None
+        await Scrub(self._disk, self._log, segment_bytes, mend).run(threads.beside)
 
     def _make_retention(self, replica: Replica) -> RetentionWatch:
         return RetentionWatch(

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from cluster.checkpoints import Checkpoints
@@ -23,8 +24,9 @@ from cluster.metrics import MeasuredLog
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from raft.configuration_entry import GroupConfiguration, decode_configuration
-from store import Bases, CrashEnd, Disk, File, Header, Kind, NodeDirectory, StoreError, Suspect
-from store.entry import HEADER_SIZE, EntryFlawError, parse
+from store import Base, Bases, CrashEnd, Disk, File, Header, Kind, NodeDirectory, RepairMark, StoreError, Suspect
+from store.entry import HEADER_SIZE, EntryFlawError, padded, parse, verified
+from store.numbered import name_of
 
 log = logging.getLogger("cluster.group")
 
@@ -44,9 +46,12 @@ class GroupLog:
         surroundings: Surroundings,
         bases: Bases,
         checkpoints: Checkpoints,
+        *,
+        reads_again: bool = True,
     ) -> None:
         """Reads what no checkpoint knows of the log. `observe_append` is told how many seconds each group write takes.
-        Raises StoreError, GroupError."""
+        `reads_again`: something of what a checkpoint knows, too.
+        Raises StoreError, LogDamagedError among them, and GroupError."""
         self.bases = bases
         self.configurations: list[tuple[int, GroupConfiguration]] = []
         """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
@@ -60,7 +65,7 @@ class GroupLog:
         self._checkpoints = checkpoints
         self.segment_bytes = settings.segment_bytes
         """As set, or as the group began."""
-        self.log = self._open(directory.log_directory(number))
+        self.log = self._open(directory.log_directory(number), reads_again=reads_again)
         self.log.observe, self.log.clock_ms = observe_append, surroundings.monotonic_ms
         self._check_peers()
 
@@ -74,9 +79,11 @@ class GroupLog:
         finally:
             self.log.close()
 
-    def _open(self, path: Path) -> MeasuredLog:
+    def _open(self, path: Path, *, reads_again: bool) -> MeasuredLog:
         started, boot_id = time.perf_counter(), self._surroundings.boot_id()
         directory, number, base, found = self._directory, self._number, self.bases.base, self._checkpoints.found
+        repair = directory.repair(number)
+        clean = directory.clean_mark(number) if repair is None or not repair.ends else None
         if found is not None:
             self.configurations.append((found.configuration_index, decode_configuration(found.base.configuration)))
         elif base is not None:
@@ -88,8 +95,9 @@ class GroupLog:
             segment_bytes=self.segment_bytes,
             base=base,
             known=self._checkpoints.known,
+            reads_again=reads_again,
             reset=self.bases.is_resetting,
-            clean=directory.clean_mark(number),
+            clean=clean,
             after_crash=directory.crashed(number, boot_id),
             writing=self._settings.writing,
             on_loss=lambda: directory.distrust_page_cache(number),
@@ -98,6 +106,8 @@ class GroupLog:
             on_progress=tell_progress(),
         )
         opened.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
+        if repair is not None:
+            self._end_repair(repair, is_as_stopped=clean is not None)
         self.bases.finish_reset()
         directory.record_boot(number, boot_id if self._settings.write != "staged" else "")
         directory.remove_clean_mark(number)  # until then it vouches for what is here
@@ -129,13 +139,24 @@ class GroupLog:
             mark.reason,
         )
 
+    def _end_repair(self, repair: RepairMark, *, is_as_stopped: bool) -> None:
+        """The log was repaired, and its own bytes were not found again behind that: they may have been more."""
+        if not is_as_stopped:
+            mark = self._directory.mark_suspect(self._number, repair.doubt)
+            log.warning(
+                "group %d: %s: this node neither votes nor counts until it has caught up with a leader",
+                self._number,
+                mark.reason,
+            )
+        self._directory.clear_repair(self._number)
+
     # -- what is fixed for ever
 
     def _take_fixed_sizes(self, path: Path) -> None:
         """Segment size, and the bound on messages, as the group's first configuration entry fixed them; as the settings
         say before there is one."""
         settings = self._settings
-        fixed = self._first_configuration(path / f"{0:020}")
+        fixed = configuration_at_start(self._disk, path, self.bases.base)
         if fixed is None:
             return
         if fixed.segment_bytes != settings.segment_bytes:
@@ -146,17 +167,6 @@ class GroupLog:
             self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
             log.warning("`max_message_bytes` is %d here: this group began with that", self.max_message_bytes)
 
-    def _first_configuration(self, first_segment: Path) -> GroupConfiguration | None:
-        if self.bases.base is not None:
-            return decode_configuration(self.bases.base.configuration)
-        if not self._disk.exists(first_segment):
-            return None
-        file = self._disk.open(first_segment)
-        try:
-            return first_entry(file)
-        finally:
-            file.close()
-
     def _check_peers(self) -> None:
         members = self.configurations[-1][1].members if self.configurations else {}
         peers = self._settings.peers
@@ -165,12 +175,28 @@ class GroupLog:
             raise GroupError(f"`peers` lacks node {missing[0]}, a member of group {self._number}: add its address")
 
 
+def configuration_at_start(disk: Disk, log_directory: Path, base: Base | None) -> GroupConfiguration | None:
+    """The one that the log, or its base, begins with; None where there is none that can be read."""
+    if base is not None:
+        return decode_configuration(base.configuration)
+    path = log_directory / name_of(0)
+    if not disk.exists(path):
+        return None
+    file = disk.open(path)
+    try:
+        return first_entry(file)
+    finally:
+        file.close()
+
+
 def first_entry(first_segment: File) -> GroupConfiguration | None:
-    """What entry 1 says; None where the file does not begin with a configuration (opening the log tells why)."""
+    """What entry 1 says; None where the file does not begin with a whole configuration (opening the log tells why)."""
     try:
         header = parse(first_segment.read(0, HEADER_SIZE), 0)
+        data = first_segment.read(0, padded(header.size))
+        verified(data, np.frombuffer(data, np.uint8), 0)
         if header.kind is Kind.CONFIGURATION:
-            return decode_configuration(first_segment.read(HEADER_SIZE, header.body_bytes))
+            return decode_configuration(data[HEADER_SIZE : header.size])
     except (EntryFlawError, DecodeError):
         pass
     return None

@@ -22,7 +22,8 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cluster.file_sender import FileSender
-from store import CommitLog, SegmentSpan
+from store import CommitLog, RangeDamagedError, SegmentSpan
+from store.entry import EntryFlawError
 
 MAX_DOWNLOADS = 8
 """At the same time; whoever comes then is told to come again."""
@@ -34,6 +35,13 @@ class Group(Protocol):
 
     @property
     def number(self) -> int: ...
+    @property
+    def is_closed(self) -> bool:
+        """Whether the log cannot be read at all, and is being repaired."""
+
+    def not_ready(self) -> str:
+        """Why not."""
+
     @property
     def log(self) -> CommitLog: ...
     @property
@@ -61,7 +69,7 @@ class SegmentRoutes:
 
     async def _list(self, request: web.Request) -> web.Response:
         group = self._group(request)
-        log, spans = group.log, group.log.spans()
+        log, spans = group.log, _spans(group.log)
         return web.json_response(
             {
                 "group": group.number,
@@ -122,7 +130,10 @@ class SegmentRoutes:
         number = int(request.match_info["group"])
         if number not in self._groups:
             raise web.HTTPNotFound(text=f"there is no group {number} on this node: it has {sorted(self._groups)}")
-        return self._groups[number]
+        group = self._groups[number]
+        if group.is_closed:
+            raise _damaged(group.not_ready())
+        return group
 
 
 def _is_sealed(span: SegmentSpan, commit: int) -> bool:
@@ -142,11 +153,26 @@ def _fields(span: SegmentSpan, commit: int) -> dict[str, Any]:
     }
 
 
+def _spans(log: CommitLog) -> list[SegmentSpan]:
+    """Raises 503 where their last entries cannot be read."""
+    try:
+        return log.spans()
+    except (RangeDamagedError, EntryFlawError) as damage:
+        raise _damaged(str(damage)) from damage
+
+
+def _damaged(reason: str) -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
 def _span(log: CommitLog, base: int) -> SegmentSpan:
-    """Of the segment that begins there. Raises 410 before the log's start, 404 where there is none."""
-    spans = log.spans()
+    """Of the segment that begins there. Raises 410 before the log's start, 404 where there is none, 503 where it is
+    damaged."""
+    spans = _spans(log)
     found = next((span for span in spans if span.base == base), None)
     if found is not None:
+        if (bad := log.damaged) and base < bad.stop and base + found.length > bad.start:
+            raise _damaged(f"{found.path.name} is damaged from {bad.start} to {bad.stop}, and being repaired")
         return found
     if base < (spans[0].base if spans else log.start):
         raise _gone(log)

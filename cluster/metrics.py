@@ -45,6 +45,12 @@ class Meters:
         self.append_seconds = histogram("ledgermq_log_append_duration_seconds", "One group write to the CommitLog.")
         self.flush_seconds = histogram("ledgermq_log_flush_duration_seconds", "One fsync of the CommitLog.")
         self.loop_lag_seconds = histogram("ledgermq_event_loop_lag_seconds", "How late the event loop runs.")
+        self.log_damaged = Gauge(
+            "ledgermq_log_damaged", "1 while the log is damaged here, and being repaired.", ["group"], registry=registry
+        )
+        self.repaired_bytes = counter(
+            "ledgermq_log_repaired_bytes_total", "Bytes of a damaged log taken from other nodes.", ["group"]
+        )
         self.disk_use_ratio = Gauge(
             "ledgermq_disk_use_ratio", "How full the disk of the log is, whoever fills it.", registry=registry
         )

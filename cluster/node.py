@@ -18,6 +18,7 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
+from cluster.allocator import keep_large_buffers
 from cluster.group_log import GroupError
 from cluster.http import HttpPort
 from cluster.http_segments import SegmentRoutes
@@ -57,7 +58,11 @@ class Node:
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._surroundings = Surroundings(self._make_transport)
         self._lines = ControlLines(settings.cluster, settings.node)
-        self._raft_service = RaftService(lambda request: self._groups.introduce(request), self._lines)
+        self._raft_service = RaftService(
+            lambda request: self._groups.introduce(request),
+            lambda request: self._groups.read_entries(request),
+            self._lines,
+        )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
@@ -71,8 +76,8 @@ class Node:
         groups = self._groups
         self._broker = BrokerService(
             self._facts(),
-            groups.first.max_message_bytes,
             self._meters,
+            beginnings=groups.local,
             replicas=groups.replicas,
             arrivals=groups.arrivals,
             opening=groups.opening,
@@ -153,6 +158,7 @@ class Node:
 def run_node(settings: NodeSettings) -> int:
     """Runs a node in the foreground until SIGTERM or SIGINT. Gives the exit status."""
     set_up_logging(settings.log_format, settings.log_level)
+    keep_large_buffers()
     try:
         uvloop.run(serve_until_stopped(settings))
     except (NodeError, GroupError, StoreError) as error:

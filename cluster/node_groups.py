@@ -58,7 +58,7 @@ class NodeGroups:
         on_start: Callable[[Replica], None],
     ) -> None:
         """`on_start` is told of each replica that takes part from then on. Raises StoreError, GroupError."""
-        self.replicas = Replicas()
+        self.replicas = Replicas(lambda group: self.local[group].not_ready() if group in self.local else "")
         self.arrivals = Arrivals()
         self._calls = GroupCalls(self._addresses, surroundings)
         self.opening = TopicOpening(self.replicas, self._calls, surroundings.vital.spawn)
@@ -129,6 +129,14 @@ class NodeGroups:
         if group is None or not (request.adding or group.is_founded or group.has_begun):
             return None
         return group.newcomer.introduce(request)
+
+    def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
+        """What the log of another node lacks in that group."""
+        group = self.local.get(request.group)
+        if group is None:
+            refusal = f"node {self._settings.node} has no replica of group {request.group}"
+            return raft_pb2.ReadEntriesResponse(refusal=refusal)
+        return group.read_entries(request)
 
     # -- groups that come
 

@@ -1,9 +1,9 @@
 """Reads, a little at a time while the node works, what its start did not read of the log.
 
 The one idea: a start that goes on at a checkpoint trusts what lies before; damage there is found here, before anybody
-needs those bytes. A node that finds some leads and writes no more until a person has looked, and serves what it has.
+needs those bytes. Whoever is told of a flaw sees to it; reading goes on behind it when that is done.
 
-It must not know what entries mean.
+It must not know what entries mean, nor how they are repaired.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
 
-from store import CommitLog, DamagedError, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, SegmentFile, StoreError
+from store import CommitLog, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, StoreError
 
 log = logging.getLogger("cluster.scrub")
 
@@ -28,23 +28,35 @@ Beside = Callable[[Callable[[], object]], Awaitable[None]]
 class Scrub:
     """Of one group's log, up to the last entry that was not read."""
 
-    def __init__(self, disk: ReadOnlyDisk, commit_log: CommitLog, segment_bytes: int) -> None:
+    def __init__(
+        self,
+        disk: ReadOnlyDisk,
+        commit_log: CommitLog,
+        segment_bytes: int,
+        on_flaw: Callable[[Flaw], Awaitable[None]],
+    ) -> None:
         self._disk = disk
         self._log = commit_log
         self._segment_bytes = segment_bytes
+        self._on_flaw = on_flaw
         self._last = commit_log.unread_up_to
         self._is_over = False
         self._first = 0
         self._found: Iterator[Found | Flaw] = iter(())
+        self._flaw: Flaw | None = None
+        """The one that was found last, and is not seen to yet."""
 
     async def run(self, beside: Beside) -> None:
-        """Ends when all was read, or damage was found."""
+        """Ends when all was read."""
         if self._last < self._log.first_index:
             return
-        while not self._is_over:
+        while not self._is_over and self._last >= self._log.first_index:
             if self._first != self._log.first_index:
                 self._begin()
             await beside(self._read_piece)
+            if self._flaw is not None:
+                flaw, self._flaw = self._flaw, None
+                await self._on_flaw(flaw)
             await asyncio.sleep(PAUSE_S)
         log.info("the log was read up to entry %d, where this start went on", self._last)
 
@@ -60,7 +72,7 @@ class Scrub:
     def _begin(self) -> None:
         """At the log's beginning, which moves on."""
         self._first = self._log.first_index
-        segments = [SegmentFile(span.path, span.base) for span in self._log.spans() if span.first_index <= self._last]
+        segments = self._log.segment_files(self._last)
         reader = LogReader(self._disk, segments, segment_bytes=self._segment_bytes, start=self._log.start_tail)
         self._found = iter(reader)
 
@@ -70,7 +82,8 @@ class Scrub:
             found = next(self._found, None)
             if isinstance(found, Flaw):
                 if found.kind is not FlawKind.TORN:
-                    raise DamagedError(found.path, found.position, found.reason)
+                    self._flaw = found
+                    return
             elif found is None or found.header.index >= self._last:
                 self._is_over = True
                 return

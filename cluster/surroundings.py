@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from cluster.entry_source import EntrySource, GrpcEntrySource
 from cluster.first_start import GrpcIntroductions, Introductions
 from cluster.vital import Vital
 from cluster.workers import ThreadWorker, Worker
@@ -56,6 +57,8 @@ class Surroundings:
 
     make_transport: MakeTransport
     introductions: Callable[[Addresses], Introductions] = GrpcIntroductions
+    entry_source: Callable[[Addresses], EntrySource] = GrpcEntrySource
+    """From which a damaged log is repaired."""
     worker: Callable[[str], Worker] = ThreadWorker
     """Makes a worker of that name."""
     now_ms: Callable[[], int] = now_ms

@@ -341,6 +341,8 @@ class Driver:
     def configuration(self) -> bytes:
         """The body of the newest configuration in the log, or in its base; empty while there is none."""
         index = self.raft.configuration_index
+        if self.log_start and index <= self.applied:
+            return self.log_start.configuration  # and not from the log, which may be damaged there
         if index >= self._log.first_index:
             return bytes(self._log.entry(index)[1])
         base = self.log_start.base if self.log_start else None
@@ -491,6 +493,13 @@ class Driver:
             proposal.settled(committed=False)
         for answer in reads:
             answer(False)
+
+    def repaired(self, failure: StoreError) -> None:
+        """What this node failed for is no more; unless it has failed for something else since."""
+        if self.failure is failure:
+            self.failure = None
+            self.raft.resume_writing()
+            self._settle()
 
     def fail(self, failure: StoreError) -> None:
         """The disk refused a write, here or on a helper thread."""

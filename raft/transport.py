@@ -231,13 +231,15 @@ class PeerLink:
 
 Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse | None]
 """None: this node cannot tell yet."""
+ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesResponse]
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
     """The incoming half: one for a node. Groups are added once they have started."""
 
-    def __init__(self, introduce: Introduce, lines: ControlLines) -> None:
+    def __init__(self, introduce: Introduce, read_entries: ReadEntries, lines: ControlLines) -> None:
         self._introduce = introduce
+        self._read_entries = read_entries
         self._lines = lines
         self._groups: dict[int, GrpcTransport] = {}
 
@@ -251,6 +253,11 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         if answer is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know of that group (yet)")
         return answer
+
+    async def ReadEntries(  # noqa: N802
+        self, request: raft_pb2.ReadEntriesRequest, context: aio.ServicerContext[Any, Any]
+    ) -> raft_pb2.ReadEntriesResponse:
+        return self._read_entries(request)
 
     async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         await self._lines.serve(await self._admit(metadata_of(context), context), context)

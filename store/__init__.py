@@ -7,9 +7,11 @@ segment_span.py    what one of its segments holds, for whoever wants the file
 writing.py         by which way appends get into the files: directly, by a mapping, or staged in memory (staging.py)
 received_range.py  what a follower checks before it writes
 recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
+log_repair.py      what is damaged, taken from another replica: whole_prefix.py is what is good of such a log, and
+                   repair_mark.py what is remembered meanwhile
 consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
 log_reader.py      a log as it lies there, whole or damaged, for those who only look; log_files.py is where it lies,
-                   flaw.py what it finds wrong
+                   segment_view.py how whole entries are found in it, flaw.py what it finds wrong
 key_index.py       which batches have a key, in files of linked entries (key_file.py)
 time_index.py      where the messages since a time begin: no file, the log is sorted
 base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
@@ -41,7 +43,9 @@ from store.errors import (
     DiskFullError,
     ForkedError,
     IndexDamagedError,
+    LogDamagedError,
     OffsetDroppedError,
+    RangeDamagedError,
     StoreError,
     WrongDirectoryError,
 )
@@ -51,13 +55,17 @@ from store.incoming_base import IncomingBase, Offer
 from store.key_index import KeyHit, KeyIndex, KeySearch
 from store.log_files import SegmentFile, segment_files
 from store.log_reader import Found, LogReader
+from store.log_repair import LogRepair, Taken
 from store.memory_disk import MemoryDisk
 from store.node_directory import NodeDirectory
 from store.position_files import PositionFiles
 from store.recovery import Known
+from store.repair_mark import RepairMark
 from store.segment_span import SegmentSpan
 from store.suspect import Suspect
+from store.tail import Tail
 from store.vote_file import Vote, VoteFile
+from store.whole_prefix import WholePrefix
 from store.writing import DIRECTLY, ReadAhead, WriteMode, Writing
 
 __all__ = [
@@ -93,7 +101,9 @@ __all__ = [
     "KeySearch",
     "Kind",
     "Known",
+    "LogDamagedError",
     "LogReader",
+    "LogRepair",
     "MemoryDisk",
     "NodeDirectory",
     "Offer",
@@ -102,15 +112,20 @@ __all__ = [
     "PosixDisk",
     "PosixReadOnlyDisk",
     "QueueSpan",
+    "RangeDamagedError",
     "ReadAhead",
     "ReadOnlyDisk",
+    "RepairMark",
     "SegmentFile",
     "SegmentSpan",
     "StoreError",
     "Suspect",
+    "Tail",
+    "Taken",
     "Usage",
     "Vote",
     "VoteFile",
+    "WholePrefix",
     "WriteMode",
     "Writing",
     "WrongDirectoryError",

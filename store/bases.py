@@ -82,6 +82,12 @@ class Bases:
             if log_number == self._log_number:
                 replace_file(self._disk, self._checkpoint_path, checkpoint.encode())
 
+    def forget_checkpoint(self) -> None:
+        """Durably: the next start reads the whole log."""
+        if self._disk.exists(self._checkpoint_path):
+            self._disk.unlink(self._checkpoint_path)
+            self._disk.sync_directory(self._checkpoint_path.parent)
+
     def checkpoint(self) -> Checkpoint | None:
         """The one that was saved last; None where there is none that is of any use."""
         if self.is_resetting or not self._disk.exists(self._checkpoint_path):
@@ -103,9 +109,7 @@ class Bases:
         """Durably: the log is void, and begins behind `base`; `CommitLog.reset` and `finish_reset` come after it."""
         with self._one_checkpoint:
             self._log_number += 1
-            if self._disk.exists(self._checkpoint_path):
-                self._disk.unlink(self._checkpoint_path)
-                self._disk.sync_directory(self._checkpoint_path.parent)
+            self.forget_checkpoint()
         self._file.begin_reset(base)
 
     def finish_reset(self) -> None:

@@ -27,10 +27,11 @@ from store.clean_mark import CleanMark
 from store.crash_end import BeforeCut
 from store.disk import Disk
 from store.entry import HEADER_SIZE, Draft, Header
-from store.errors import DiskFailedError, ForkedError, StoreError
+from store.errors import DiskFailedError, ForkedError, LogDamagedError, RangeDamagedError, StoreError
 from store.grid import Grid
+from store.log_files import SegmentFile
 from store.positions import Positions
-from store.received_range import examined
+from store.received_range import examined, whole_entries
 from store.recovery import Known, OnEntry, OnProgress, Recovery
 from store.segment_span import SegmentSpan
 from store.segments import Segments
@@ -51,6 +52,8 @@ class CommitLog:
         self._known_commit = recovered.known_commit
         self._cut_by_crash = recovered.cut_by_crash
         self._unread_up_to = recovered.unread_up_to
+        self.damaged: range = range(0)
+        """Positions between which the log was found damaged: nothing is read there. Empty while all is well."""
         # Why nothing may be written any more, but for a failed sync, which the segments know; None while all is well.
         self._failure: StoreError | None = None
 
@@ -63,6 +66,7 @@ class CommitLog:
         segment_bytes: int,
         base: Base | None = None,
         known: Known | None = None,
+        reads_again: bool = True,
         reset: bool = False,
         clean: CleanMark | None = None,
         after_crash: bool = False,
@@ -74,7 +78,8 @@ class CommitLog:
     ) -> Self:
         """Read the log and verify it, giving each entry's header and body to `on_entry`, and (bytes read, bytes in all)
         to `on_progress` now and then. A view given to `on_entry` may be kept. What is `known` (it was read, committed
-        and flushed once) is not read again but for its last part.
+        and flushed once) is not read again but for its last part; and not even that unless `reads_again`, for a log
+        that is to be mended while it is open.
 
         `base` is where the log begins, as `BaseFile` has it. `reset`: a reset to it was begun and not finished, so what
         lies here is void, whatever was said of it, and removed.
@@ -90,7 +95,7 @@ class CommitLog:
         start = base.tail if base is not None else EMPTY
         segments = Segments.adopt(disk, directory, grid, start.end, reset=reset, writing=writing, on_loss=on_loss)
         try:
-            recovery = Recovery(segments, grid, start, known, on_entry, on_progress)
+            recovery = Recovery(segments, grid, start, known, reads_again, on_entry, on_progress)
             if after_crash:
                 recovery.after_crash(before_cut)
             elif clean is None or reset:
@@ -193,7 +198,7 @@ class CommitLog:
         its headers; writes nothing.
 
         Raises `CorruptRangeError` when it is bad in itself, `ForkedError` when its chain does not continue ours."""
-        return examined(data, self._tail_at(prev_index), self._grid)
+        return examined(data, self.tail_at(prev_index), self._grid)
 
     def write(self, data: bytes, headers: list[Header], first: int) -> None:
         """As a follower: write the entries from index `first`, the next one, to the end of a range that `examine` has
@@ -215,7 +220,7 @@ class CommitLog:
         assert self._base.index <= last_index <= self.last_index
         if last_index == self.last_index:
             return
-        before, self._tail = self._tail, self._tail_at(last_index)  # first: `prepare_next` goes by it
+        before, self._tail = self._tail, self.tail_at(last_index)  # first: `prepare_next` goes by it
         try:
             self._erase_after(last_index, before.end)
         except StoreError as error:
@@ -227,14 +232,14 @@ class CommitLog:
 
     def base_at(self, index: int, *, configuration: bytes, state: bytes) -> Base:
         """A base for a log that begins behind entry `index`, which is here (or is the base)."""
-        tail = self._tail_at(index)
+        tail = self.tail_at(index)
         return Base(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
 
     def drop_before(self, base: Base) -> None:
         """Begin behind `base`, which `BaseFile.replace` has made durable. Whole segments before it are let go, and
         removed by `remove_dropped`, or at the next start."""
         assert self._base.index <= base.index <= self.last_index
-        assert self._tail_at(base.index) == base.tail, f"the base is of another log than entry {base.index} here"
+        assert self.tail_at(base.index) == base.tail, f"the base is of another log than entry {base.index} here"
         self._positions.drop_before(base.tail)
         self._segments.drop_before(base.end)
         self._base = base.tail
@@ -253,7 +258,70 @@ class CommitLog:
         self._positions = Positions(base.tail)
         self._known_commit = base.index
 
-    # Reading. Indexes are of entries that are present.
+    # Damage, found while it is open.
+
+    def entries_in(self, first: int, end: int) -> range:
+        """The indexes of those entries that have a byte between two positions; empty where none has."""
+        behind = self._positions.last_ending_by(first) + 1
+        last = self._positions.last_ending_by(end)
+        last += last < self.last_index and self.position(last + 1) < end
+        return range(behind, last + 1)
+
+    def mark_damaged(self, entries: range) -> None:
+        """Nothing is read of these any more until `mark_whole`."""
+        self.damaged = range(self.position(entries[0]), self._positions.end(entries[-1]))
+
+    def mark_whole(self) -> None:
+        self.damaged = range(0)
+
+    def written_tail_at(self, index: int) -> Tail:
+        """As `tail_at`, of an entry that `mend` has written, or of the one before those that are damaged."""
+        if index in (self._base.index, self.last_index):
+            return self.tail_at(index)
+        return Tail.of(entry.parse(self._segments.slice(self.position(index), HEADER_SIZE), 0))
+
+    def mend(self, data: bytes, first: int) -> int:
+        """Write over entries from index `first` on what another replica has there: the same, by position, size, term
+        and the chain before it. What is not the same is left out. Returns the first index that was not written. To be
+        followed by `sync`, and by `check_whole`."""
+        self._check_health()
+        headers = whole_entries(data, self.written_tail_at(first - 1), self._grid)
+        same = [header for header in headers if self._is_entry(header)]
+        if same:
+            self._segments.overwrite(same[0].position, data[: same[-1].end - same[0].position])
+        return first + len(same)
+
+    def check_whole(self, entries: range) -> None:
+        """Read these again. Raises `LogDamagedError` unless they are whole and lead from the one before to the next."""
+        tail, last = self.written_tail_at(entries[0] - 1), min(entries[-1] + 1, self.last_index)
+        while tail.index < last:
+            first = tail.index + 1
+            position = self.position(first)
+            data = self._segments.read(position, self._positions.end(first) - position)
+            if not (headers := whole_entries(data, tail, self._grid)):
+                raise LogDamagedError(self._segments.path(position), position, f"entry {first} is not whole")
+            tail = Tail.of(headers[0])
+
+    def _is_entry(self, header: Header) -> bool:
+        index = header.index
+        if index > self.last_index:
+            return False
+        here = (self._positions.position(index), self._positions.size(index), self._positions.term(index))
+        return here == (header.position, header.size, header.term)
+
+    def _checked(self, position: int, size: int) -> int:
+        """The position, where those bytes may be read. Raises `RangeDamagedError`."""
+        damaged = self.damaged
+        if damaged and position < damaged.stop and position + size > damaged.start:
+            raise RangeDamagedError(self._segments.path(position), damaged.start, damaged.stop)
+        return position
+
+    def segment_files(self, last_index: int) -> list[SegmentFile]:
+        """The files that hold the entries up to that one."""
+        last = self.position(last_index)
+        return [SegmentFile(self._segments.path(base), base) for base in self._segments.bases if base <= last]
+
+    # Reading. Indexes are of entries that are present. All raise `RangeDamagedError` where the log is `damaged`.
 
     def term(self, index: int) -> int:
         """Of an entry, or of the base; 0 for index 0 where there is none."""
@@ -266,6 +334,12 @@ class CommitLog:
     def position(self, index: int) -> int:
         return self._positions.position(index)
 
+    def tail_at(self, index: int) -> Tail:
+        """Of the log as it would be if it ended with that entry, which may be the base."""
+        if index == self.last_index:
+            return self._tail
+        return self._base if index == self._base.index else Tail.of(self.header(index))
+
     def position_units(self, first: int, last: int) -> bytes:
         """Of the entries first..last, as `PositionFiles` keeps them."""
         return self._positions.units(first, last).tobytes()
@@ -275,7 +349,9 @@ class CommitLog:
         return self.position(index) % self._grid.segment_bytes == 0
 
     def header(self, index: int) -> Header:
-        return entry.parse(memoryview(self._segments.read(self.position(index), HEADER_SIZE)), 0)
+        return entry.parse(
+            memoryview(self._segments.read(self._checked(self.position(index), HEADER_SIZE), HEADER_SIZE)), 0
+        )
 
     def body(self, index: int) -> bytes:
         return self.body_at(self.position(index), self._positions.size(index))
@@ -283,16 +359,17 @@ class CommitLog:
     def body_at(self, position: int, size: int) -> bytes:
         """The body of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
         # By way of the entry: an empty body at the end of a segment would be looked for in the next one.
-        return bytes(self._segments.slice(position, size)[HEADER_SIZE:])
+        return bytes(self._segments.slice(self._checked(position, size), size)[HEADER_SIZE:])
 
     def entry(self, index: int) -> tuple[Header, memoryview]:
         """Header and body of an entry, the body as a view that stays valid until the log is closed or cut there."""
-        data = self._segments.slice(self.position(index), self._positions.size(index))
+        size = self._positions.size(index)
+        data = self._segments.slice(self._checked(self.position(index), size), size)
         return entry.parse(data, 0), data[HEADER_SIZE:]
 
     def entry_at(self, position: int, size: int) -> tuple[Header, bytes]:
         """Header and body of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
-        data = self._segments.slice(position, size)
+        data = self._segments.slice(self._checked(position, size), size)
         return entry.parse(data, 0), bytes(data[HEADER_SIZE:])
 
     def span(self, first: int, last: int) -> int:
@@ -309,7 +386,8 @@ class CommitLog:
         """The bytes of entries first..last, which lie in one segment: what `examine` takes."""
         position = self.position(first)
         assert self._grid.base(position) == self._grid.base(self.position(last)), "a range lies in one segment"
-        return self._segments.read(position, self._positions.end(last) - position)
+        size = self._positions.end(last) - position
+        return self._segments.read(self._checked(position, size), size)
 
     def spans(self) -> list[SegmentSpan]:
         """What the files of segments hold, the first one first, as far as entries have come into the files."""
@@ -325,7 +403,7 @@ class CommitLog:
                     length=self._positions.end(last) - base,
                     first_index=first,
                     last_index=last,
-                    chain=self._tail_at(last).chain,
+                    chain=self.tail_at(last).chain,
                     is_last=last < whole or last == self.last_index,
                 )
                 spans.append(span)
@@ -391,11 +469,6 @@ class CommitLog:
         failure = self._failure or self._segments.failure
         if failure is not None:
             raise DiskFailedError(self._directory, f"an earlier write was lost ({failure})") from failure
-
-    def _tail_at(self, index: int) -> Tail:
-        if index == self.last_index:
-            return self._tail
-        return self._base if index == self._base.index else Tail.of(self.header(index))
 
     def _write_groups(self, groups: list[tuple[int, list[bytes]]], headers: list[Header]) -> None:
         try:

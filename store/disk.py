@@ -14,6 +14,7 @@ It must not know what the bytes mean.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import mmap
 import os
@@ -28,6 +29,8 @@ from store.errors import DirectoryInUseError, translated
 Writable = bytes | memoryview
 
 _LOCKS = Path("/proc/locks")
+_MOST_PIECES = os.sysconf("SC_IOV_MAX")
+"""That one system call takes."""
 
 
 class File(Protocol):
@@ -36,11 +39,16 @@ class File(Protocol):
     @property
     def size(self) -> int: ...
 
-    def write(self, offset: int, data: Writable) -> None:
-        """Write all of `data` at `offset`, growing the file where needed. On an error any part of it may be there."""
+    def write(self, offset: int, *pieces: Writable) -> None:
+        """Write all pieces, one behind the other, from `offset` on, growing the file where needed. On an error any
+        part of them may be there."""
 
     def read(self, offset: int, count: int) -> bytes:
         """Up to `count` bytes from `offset`; fewer only at the end of the file."""
+
+    def written(self, first: int, end: int) -> Sequence[range]:
+        """The places in first..end - 1, in order, that may have been written. All else there is zeros, and need not be
+        read. To be asked before anything there is read: what was read ahead counts as written."""
 
     def view(self) -> memoryview:
         """The whole file, read-only, showing later writes too. Valid while anyone holds it. The file must not grow
@@ -159,7 +167,7 @@ def _translating(path: Path) -> Iterator[None]:
 
 
 class PosixFile:
-    """A file by its descriptor: pwrite, pread, a shared read-only mapping, fdatasync."""
+    """A file by its descriptor: pwritev, pread, a shared read-only mapping, fdatasync."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -171,17 +179,23 @@ class PosixFile:
     def size(self) -> int:
         return self._size
 
-    def write(self, offset: int, data: Writable) -> None:
-        rest = memoryview(data).cast("B")
-        end = offset + len(rest)
+    def write(self, offset: int, *pieces: Writable) -> None:
+        count = sum(map(len, pieces))
+        end = offset + count
         assert self._view is None or end <= self._size, "a file that is mapped does not grow"
         try:  # and not `_translating`, which costs as much as a small write
-            while rest:
-                written = os.pwrite(self._descriptor, rest, end - len(rest))
-                rest = rest[written:]
+            written = os.pwritev(self._descriptor, pieces[:_MOST_PIECES], offset)
+            if written < count:
+                self._write_rest(b"".join(pieces), offset, written)
         except OSError as error:
             raise translated(error, self._path) from error
         self._size = max(self._size, end)
+
+    def _write_rest(self, data: bytes, offset: int, written: int) -> None:
+        """All of `data` is to stand at `offset`; the first bytes do already."""
+        rest = memoryview(data)
+        while written < len(data):
+            written += os.pwrite(self._descriptor, rest[written:], offset + written)
 
     def read(self, offset: int, count: int) -> bytes:
         pieces = []
@@ -191,6 +205,23 @@ class PosixFile:
                 offset += len(piece)
                 count -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def written(self, first: int, end: int) -> Sequence[range]:
+        found = []
+        with _translating(self._path):
+            while (start := self._next_data(first)) < end:
+                first = os.lseek(self._descriptor, start, os.SEEK_HOLE)  # the end of the file is one
+                found.append(range(start, min(first, end)))
+        return found
+
+    def _next_data(self, offset: int) -> int:
+        """The size where there is none."""
+        try:
+            return os.lseek(self._descriptor, offset, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return self._size
+            raise
 
     def view(self) -> memoryview:
         if self._view is None:
@@ -222,9 +253,11 @@ class MappedFile(PosixFile):
             os.posix_fallocate(descriptor, 0, self._size)
             self._mapping = memoryview(mmap.mmap(descriptor, self._size))
 
-    def write(self, offset: int, data: Writable) -> None:
-        # A copy of one aligned word is one store: it is there whole or not at all.
-        self._mapping[offset : offset + len(data)] = data
+    def write(self, offset: int, *pieces: Writable) -> None:
+        for piece in pieces:
+            # A copy of one aligned word is one store: it is there whole or not at all.
+            self._mapping[offset : offset + len(piece)] = piece
+            offset += len(piece)
 
     def view(self) -> memoryview:
         return self._mapping.toreadonly()

@@ -89,8 +89,11 @@ class Draft:
         return HEADER_SIZE + len(self.body)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Header:
+    """Never changed, and not `frozen` all the same: a frozen one takes 1.9 us to make instead of 0.3, for each entry
+    that is appended, received or read at start."""
+
     kind: Kind
     flags: int
     size: int
@@ -141,7 +144,8 @@ def encode(
         kind, 0, size, draft.count, index, term, position, commit, append_time_ms,
         draft.base_offset, draft.topic_id, draft.queue, crc, chain,
     )  # fmt: skip
-    return header, [checked, _CHAIN.pack(crc, chain), draft.body, bytes(padded(size) - size)]
+    padding = padded(size) - size
+    return header, [checked + _CHAIN.pack(crc, chain), draft.body, *([bytes(padding)] if padding else ())]
 
 
 def is_blank(data: Readable, at: int) -> bool:

@@ -38,14 +38,40 @@ class DiskFailedError(StoreError):
 class DamagedError(StoreError):
     """Bytes that were once whole are not any more. Nothing was cut or repaired."""
 
+    way_out: ClassVar[str] = (
+        "Nothing was changed; restore the file, or wipe this node's data directory and add the node to its cluster "
+        "again."
+    )
+
     def __init__(self, path: Path, position: int, reason: str) -> None:
-        super().__init__(
-            f"{path} is damaged at position {position}: {reason}. Nothing was changed; "
-            "restore the file, or wipe this node's data directory and add the node to its cluster again."
-        )
+        super().__init__(f"{path} is damaged at position {position}: {reason}. {self.way_out}")
         self.path = path
         self.position = position
         self.reason = reason
+
+
+class LogDamagedError(DamagedError):
+    """A CommitLog is damaged, in a way that another replica's entries can heal."""
+
+    way_out = (
+        "Nothing was changed by finding this. The node repairs its log from the other replicas; where there are none, "
+        "restore the file."
+    )
+
+
+class RangeDamagedError(StoreError):
+    """What was asked for lies where the log is damaged. All else can be read, and this once it is repaired."""
+
+    retriable = True
+
+    def __init__(self, path: Path, first: int, end: int) -> None:
+        super().__init__(
+            f"{path} is damaged between the positions {first} and {end}: nothing is read there until this is repaired "
+            "from the other replicas. They have it: ask one of them."
+        )
+        self.path = path
+        self.first = first
+        self.end = end
 
 
 class IndexDamagedError(StoreError):

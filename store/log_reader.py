@@ -4,8 +4,8 @@
       found   found   flaw   found              found   (the log ends)
 
 One idea: recovery refuses a log at its first flaw; this tells each one and goes on. What it skips, it skips to the next
-place where an entry is whole, has a right CRC and says of itself that it stands just there, which an entry's body, a
-stale copy or chance do not. Whether it follows the last one found is judged by the same comparisons as at recovery.
+place where a whole entry stands that says so itself (`segment_view`). Whether it follows the last one found is judged
+by the same comparisons as at recovery.
 
 A blank word ends a log, unless something shows that there was more: a later segment that begins with an entry, an
 orderly stop, or an entry behind the blank that calls the missing one committed. Other bytes behind a blank word are
@@ -20,19 +20,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from store import entry
 from store.disk import ReadOnlyDisk
-from store.entry import ALIGNMENT, HEADER_SIZE, MAGIC, WORD, Cells, EntryFlawError, Header, UnknownEntryError
+from store.entry import ALIGNMENT, HEADER_SIZE, WORD, EntryFlawError, Header, UnknownEntryError
 from store.flaw import Flaw, FlawKind
 from store.grid import Grid
 from store.log_files import SegmentFile
 from store.numbered import name_of
+from store.segment_view import SegmentView
 from store.tail import Tail
-
-_SEARCH = 1 << 20
-"""Words of 8 bytes that are looked at together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,41 +38,6 @@ class Found:
     path: Path
     header: Header
     body: memoryview
-
-
-@dataclass(frozen=True, slots=True)
-class _Bytes:
-    """One segment's."""
-
-    segment: SegmentFile
-    view: memoryview
-    cells: Cells
-
-    def whole(self, at: int) -> Header:
-        """The entry at `at`, if it is whole and says that it stands there. Raises `EntryFlawError`."""
-        header = entry.verified(self.view, self.cells, at)
-        if header.position != self.segment.base + at:
-            raise EntryFlawError(f"the entry says that it stands at position {header.position}")
-        return header
-
-    def next_whole(self, at: int) -> Header | None:
-        """The first such entry from `at` on; None where there is none."""
-        words = np.frombuffer(self.view, "<u4", len(self.view) // ALIGNMENT * 2)[::2]
-        for first in range(-(-at // ALIGNMENT), len(words), _SEARCH):
-            for place in np.flatnonzero(words[first : first + _SEARCH] == MAGIC).tolist():
-                try:
-                    return self.whole((first + place) * ALIGNMENT)
-                except EntryFlawError:
-                    continue
-        return None
-
-    def first_byte(self, at: int) -> int | None:
-        """Where the first byte from `at` on lies that is not zero; None where all are."""
-        for first in range(at, len(self.cells), _SEARCH):
-            piece = self.cells[first : first + _SEARCH]
-            if piece.any():
-                return first + int(np.flatnonzero(piece)[0])
-        return None
 
 
 class LogReader:
@@ -122,9 +83,9 @@ class LogReader:
         for number, segment in enumerate(self._segments):
             if segment.base != expected:
                 yield self._missing(segment, expected)
-            view = segment.view(self._disk)
-            yield from self._read_segment(number, _Bytes(segment, view, np.frombuffer(view, np.uint8)))
-            self._lost |= len(view) < self._grid.segment_bytes
+            data = SegmentView.of(segment, self._disk)
+            yield from self._read_segment(number, data)
+            self._lost |= len(data.view) < self._grid.segment_bytes
             expected = segment.base + self._grid.segment_bytes
             self.position = expected
 
@@ -146,7 +107,7 @@ class LogReader:
 
     # -- one segment
 
-    def _read_segment(self, number: int, data: _Bytes) -> Iterator[Found | Flaw]:
+    def _read_segment(self, number: int, data: SegmentView) -> Iterator[Found | Flaw]:
         segment, view = data.segment, data.view
         yield from self._check_length(number, data)
         at = 0 if self._start is None else max(0, self._start.end - segment.base)
@@ -164,7 +125,7 @@ class LogReader:
                 return
             at = there.end - segment.base
 
-    def _look(self, number: int, data: _Bytes, at: int) -> Header | Flaw | None:
+    def _look(self, number: int, data: SegmentView, at: int) -> Header | Flaw | None:
         """What lies at `at`; None: the entries of this segment have ended, and all is blank."""
         if entry.is_blank(data.view, at):
             return self._judge_blank(number, data, at)
@@ -173,7 +134,7 @@ class LogReader:
         except EntryFlawError as error:
             return self._broken(data, at, error)
 
-    def _check_length(self, number: int, data: _Bytes) -> Iterator[Flaw]:
+    def _check_length(self, number: int, data: SegmentView) -> Iterator[Flaw]:
         length, due = len(data.view), self._grid.segment_bytes
         if length != due:
             blank_last = number == len(self._segments) - 1 and length < due and data.first_byte(0) is None
@@ -181,7 +142,7 @@ class LogReader:
             reason = f"the file has {length} bytes, and segments of this log {due}"
             yield Flaw(kind, data.segment.path, data.segment.base + min(length, due), None, reason)
 
-    def _broken(self, data: _Bytes, at: int, error: EntryFlawError) -> Flaw:
+    def _broken(self, data: SegmentView, at: int, error: EntryFlawError) -> Flaw:
         """No whole entry lies where one begins."""
         following = data.next_whole(at + ALIGNMENT)
         kind = FlawKind.DAMAGE
@@ -191,7 +152,7 @@ class LogReader:
         self._lost = True
         return flaw
 
-    def _gap(self, kind: FlawKind, data: _Bytes, at: int, reason: str, following: Header | None) -> Flaw:
+    def _gap(self, kind: FlawKind, data: SegmentView, at: int, reason: str, following: Header | None) -> Flaw:
         """A flaw that reaches from `at` to the entry that follows."""
         index = self._due_index
         place = (kind, data.segment.path, data.segment.base + at, index, reason)
@@ -202,7 +163,7 @@ class LogReader:
 
     # -- blank space
 
-    def _judge_blank(self, number: int, data: _Bytes, at: int) -> Flaw | None:
+    def _judge_blank(self, number: int, data: SegmentView, at: int) -> Flaw | None:
         """A blank word lies where an entry might begin. None where all is as it should be from there on."""
         if (first := data.first_byte(at)) is None:
             return None
@@ -223,7 +184,7 @@ class LogReader:
         self._lost = True
         return flaw
 
-    def _read_behind(self, data: _Bytes, header: Header) -> tuple[int, int]:
+    def _read_behind(self, data: SegmentView, header: Header) -> tuple[int, int]:
         """Of the entries from `header` on to the next blank or flaw: the last one's index, the largest commit."""
         last, commit = header.index, header.commit
         while (at := header.end - data.segment.base) + HEADER_SIZE <= len(data.view):
@@ -237,9 +198,8 @@ class LogReader:
     def _goes_on_behind(self, number: int) -> bool:
         """Whether a later segment begins with an entry."""
         for segment in self._segments[number + 1 :]:
-            view = segment.view(self._disk)
             try:
-                _Bytes(segment, view, np.frombuffer(view, np.uint8)).whole(0)
+                SegmentView.of(segment, self._disk).whole(0)
                 return True
             except EntryFlawError:
                 continue

@@ -39,9 +39,9 @@ class MemoryFile:
     def size(self) -> int:
         return len(self._content)
 
-    def write(self, offset: int, data: Writable) -> None:
+    def write(self, offset: int, *pieces: Writable) -> None:
         assert self._open
-        piece = bytes(data)
+        piece = b"".join(pieces)
         end = offset + len(piece)
         assert self._view is None or end <= self.size, "a file that is mapped does not grow"
         self._disk.before("write", self._path)
@@ -56,6 +56,11 @@ class MemoryFile:
         assert self._open
         self._disk.before("read", self._path)
         return bytes(self._content[offset : offset + count])
+
+    def written(self, first: int, end: int) -> Sequence[range]:
+        assert self._open
+        data = self._content[first:end].lstrip(b"\0")
+        return [range(min(end, self.size) - len(data), min(end, self.size))] if data else []
 
     def view(self) -> memoryview:
         assert self._open

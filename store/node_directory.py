@@ -12,6 +12,7 @@
     <path>/group-0/clean         only between an orderly stop and the next start
     <path>/group-0/boot          in which run of the machine the group was last written
     <path>/group-0/suspect       only while the node may lack what it acknowledged
+    <path>/group-0/repair        only while its log is being repaired from others
 
     <indexes>/lock               as above
     <indexes>/indexes.json       as identity.json
@@ -38,6 +39,7 @@ from store.boot import decode_boot_record, encode_boot_record
 from store.clean_mark import CleanMark
 from store.disk import Disk, Lock, read_file, replace_file
 from store.errors import DamagedError, StoreError, WrongDirectoryError
+from store.repair_mark import RepairMark
 from store.suspect import Suspect
 
 FORMAT = 1
@@ -154,6 +156,23 @@ class NodeDirectory:
         """Durably. What the node has caught up with must have been flushed before."""
         self._remove_mark(self._suspect_path(group))
 
+    def mark_repair(self, group: int, mark: RepairMark) -> None:
+        """Durably, before anything of others is written into a damaged log. That its end was given up, and since when,
+        stays as it was said first."""
+        before = self.repair(group)
+        if before is not None:
+            mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)
+        if mark != before:
+            replace_file(self._disk, self._repair_path(group), mark.encode())
+
+    def repair(self, group: int) -> RepairMark | None:
+        """What the repair that was begun last may cost; None where none is under way."""
+        return self._read_mark(self._repair_path(group), RepairMark.decode, "repair mark")
+
+    def clear_repair(self, group: int) -> None:
+        """Durably: the log is as it was, or what it may lack is remembered otherwise."""
+        self._remove_mark(self._repair_path(group))
+
     def close(self) -> None:
         """Release the locks."""
         for lock in self._locks:
@@ -174,6 +193,9 @@ class NodeDirectory:
 
     def _suspect_path(self, group: int) -> Path:
         return self.group_directory(group) / "suspect"
+
+    def _repair_path(self, group: int) -> Path:
+        return self.group_directory(group) / "repair"
 
     def _read_mark(self, path: Path, decode: Callable[[bytes], _Mark], what: str) -> _Mark | None:
         if not self._disk.exists(path):

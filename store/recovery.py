@@ -15,7 +15,8 @@ since the last flush. So the first entry that is blank, torn, or does not follow
 never flushed, or is not to be told from that, and is cut. Refused as ever are flaws that no power loss makes:
 
 - before `Segments.flushed_below`, where everything had been flushed;
-- an entry of a version, kind or flags that this program does not know: another one wrote it, and may read it;
+- an entry of a version, kind or flags that this program does not know: another one wrote it, and may read it. Where its
+  CRC is right, it surely was so, and such a log is not for this program to repair (`log_repair`), as others are;
 - a missing name between two segments, or a wrong length but for a blank last one.
 
 What an entry says of commit is no evidence: a majority without this node may have held those entries. So the cut may
@@ -41,8 +42,8 @@ import numpy as np
 from store import entry
 from store.clean_mark import CleanMark
 from store.crash_end import BeforeCut, CrashEnd
-from store.entry import HEADER_SIZE, WORD, EntryFlawError, Header, UnknownEntryError
-from store.errors import DamagedError
+from store.entry import HEADER_SIZE, WORD, Cells, EntryFlawError, Header, UnknownEntryError
+from store.errors import DamagedError, LogDamagedError
 from store.grid import Grid
 from store.positions import Positions
 from store.segments import Segments
@@ -79,6 +80,7 @@ class Recovery:
         grid: Grid,
         base: Tail,
         known: Known | None = None,
+        reads_again: bool = True,
         on_entry: OnEntry | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
@@ -97,14 +99,18 @@ class Recovery:
         # Where a flaw may come of a power loss: from here on.
         self._torn_from = self._limit
         if known is not None:
-            self._go_on_from(known)
+            self._go_on_from(known, reads_again=reads_again)
         self._start = self.tail.end
 
-    def _go_on_from(self, known: Known) -> None:
-        """Takes up what is known but for its last part, which is read again."""
+    def _go_on_from(self, known: Known, *, reads_again: bool) -> None:
+        """Takes up what is known but for its last part, which is read again, unless it is known to be damaged."""
         first, last = self.tail.index, known.tail.index
         if known.tail.end > self._limit:
-            raise DamagedError(self._segments.path(known.tail.end - 1), self._limit, "the segment is missing")
+            raise LogDamagedError(self._segments.path(known.tail.end - 1), self._limit, "the segment is missing")
+        if not reads_again:
+            self.tail, self.positions = known.tail, known.positions
+            self.known_commit = self.unread_up_to = last
+            return
         again = max(known.positions.last_ending_by(known.tail.end - READ_AGAIN_BYTES), last - READ_AGAIN_ENTRIES, first)
         known.positions.truncate(again)
         if again > first:
@@ -118,7 +124,7 @@ class Recovery:
         try:
             return entry.verified(view, np.frombuffer(view, np.uint8), position - base)
         except EntryFlawError as flaw:
-            raise DamagedError(self._segments.path(base), position, str(flaw)) from flaw
+            raise LogDamagedError(self._segments.path(base), position, str(flaw)) from flaw
 
     def after_stop(self, clean: CleanMark) -> None:
         """Read everything, and compare it with the mark of the orderly stop."""
@@ -152,7 +158,7 @@ class Recovery:
         self._report_progress(self._limit)
         if self.tail.index < self._known_tail.index:
             reason = f"the log ends with entry {self.tail.index}, but entry {self._known_tail.index} was flushed"
-            raise DamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
+            raise LogDamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _read_segment(self, base: int, at: int) -> None:
         """Take up the entries of one segment, from offset `at` on. Behind the end of the log it only makes sure that
@@ -166,12 +172,18 @@ class Recovery:
             except EntryFlawError as flaw:
                 if base + at >= self._torn_from and not isinstance(flaw, UnknownEntryError):
                     raise _TornError(f"at position {base + at}: {flaw}") from flaw
-                raise DamagedError(self._segments.path(base), base + at, str(flaw)) from flaw
+                raise self._damage(flaw, base, view, cells, at) from flaw
             if self._on_entry is not None:
                 self._on_entry(header, view[at + HEADER_SIZE : at + header.size])
             at = header.end - base
             if header.index % _PROGRESS_ENTRIES == 0:
                 self._report_progress(header.end)
+
+    def _damage(self, flaw: EntryFlawError, base: int, view: memoryview, cells: Cells, at: int) -> DamagedError:
+        """What another version wrote is not ours to repair."""
+        is_foreign = isinstance(flaw, UnknownEntryError) and entry.is_sealed(view, cells, at)
+        kind = DamagedError if is_foreign else LogDamagedError
+        return kind(self._segments.path(base), base + at, str(flaw))
 
     def _take(self, header: Header, position: int) -> None:
         self.tail.check_place(header, position, self._grid)
@@ -192,7 +204,7 @@ class Recovery:
             )
             if found[:2] == (clean.last_index, clean.end):
                 reason = f"entry {self.tail.index} is not the one that was last when the node was stopped in order"
-            raise DamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
+            raise LogDamagedError(self._segments.path(self.tail.end), self.tail.end, reason)
 
     def _erase_behind_tail(self) -> None:
         """Nothing that a torn write or a torn truncation left may come to light when the log grows over it again."""

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from store.disk import Disk, File
+from store.disk import Disk, File, Writable
 from store.entry import WORD
-from store.errors import DamagedError, StoreError
+from store.errors import LogDamagedError, StoreError
 from store.grid import Grid
 from store.numbered import name_of, numbers_of
 from store.segment_files import SegmentFiles
@@ -37,6 +37,8 @@ from store.staging import StagedFile
 from store.writing import DIRECTLY, Writing
 
 MAX_OPEN = 64
+FRESH = ".new"
+"""How the name of a file ends that is to take a segment's place: one that is there at a start never did."""
 CHUNK = 1 << 20
 _ZEROS = bytes(CHUNK)
 _LARGE = 16 << 10
@@ -86,18 +88,22 @@ class Segments:
         on_loss: Callable[[], None] = lambda: None,
     ) -> Segments:
         """The segments that lie in `directory`, which is made if it is missing, but for those that end before `start`
-        (with `reset` all), which are removed. Raises `DamagedError` if there is a gap between them, or one is not as
+        (with `reset` all), which are removed. Raises `LogDamagedError` if there is a gap between them, or one is not as
         long as it should be."""
         disk.make_directory(directory)
         disk.sync_directory(directory.parent)
         segments = Segments(disk, directory, grid, start, writing, on_loss)
-        bases = numbers_of(disk.list(directory))
+        names = disk.list(directory)
+        for name in names:
+            if name.endswith(FRESH):
+                disk.unlink(directory / name)
+        bases = numbers_of(names)
         dropped = [base for base in bases if reset or base < segments._first_base]
         segments._unlink(dropped)
         for base in bases[len(dropped) :]:
             if base != segments._last_base + grid.segment_bytes:
                 reason = f"the segment of {grid.segment_bytes} bytes before it is missing, or segments had another size"
-                raise DamagedError(segments.path(base), base, reason)
+                raise LogDamagedError(segments.path(base), base, reason)
             if segments._is_whole(base, is_last=base == bases[-1]):
                 segments._last_base = base
         return segments
@@ -138,19 +144,23 @@ class Segments:
     # Writing.
 
     def write_group(self, position: int, pieces: Sequence[bytes]) -> None:
-        """Write entries that lie in one segment, so that a kill at any moment leaves all or none: all but the first
-        word, and then, by a write of its own, that word. The segment is made if it is missing."""
+        """Write entries that lie in one segment, so that a kill at any moment leaves all or none: all with the first
+        word blank, and then, by a write of its own, that word. The segment is made if it is missing."""
         base = self._grid.base(position)
         self.ensure(base)
         file = self._file(base)
-        first, *others = _blocks(pieces)
-        end = position - base + len(first)
-        file.write(position - base + WORD, memoryview(first)[WORD:])
-        for block in others:
-            file.write(end, block)
-            end += len(block)
+        first, *others = pieces
+        # With the blank word a write that begins and ends with pages touches whole pages only, which costs less.
+        file.write(position - base, *_blocks([_ZEROS[:WORD], memoryview(first)[WORD:], *others]))
         file.write(position - base, first[:WORD])
-        self._mark_dirty(base, file, end - position + base)
+        self._mark_dirty(base, file, sum(map(len, pieces)))
+
+    def overwrite(self, position: int, data: bytes) -> None:
+        """Other bytes in the place of those that lie in one segment, which exists."""
+        base = self._grid.base(position)
+        file = self._file(base)
+        file.write(position - base, data)
+        self._mark_dirty(base, file, len(data))
 
     def erase_word(self, position: int) -> None:
         base = self._grid.base(position)
@@ -170,9 +180,7 @@ class Segments:
 
     def is_blank(self, first: int, end: int) -> bool:
         """Whether there are but zeros between two positions of one segment."""
-        data = self.slice(first, end - first)
-        # As bytes: a view would be compared byte by byte.
-        return all(bytes(data[at : at + CHUNK]) == _ZEROS[: len(data) - at] for at in range(0, len(data), CHUNK))
+        return all(data == _ZEROS[: len(data)] for _, data in self._written(first, end))
 
     def erase(self, first: int, end: int) -> None:
         """Zero what is not zero yet between two positions of one segment."""
@@ -180,11 +188,19 @@ class Segments:
             return
         base = self._grid.base(first)
         file = self._file(base)
-        for at in range(first, end, CHUNK):
-            count = min(CHUNK, end - at)
-            if file.read(at - base, count) != _ZEROS[:count]:
-                file.write(at - base, _ZEROS[:count])
+        for at, data in self._written(first, end):
+            if data != _ZEROS[: len(data)]:
+                file.write(at, _ZEROS[: len(data)])
         self._mark_dirty(base, file, end - first)
+
+    def _written(self, first: int, end: int) -> Iterator[tuple[int, bytes]]:
+        """What lies between two positions of one segment, each piece with its place in the file; but for what was never
+        written. Of a segment that was begun just now, that is nearly all."""
+        base = self._grid.base(first)
+        file = self._file(base)
+        for places in file.written(first - base, end - base):
+            for at in places[::CHUNK]:
+                yield at, file.read(at, min(CHUNK, places.stop - at))
 
     def ensure(self, base: int) -> None:
         """Make the segments up to the one at `base`, unless they exist."""
@@ -391,17 +407,17 @@ class Segments:
                 return True
             if not is_last or file.size > self._grid.segment_bytes or any(file.read(0, file.size)):
                 reason = f"the file has {file.size} bytes, and segments of this log {self._grid.segment_bytes}"
-                raise DamagedError(path, base, reason)
+                raise LogDamagedError(path, base, reason)
         finally:
             file.close()
         self._disk.unlink(path)
         return False
 
 
-def _blocks(pieces: Sequence[bytes]) -> list[bytes]:
+def _blocks(pieces: Sequence[Writable]) -> list[Writable]:
     """The same bytes, the small pieces joined."""
-    blocks: list[bytes] = []
-    small: list[bytes] = []
+    blocks: list[Writable] = []
+    small: list[Writable] = []
     for piece in pieces:
         if len(piece) < _LARGE:
             small.append(piece)
@@ -410,4 +426,4 @@ def _blocks(pieces: Sequence[bytes]) -> list[bytes]:
             blocks.append(b"".join(small))
             small = []
         blocks.append(piece)
-    return [*blocks, b"".join(small)] if any(small) else blocks
+    return [*blocks, b"".join(small)] if small else blocks

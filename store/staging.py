@@ -22,6 +22,7 @@ import logging
 import threading
 import weakref
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -105,20 +106,25 @@ class StagedFile:
         waiting = self._waiting
         return waiting[0] if waiting else self.size
 
-    def write(self, offset: int, data: Writable) -> None:
-        end = offset + len(data)
+    def write(self, offset: int, *pieces: Writable) -> None:
+        end = offset + sum(map(len, pieces))
         assert end <= self.size, "a segment does not grow"
         with self._lock:
             if self._buffer is not None:
-                self._buffer.data[offset:end] = data
                 first, last = self._waiting or (offset, end)
                 self._waiting = min(first, offset), max(last, end)
+                for piece in pieces:
+                    self._buffer.data[offset : offset + len(piece)] = piece
+                    offset += len(piece)
                 return
-        self._file.write(offset, data)
+        self._file.write(offset, *pieces)
 
     def read(self, offset: int, count: int) -> bytes:
         buffer = self._buffer
         return self._file.read(offset, count) if buffer is None else bytes(buffer.data[offset : offset + count])
+
+    def written(self, first: int, end: int) -> Sequence[range]:
+        return self._file.written(first, end) if self._buffer is None else [range(first, end)]
 
     def view(self) -> memoryview:
         buffer = self._buffer

@@ -45,9 +45,9 @@ class SimFile:
     def size(self) -> int:
         return len(self._inode.live)
 
-    def write(self, offset: int, data: Writable) -> None:
+    def write(self, offset: int, *pieces: Writable) -> None:
         assert self._open
-        piece = bytes(data)
+        piece = b"".join(pieces)
         growth = offset + len(piece) - self.size
         assert self._view is None or growth <= 0, "a file that is mapped does not grow"
         disk = self._disk
@@ -65,6 +65,11 @@ class SimFile:
         assert self._open
         self._disk.before("read", self._path)
         return bytes(self._inode.live[offset : offset + count])
+
+    def written(self, first: int, end: int) -> Sequence[range]:
+        assert self._open
+        data = self._inode.live[first:end].lstrip(b"\0")
+        return [range(min(end, self.size) - len(data), min(end, self.size))] if data else []
 
     def view(self) -> memoryview:
         assert self._open

@@ -27,7 +27,7 @@ from chaos.sim.network import Network
 from chaos.sim.node_life import Life
 from chaos.sim.node_transport import Door, SimTransport, Transit
 from chaos.sim.node_worker import SimWorker
-from chaos.sim.rpc import Server, SimChannel, SimIntroductions
+from chaos.sim.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
 from chaos.sim.rpc_server import Calls, Handler, Nobody
 from chaos.sim.world import EntryHeader, SimNodeLog
 from cluster.group import LocalGroup
@@ -110,8 +110,8 @@ class Process:
         groups = self.groups
         self._broker = BrokerService(
             facts,
-            groups.first.max_message_bytes,
             meters,
+            beginnings=groups.local,
             replicas=groups.replicas,
             arrivals=groups.arrivals,
             opening=groups.opening,
@@ -126,14 +126,17 @@ class Process:
         return self.groups.first
 
     def _handler(self, method: str) -> Handler:
-        if method == "Introduce":
-            return self._introduce
+        if method in ("Introduce", "ReadEntries"):
+            return self._introduce if method == "Introduce" else self._read_entries
         service = self._broker if hasattr(self._broker, method) else self._operations
         handler: Handler = getattr(service, method)
         return handler
 
     async def _introduce(self, request: object, _: object) -> object:
         return self.groups.introduce(request)  # type: ignore[arg-type]
+
+    async def _read_entries(self, request: object, _: object) -> object:
+        return self.group.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
         """As `cluster.node.Node.stop` does it."""
@@ -223,7 +226,13 @@ class StackNode:
     @property
     def suspect(self) -> bool:
         """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
-        return self._lost_power or self.disk.exists(DATA / f"group-{GROUP}" / "suspect")
+        marks = (DATA / f"group-{GROUP}" / name for name in ("suspect", "repair"))
+        return self._lost_power or any(self.disk.exists(mark) for mark in marks)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its process runs, and repairs its log."""
+        return self.process is not None and self.process.group.is_damaged
 
     @property
     def is_empty(self) -> bool:
@@ -343,6 +352,7 @@ class StackNode:
             "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
             "flush": partial(SimWorker, mean_ms=self._flush_ms),
             "segments": partial(SimWorker, mean_ms=self._flush_ms),
+            "repair": partial(SimWorker, mean_ms=self._flush_ms),
         }
         return Surroundings(
             make_transport=lambda me, peers, receiver: SimTransport(
@@ -351,6 +361,7 @@ class StackNode:
             introductions=lambda peers: SimIntroductions(
                 {peer: self._channel(life, self.node, peer) for peer in peers}
             ),
+            entry_source=lambda peers: SimEntrySource({peer: self._channel(life, self.node, peer) for peer in peers}),
             worker=lambda name: workers[name](life, self._chance),
             now_ms=lambda: START_MS + self.clock_ms + int(self._loop.time() * 1000),
             chance=self._chance,

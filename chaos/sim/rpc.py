@@ -20,6 +20,7 @@ from grpc import aio
 
 from chaos.sim.network import Connection, Network
 from chaos.sim.node_life import Life
+from cluster import entry_source
 from cluster.first_start import ANSWER_S
 from raft.v1 import raft_pb2
 
@@ -285,6 +286,26 @@ class SimIntroductions:
         try:
             answer: raft_pb2.IntroduceResponse = await UnaryCall(
                 self._channels[node], "Introduce", request, ANSWER_S
+            ).future
+        except aio.AioRpcError:
+            return None
+        return answer
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+
+class SimEntrySource:
+    """Asks other nodes for entries, for a repair. Implements `cluster.entry_source.EntrySource`."""
+
+    def __init__(self, channels: Mapping[int, SimChannel]) -> None:
+        self._channels = channels
+
+    async def read(self, node: int, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse | None:
+        try:
+            answer: raft_pb2.ReadEntriesResponse = await UnaryCall(
+                self._channels[node], "ReadEntries", request, entry_source.ANSWER_S
             ).future
         except aio.AioRpcError:
             return None

@@ -1,22 +1,25 @@
 """Damage to the files of a node that is down: a flipped bit, an old copy put back. The node must notice at its start.
 
-    kill, flip a bit of an entry or base   ─> start: refused ─> the file is restored ─> start
-    stop in order, put an old segment back ─> start: refused ─> the file is restored ─> start
+    kill, flip a bit of an entry           ─> start: damaged ─> the others have the bytes ─> it takes part again
+    stop in order, put an old segment back ─> start: damaged ─> the others have the bytes ─> it takes part again
+    kill, flip a bit of the present base   ─> start: refused ─> the file is restored ─> start
 
-The one idea: damage is planted, and a start that takes it for whole is a violation. A node whose last flush had failed
-takes it for what that left behind, cuts it off, and knows that it may lack something. It must not know other faults.
+The one idea: damage is planted, and a start that takes it for whole is a violation. Nobody repairs a log but the nodes
+themselves: one that is not whole when all is over is a violation too. A node whose last flush had failed takes damage
+for what that left behind, cuts it off, and knows that it may lack something. It must not know other faults.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.node import DATA, GROUP, StackNode
-from store import CommitLog, DamagedError
+from store import CommitLog, DamagedError, LogDamagedError
 from store.numbered import name_of
 
 DOWN_S = 0.5
@@ -30,25 +33,34 @@ INDEXES = {LOG.parent / "queues", LOG.parent / "positions", LOG.parent / "keys"}
 KEPT, INCOMING = LOG.parent / "bases", LOG.parent / "incoming"
 
 
+@dataclass(frozen=True, slots=True)
+class _Planted:
+    path: Path
+    content: bytes
+    """Of the file, as it was when it was whole."""
+    incarnation: bytes
+    """Of the node's disk."""
+
+
 class Damages:
     def __init__(self, loop: SimLoop, invariants: Invariants, happened: Counter[str]) -> None:
         self._loop = loop
         self._happened = happened
         self._invariants = invariants
-        self._planted: dict[StackNode, tuple[Path, bytes]] = {}
-        """What was damaged, and its whole content."""
+        self._planted: dict[StackNode, _Planted] = {}
+        """What was damaged, and is not known to be whole again."""
 
     def flip(self, node: StackNode, random: Random) -> bool:
         replica = node.replica
-        if replica is None or node in self._planted or replica.log.last_index < replica.log.first_index:
+        if replica is None or self.is_planted(node) or replica.log.last_index < replica.log.first_index:
             return False
         if not replica.driver.raft.commit:  # nobody else may have the entry by which the cluster begins
             return False
         path, at = self._place(replica.log, node, random)
         node.kill()
-        self._planted[node] = (path, node.disk.content(path))
+        self._planted[node] = _Planted(path, node.disk.content(path), node.incarnation)
         node.disk.flip(path, at, random.randrange(8))
-        self._loop.call_later(DOWN_S, self._must_refuse, node)
+        self._loop.call_later(DOWN_S, self._must_notice, node)
         return True
 
     def _place(self, log: CommitLog, node: StackNode, random: Random) -> tuple[Path, int]:
@@ -75,7 +87,7 @@ class Damages:
 
     def spoil_index(self, node: StackNode, random: Random) -> bool:
         """Its file is lost, cut short, longer or wrong when the node starts again, which is no harm."""
-        if not node.alive or node in self._planted:
+        if not node.alive or self.is_planted(node):
             return False
         node.kill()
         disk = node.disk
@@ -96,14 +108,14 @@ class Damages:
     def put_back_old(self, node: StackNode) -> None:
         """Keeps a copy of the newest segment now, for later; it is counted when it comes to that."""
         replica = node.replica
-        if replica is None or replica.log.end == 0 or node in self._planted:
+        if replica is None or replica.log.end == 0 or self.is_planted(node):
             return
         base = (replica.log.end - 1) // node.settings.segment_bytes * node.settings.segment_bytes
         path = LOG / name_of(base)
         self._loop.call_later(OLD_AFTER_S, self._stop, node, path, node.disk.content(path), node.process)
 
     def _stop(self, node: StackNode, path: Path, old: bytes, process: object) -> None:
-        if node.process is process and process is not None and node not in self._planted and _is_read(node, path):
+        if node.process is process and process is not None and not self.is_planted(node) and _is_read(node, path):
             node.stop()
             self._loop.call_later(1.0, self._put_back, node, path, old, node.process)
 
@@ -115,29 +127,34 @@ class Damages:
         disk = node.disk
         was_clean, there = disk.exists(LOG.parent / "clean"), disk.exists(path)
         if was_clean and there and disk.content(path) != old:
-            self._planted[node] = (path, disk.content(path))
+            self._planted[node] = _Planted(path, disk.content(path), node.incarnation)
             disk.put_back(path, old)
             self._happened["old_file"] += 1
-            self._must_refuse(node)
+            self._must_notice(node)
         else:
             node.start_again()
 
-    def _must_refuse(self, node: StackNode) -> None:
+    def _must_notice(self, node: StackNode) -> None:
         if node.alive or node not in self._planted or not node.is_present:
             return
         node.start()
-        if node.process is not None and not node.suspect:
-            self._invariants.fail("damage is noticed", f"node {node.node} starts on {self._planted[node][0]}")
-        if node.process is not None:
-            del self._planted[node]
+        if node.process is not None and not node.is_damaged and not node.suspect:
+            self._invariants.fail("damage is noticed", f"node {node.node} starts on {self._planted[node].path}")
 
     def is_planted(self, node: StackNode) -> bool:
+        """Whether a damaged file lies there still."""
+        planted = self._planted.get(node)
+        if planted is not None and node.process is not None and not node.is_damaged:
+            del self._planted[node]
+            self._happened["repaired"] += planted.incarnation == node.incarnation
         return node in self._planted
 
     def noticed(self, node: StackNode) -> bool:
-        """Whether the end of this node was that it noticed planted damage; it is restored, then."""
+        """Whether the end of this node was that it noticed planted damage that only a person can repair."""
         if node not in self._planted or not isinstance(node.ended, DamagedError):
             return False
+        if isinstance(node.ended, LogDamagedError) and node.settings.peers:
+            self._invariants.fail("damage is repaired", f"node {node.node} ends: {node.ended}")
         self._loop.call_later(RESTORED_AFTER_S, self._restore_and_start, node)
         return True
 
@@ -145,14 +162,16 @@ class Damages:
         self._restore(node)
         node.start_again()
 
-    def repair_all(self) -> None:
+    def restore_all(self) -> None:
+        """Of the nodes that are down for it, and wait for a person."""
         for node in [*self._planted]:
-            self._restore(node)
+            if isinstance(node.ended, DamagedError):
+                self._restore(node)
 
     def _restore(self, node: StackNode) -> None:
         planted = self._planted.pop(node, None)
         if planted is not None and node.process is None and node.is_present:
-            node.disk.put_back(*planted)
+            node.disk.put_back(planted.path, planted.content)
 
 
 def _is_read(node: StackNode, path: Path) -> bool:

@@ -28,12 +28,20 @@ def unsettled(members: Sequence[StackNode]) -> list[str]:
     for node in members:
         replica = node.replica
         if replica is None:
-            missing.append(f"node {node.node} is down: {node.ended or 'nobody started it'}")
+            missing.append(f"node {node.node} {_why_not(node)}")
+        elif node.is_damaged:
+            missing.append(f"node {node.node} is damaged")
         elif (replica.driver.applied, replica.log.last_index) != (last, last):
             missing.append(f"node {node.node} has applied {replica.driver.applied} of {last}")
         elif replica.driver.raft.durable != last:
             missing.append(f"node {node.node} holds {replica.driver.raft.durable} of {last}")
     return missing
+
+
+def _why_not(node: StackNode) -> str:
+    if node.process is None:
+        return f"is down: {node.ended or 'nobody started it'}"
+    return f"takes no part: {node.process.group.not_ready()}"
 
 
 def compare(members: Sequence[StackNode], invariants: Invariants) -> None:

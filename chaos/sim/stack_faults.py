@@ -27,7 +27,7 @@ from chaos.sim.targets import chance_of, leader_of, target_of
 from chaos.sim.workload import READER, Workload
 from raft.core import Refusal
 from raft.errors import CutFailedError
-from store import DamagedError, DiskFullError, StoreError
+from store import DamagedError, DiskFullError, LogDamagedError, StoreError
 from store.memory_disk import Killed
 
 LOOK_S = 1.0
@@ -154,7 +154,7 @@ class StackFaults:
         self._over = True
         self._power.end()
         self._operator.end()
-        self._damages.repair_all()
+        self._damages.restore_all()
         for node in self._nodes:
             self._happened["corrupt_in_transit"] += node.transit.corrupted
             _be_clear(node)
@@ -295,7 +295,7 @@ class StackFaults:
 def _has_failed(node: StackNode) -> bool:
     """Whether it can write no more, and only a restart helps."""
     failure = node.replica.driver.failure if node.replica is not None else None
-    return failure is not None and not isinstance(failure, DiskFullError)
+    return failure is not None and not isinstance(failure, DiskFullError | LogDamagedError)
 
 
 def _set_rate(node: StackNode, rate: float) -> None:

@@ -102,4 +102,4 @@ class Power:
         return 2 * len(hurt) < len(voters)
 
     def _is_hurt(self, node: StackNode) -> bool:
-        return node.suspect or not self._roster.is_member(node.node)
+        return node.suspect or self._damages.is_planted(node) or not self._roster.is_member(node.node)

@@ -22,6 +22,7 @@ _STYLES = {
     "follower": "green",
     "learner": "cyan",
     "candidate": "yellow",
+    "damaged": "red",
     "joining": "yellow",
     "follower, suspect": "bold yellow",
     "learner, suspect": "bold yellow",

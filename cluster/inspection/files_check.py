@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store import Base, Flaw, FlawKind, Found, PosixReadOnlyDisk, Suspect
+from store import Base, Flaw, FlawKind, Found, PosixReadOnlyDisk, RepairMark, Suspect
 from store.boot import decode_boot_record
 from store.disk import read_file
 from store.numbered import name_of, numbers_of
@@ -28,6 +28,7 @@ def check_marks(group: Path) -> Iterator[Flaw]:
     """Those of the machine's last run and of doubt; the clean mark is for whoever knows how the log ends."""
     yield from _check(group / "boot", decode_boot_record, "boot record")
     yield from _check(group / "suspect", Suspect.decode, "suspect mark")
+    yield from _check(group / "repair", RepairMark.decode, "repair mark")
 
 
 def _check(path: Path, decode: Callable[[bytes], object], what: str) -> Iterator[Flaw]:

@@ -14,10 +14,18 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, ReplicaBehindError, to_wire
+from ledger.errors import (
+    LedgerError,
+    OffsetBeyondEndError,
+    OffsetTooLowError,
+    ReplicaBehindError,
+    StorageFailedError,
+    to_wire,
+)
 from ledger.v1 import broker_pb2
-from store import CommitLog, ConsumeQueue
+from store import CommitLog, ConsumeQueue, RangeDamagedError
 from store.consume_queue import Units
+from store.entry import EntryFlawError
 
 MAX_FETCH_BYTES = 16 << 20
 MAX_FETCH_QUEUES = 4096
@@ -121,7 +129,13 @@ def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.
             if not budget.allows(size):
                 given.next_offset = max(given.next_offset, offset + at)
                 return
-            given.next_offset = add_batch(queue.log, position, size, given)
+            try:
+                given.next_offset = add_batch(queue.log, position, size, given)
+            except (RangeDamagedError, EntryFlawError) as damage:
+                if given.batches:
+                    return  # what comes before is not withheld
+                where = f"offset {offset + at} of queue {asked.queue}"
+                raise StorageFailedError(f"{where} cannot be read on this node: {damage}") from damage
             budget.spend(size)
         offset = given.next_offset = max(given.next_offset, offset + len(window))
 

@@ -10,7 +10,10 @@ import asyncio
 from collections.abc import Sequence
 
 from ledger.broker.replica import Replica
+from ledger.errors import StorageFailedError
 from ledger.v1 import broker_pb2
+from store import RangeDamagedError
+from store.entry import EntryFlawError
 from store.time_index import offset_at, position_at
 
 QUEUES_AT_ONCE = 16
@@ -24,10 +27,13 @@ async def list_offsets(
     response: broker_pb2.ListOffsetsResponse,
 ) -> None:
     """Adds what is asked about these queues, which live in the replica's group. Raises UnknownTopicError,
-    UnknownQueueError."""
+    UnknownQueueError; StorageFailedError where the log is damaged in the time's place."""
     topic = replica.state.topics.require(request.topic_id, max(queues))
     timed = request.HasField("time_ms")
-    position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
+    try:
+        position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
+    except (RangeDamagedError, EntryFlawError) as damage:
+        raise StorageFailedError(f"the time cannot be looked for on this node: {damage}") from damage
     for number, queue in enumerate(queues, 1):
         units = replica.queues.get(topic.topic_id, queue)
         given = response.queues.add(queue=queue, first_offset=units.first_offset)

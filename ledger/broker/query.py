@@ -18,7 +18,7 @@ from ledger.broker.replica import Replica
 from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
 from ledger.v1 import broker_pb2
-from store import Header, IndexDamagedError, KeyHit, Kind
+from store import Header, IndexDamagedError, KeyHit, Kind, RangeDamagedError
 from store.entry import EntryFlawError
 from store.key_index import FOR_EVER
 
@@ -45,13 +45,15 @@ async def query_messages(
     replica: Replica, request: broker_pb2.QueryMessagesRequest
 ) -> broker_pb2.QueryMessagesResponse:
     """Raises UnknownTopicError; ReplicaBehindError where the index is built anew, StorageFailedError where it is
-    damaged."""
+    damaged, or the log is."""
     replica.state.topics.require(request.topic_id, 0)
     try:
         return await _Query(replica, request).answer()
     except IndexDamagedError as error:
         log.error("group %d: %s", replica.group, error)
         raise StorageFailedError(str(error)) from error
+    except RangeDamagedError as damage:
+        raise StorageFailedError(f"not all batches with that key can be read on this node: {damage}") from damage
 
 
 class _Query:

@@ -8,7 +8,7 @@ It must not know how a replica comes to be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ledger.broker.replica import Replica
 from ledger.errors import InvalidArgumentError, NotLeaderError, UnavailableError
@@ -19,7 +19,9 @@ from ledger.topics import TOPICS_GROUP
 class Replicas:
     """Of groups that have started here. They only ever come."""
 
-    def __init__(self) -> None:
+    def __init__(self, why_not: Callable[[int], str] = lambda _: "") -> None:
+        """`why_not(group)`: what that group waits for on this node; empty where it is not here."""
+        self._why_not = why_not
         self._by_group: dict[int, Replica] = {}
 
     def add(self, replica: Replica) -> None:
@@ -42,7 +44,8 @@ class Replicas:
     def topics(self) -> Replica:
         """The same. Raises UnavailableError before it has started."""
         if (replica := self.first) is None:
-            raise UnavailableError("this node has not started yet: it waits for the others' first start")
+            reason = self._why_not(TOPICS_GROUP) or "it waits for the others' first start"
+            raise UnavailableError(f"this node does not serve yet: {reason}")
         return replica
 
     def require(self, group: int) -> Replica:
@@ -53,6 +56,8 @@ class Replicas:
         groups = self.topics.state.groups
         if group not in groups:
             raise InvalidArgumentError(f"there is no group {group}: the last one is {groups.numbers[-1]}")
+        if reason := self._why_not(group):
+            raise UnavailableError(f"this node does not serve group {group} yet: {reason}")
         if self.topics.membership.node in groups.nodes(group):
             raise UnavailableError(f"group {group} has not started on this node yet: try again shortly")
         raise NotLeaderError(f"this node has no replica of group {group}: ask one that has")

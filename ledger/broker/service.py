@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from grpc import aio
 
@@ -27,6 +27,7 @@ from ledger.broker.topic_commands import alter_topic, create_topic
 from ledger.broker.topic_opening import TopicOpening
 from ledger.errors import BusyError, LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
 from ledger.state import Topic
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from store import CommitLog, ConsumeQueue
 
@@ -49,6 +50,19 @@ class NodeFacts:
     """How many there are to be at least: a topic that came before would not spread over them."""
 
 
+class Beginning(Protocol):
+    """A group of this node, before its replica is there."""
+
+    @property
+    def max_message_bytes(self) -> int: ...
+    @property
+    def is_closed(self) -> bool:
+        """Whether its log is being repaired from the other nodes."""
+
+    def not_ready(self) -> str:
+        """What it waits for."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueReader:
     """One queue on this node, for fetches (`ledger.broker.fetch.Readable`)."""
@@ -65,16 +79,16 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def __init__(
         self,
         facts: NodeFacts,
-        max_message_bytes: int,
         meter: Meter,
         *,
+        beginnings: Mapping[int, Beginning],
         replicas: Replicas,
         arrivals: Arrivals,
         opening: TopicOpening,
     ) -> None:
-        """`arrivals`: whom all these replicas wake."""
+        """`beginnings`: the groups of this node, by number, as they come. `arrivals`: whom all these replicas wake."""
         self._facts = facts
-        self._max_message_bytes = max_message_bytes
+        self._beginnings = beginnings
         self._meter = meter
         self._replicas = replicas
         self._arrivals = arrivals
@@ -160,7 +174,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
         facts = self._facts
-        response = broker_pb2.GetRouteResponse(cluster=facts.cluster, max_message_bytes=self._max_message_bytes)
+        response = broker_pb2.GetRouteResponse(
+            cluster=facts.cluster, max_message_bytes=self._beginnings[TOPICS_GROUP].max_message_bytes
+        )
         for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
         response.configuration_index = self.configuration_index
@@ -221,9 +237,12 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             data_directory=facts.data_directory,
             version=facts.version,
         )
-        response.groups.extend(self._status(replica) for replica in self._replicas)
-        if self._replicas.first is None:
-            response.groups.insert(0, broker_pb2.GroupStatus(role="joining" if self._facts.joins else "waiting"))
+        for group, beginning in sorted(self._beginnings.items()):
+            if (replica := self._replicas.get(group)) is not None:
+                response.groups.append(self._status(replica))
+            else:
+                role = "damaged" if beginning.is_closed else self._outside
+                response.groups.add(group=group, role=role)
         return response
 
     def _status(self, replica: Replica) -> broker_pb2.GroupStatus:
@@ -250,6 +269,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             return raft.role.value
         if self._facts.node in raft.configuration.learners:
             return "learner"
+        return self._outside
+
+    @property
+    def _outside(self) -> str:
         return "joining" if self._facts.joins else "waiting"
 
     def _addresses(self) -> Mapping[int, str]:

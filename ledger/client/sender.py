@@ -36,6 +36,9 @@ class Sender:
         self._streams: dict[tuple[str, int], ProduceStream] = {}
         self._poll_due = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
+        millisecond."""
         self._settled = asyncio.Event()
         self._closing = False
         client.routes.on_leader_change.append(self._leaders_changed)
@@ -96,10 +99,11 @@ class Sender:
         if wake is None:
             return
         if self._timer is not None:
-            if not self._timer.cancelled() and self._loop.time() < self._timer.when() <= wake / 1000:
+            if not self._timer.cancelled() and self._loop.time() < self._timer_at <= wake / 1000:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(wake / 1000, self._poll_soon)
+        self._timer_at = wake / 1000
+        self._timer = self._loop.call_at(self._timer_at, self._poll_soon)
 
     def _conclude(self, settled: Iterable[Settled]) -> None:
         for one in settled:

@@ -36,6 +36,40 @@ class IntroduceResponse(_message.Message):
     refusal: str
     def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ...) -> None: ...
 
+class ReadEntriesRequest(_message.Message):
+    __slots__ = ("cluster", "group", "sender", "receiver", "segment_bytes", "prev_index", "prev_chain", "max_bytes")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SENDER_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PREV_INDEX_FIELD_NUMBER: _ClassVar[int]
+    PREV_CHAIN_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    group: int
+    sender: int
+    receiver: int
+    segment_bytes: int
+    prev_index: int
+    prev_chain: int
+    max_bytes: int
+    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., receiver: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_chain: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class ReadEntriesResponse(_message.Message):
+    __slots__ = ("entries", "commit", "refusal", "differs", "first_index")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    REFUSAL_FIELD_NUMBER: _ClassVar[int]
+    DIFFERS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    entries: bytes
+    commit: int
+    refusal: str
+    differs: bool
+    first_index: int
+    def __init__(self, entries: _Optional[bytes] = ..., commit: _Optional[int] = ..., refusal: _Optional[str] = ..., differs: _Optional[bool] = ..., first_index: _Optional[int] = ...) -> None: ...
+
 class ControlBundle(_message.Message):
     __slots__ = ("messages",)
     MESSAGES_FIELD_NUMBER: _ClassVar[int]

@@ -39,6 +39,11 @@ class RaftStub:
                 request_serializer=raft_dot_v1_dot_raft__pb2.IntroduceRequest.SerializeToString,
                 response_deserializer=raft_dot_v1_dot_raft__pb2.IntroduceResponse.FromString,
                 _registered_method=True)
+        self.ReadEntries = channel.unary_unary(
+                '/raft.v1.Raft/ReadEntries',
+                request_serializer=raft_dot_v1_dot_raft__pb2.ReadEntriesRequest.SerializeToString,
+                response_deserializer=raft_dot_v1_dot_raft__pb2.ReadEntriesResponse.FromString,
+                _registered_method=True)
         self.Control = channel.stream_stream(
                 '/raft.v1.Raft/Control',
                 request_serializer=raft_dot_v1_dot_raft__pb2.ControlBundle.SerializeToString,
@@ -56,6 +61,13 @@ class RaftServicer:
 
     def Introduce(self, request, context):
         """First start: asked of every initial voter before the first configuration entry is written.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadEntries(self, request, context):
+        """Repair: entries that follow one which the sender has, for a log that is damaged there.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -82,6 +94,11 @@ def add_RaftServicer_to_server(servicer, server):
                     servicer.Introduce,
                     request_deserializer=raft_dot_v1_dot_raft__pb2.IntroduceRequest.FromString,
                     response_serializer=raft_dot_v1_dot_raft__pb2.IntroduceResponse.SerializeToString,
+            ),
+            'ReadEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadEntries,
+                    request_deserializer=raft_dot_v1_dot_raft__pb2.ReadEntriesRequest.FromString,
+                    response_serializer=raft_dot_v1_dot_raft__pb2.ReadEntriesResponse.SerializeToString,
             ),
             'Control': grpc.stream_stream_rpc_method_handler(
                     servicer.Control,
@@ -121,6 +138,33 @@ class Raft:
             '/raft.v1.Raft/Introduce',
             raft_dot_v1_dot_raft__pb2.IntroduceRequest.SerializeToString,
             raft_dot_v1_dot_raft__pb2.IntroduceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/raft.v1.Raft/ReadEntries',
+            raft_dot_v1_dot_raft__pb2.ReadEntriesRequest.SerializeToString,
+            raft_dot_v1_dot_raft__pb2.ReadEntriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
 from chaos.sim.faults import FaultEvent
+from chaos.sim.node import StackNode
 from chaos.sim.run import run
 from chaos.sim.stack import StackWorld
 from chaos.sim.swarm import Options, Wishes, draw
@@ -78,24 +78,28 @@ def test_a_majority_may_not_lose_what_it_holds_under_async() -> None:
 
 
 @pytest.mark.parametrize("kind", ["flipped_bit", "old_file"])
-def test_damage_is_noticed_and_the_node_comes_back_when_it_is_repaired(kind: str) -> None:
+def test_damage_is_noticed_and_repaired_from_the_other_nodes(kind: str) -> None:
     world = StackWorld(options(minutes=0.5))
-    ends: list[str] = []
+    ends: list[StackNode] = []
     for node in world.nodes():
-        node.on_end = _recording(node.on_end, ends)
+        node.on_end = ends.append
     history_of(world, FaultEvent(6_000, kind, (("target", "follower"), ("chance", 3))))
     assert world.happened[kind] == 1
-    assert len(ends) == 1
-    assert "DamagedError" in ends[0]
+    assert ends == []  # the node stays up
+    assert not any(node.is_damaged or node.suspect for node in world.nodes())
     world.close()
 
 
-def _recording(on_end: Callable[..., None], ends: list[str]) -> Callable[..., None]:
-    def record(node: object) -> None:
-        ends.append(repr(node.ended))  # type: ignore[attr-defined]
-        on_end(node)
+def test_damage_that_nobody_repairs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = StackWorld(options(minutes=0.5))
+    monkeypatch.setattr("chaos.sim.rpc.SimEntrySource.read", _no_answer)
+    with pytest.raises(AssertionError, match="the log of group 0 is damaged"):
+        history_of(world, FaultEvent(6_000, "flipped_bit", (("target", "follower"), ("chance", 3))))
+    world.close()
 
-    return record
+
+async def _no_answer(*_: object) -> None:
+    return None
 
 
 def test_members_are_removed_and_added_under_load() -> None:

@@ -30,11 +30,11 @@ class FailingFile(PosixFile):
         super().__init__(path, file._descriptor)
         self._disk = disk
 
-    def write(self, offset: int, data: Writable) -> None:
+    def write(self, offset: int, *pieces: Writable) -> None:
         if self._disk.fails_writes:
             raise DiskFailedError(self._path, "Input/output error")
         time.sleep(self._disk.write_delay_s)
-        super().write(offset, data)
+        super().write(offset, *pieces)
 
     def sync(self) -> None:
         if self._disk.fails_syncs:

@@ -1,15 +1,18 @@
-"""What a start does not read, the node reads while it works: damage is found, and ends its leadership."""
+"""What a start does not read, the node reads while it works: damage is found, ends its leadership, is not read by
+anybody, and is repaired from the other nodes."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from fleet import Fleet, MakeFleet
-from waiter import eventually
+from fleet import Fleet, MakeFleet, error_of
+from scrape import get, is_ready, not_ready, scrape
+from spoiler import FIELDS, assert_same_bytes, flip, headers, segment
+from waiter import eventually, until
 
-from ledger import AsyncProducer
+from ledger import AsyncAdmin, AsyncProducer
+from ledger.errors import StorageFailedError
 from store import recovery
+from store.entry import Header
 
 MESSAGES = 200
 
@@ -20,39 +23,39 @@ def little_is_read_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.scrub.PIECE_ENTRIES", 10)
 
 
-async def stopped_with_messages(make_fleet: MakeFleet) -> Fleet:
-    fleet = make_fleet(1)
+async def stopped_with_messages(make_fleet: MakeFleet, nodes: int = 1) -> Fleet:
+    fleet = make_fleet(nodes)
     await fleet.start()
     await fleet.leader()
     await fleet.create_topic()
     async with AsyncProducer(fleet.bootstrap, linger_ms=0) as producer:
         for number in range(MESSAGES):
-            await producer.send("topic", b"%d" % number)
+            await producer.send("topic", b"%d" % number, key=f"key-{number}")
+    await fleet.level()
     await fleet.stop()
     return fleet
 
 
-def flip_a_bit(path: Path, at: int) -> None:
-    with open(path, "r+b") as file:
-        file.seek(at)
-        (byte,) = file.read(1)
-        file.seek(at)
-        file.write(bytes([byte ^ 1]))
+def spoiled(fleet: Fleet, *nodes: int, field: str = "body") -> Header:
+    """One entry in the middle of the log, on these nodes; it holds the message of about that offset."""
+    header = headers(fleet, 1)[MESSAGES // 2]
+    for node in nodes:
+        flip(fleet, node, header, field)
+    return header
 
 
 async def test_damage_that_a_start_did_not_look_for_is_found(
     make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     fleet = await stopped_with_messages(make_fleet)
-    segment = fleet.data(1) / "group-0" / "log" / f"{0:020}"
-    flip_a_bit(segment, 5_000)
+    path = segment(fleet, 1, spoiled(fleet, 1).position)
     await fleet.start()
 
     async def gives_up() -> bool:
-        return "is damaged at position" in caplog.text and (await fleet.status(1)).role == "follower"
+        return str(path) in caplog.text and (await fleet.status(1)).role == "follower"
 
     await eventually(gives_up, "the node has found the damage, and leads no more")
-    assert str(segment) in caplog.text
+    assert str(path) in await not_ready(fleet.http(1))
 
 
 async def test_a_log_without_damage_is_read_to_where_the_start_went_on(
@@ -68,3 +71,54 @@ async def test_a_log_without_damage_is_read_to_where_the_start_went_on(
 
     await eventually(told, "all of it was read")
     assert "damaged" not in caplog.text
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_it_is_repaired_in_its_place_while_the_node_works(
+    make_fleet: MakeFleet, field: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet = await stopped_with_messages(make_fleet, 3)
+    before = segment(fleet, 2, 0).read_bytes()
+    header = spoiled(fleet, 2, field=field)
+    assert segment(fleet, 2, 0).read_bytes() != before
+    await fleet.start()
+    repaired = f"entries {header.index} to {header.index} are repaired"
+    await until(lambda: repaired in caplog.text, "the node has repaired what it found")
+    assert segment(fleet, 2, 0).read_bytes()[: header.end] == before[: header.end]
+    await fleet.leader()
+    status = await fleet.level()
+    assert_same_bytes(fleet, fleet.nodes, status.end_position)
+    await eventually(lambda: is_ready(fleet.http(2)), "it is a node as any other")
+    assert (await scrape(fleet.http(2)))["ledgermq_log_damaged"] == 0
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.transfer_leadership(to=2)  # which ends when it leads
+
+
+async def test_what_is_damaged_on_all_nodes_is_not_read_and_all_else_is(make_fleet: MakeFleet) -> None:
+    fleet = await stopped_with_messages(make_fleet, 3)
+    header = spoiled(fleet, *fleet.nodes)
+    whole = segment(fleet, 3, 0).read_bytes()
+    await fleet.start()
+
+    async def all_say_so() -> bool:
+        reasons = [await not_ready(fleet.http(node)) for node in fleet.nodes]
+        return all(f"Entries {header.index} to {header.index} are not read" in reason for reason in reasons)
+
+    await eventually(all_say_so, "each node has found the damage, and says where it is")
+    assert {status.role for status in (await fleet.statuses()).values()} == {"follower"}
+    for node in fleet.nodes:
+        refused = error_of(await fleet.fetch(node, header.topic_id, header.base_offset))
+        assert isinstance(refused, StorageFailedError)
+        assert f"offset {header.base_offset} of queue 0" in refused.message
+        before = await fleet.fetch(node, header.topic_id, header.base_offset - 1)
+        assert [batch.base_offset for batch in before.batches] == [header.base_offset - 1]
+        behind = await fleet.fetch(node, header.topic_id, header.base_offset + 1)
+        assert len(behind.batches) == MESSAGES - header.base_offset - 1
+        assert (await get(fleet.http(node), f"/groups/0/segments/{0:020}"))[0] == 503
+    await fleet.stop(3)
+    assert segment(fleet, 3, 0).read_bytes() == whole  # nothing was changed
+    flip(fleet, 3, header, "body")
+    await fleet.start(3)
+    await fleet.leader()
+    status = await fleet.level()
+    assert_same_bytes(fleet, fleet.nodes, status.end_position)

@@ -177,5 +177,5 @@ def test_a_group_that_a_topic_was_opened_in_knows_it_before_group_0_here_does() 
 
 
 def test_before_the_first_start_there_is_nothing_to_ask() -> None:
-    with pytest.raises(UnavailableError, match="has not started yet"):
+    with pytest.raises(UnavailableError, match="does not serve yet"):
         Replicas().of_queue(1, 0)

@@ -64,11 +64,11 @@ class PowerFile(MemoryFile):
         super().__init__(disk, path, inode.content)
         self._inode = inode
 
-    def write(self, offset: int, data: Writable) -> None:
-        count = len(bytes(data))
+    def write(self, offset: int, *pieces: Writable) -> None:
+        count = sum(map(len, pieces))
         self._inode.about_to_change(offset, count)
         try:
-            super().write(offset, data)
+            super().write(offset, *pieces)
         finally:
             self._inode.changed(offset, count)
 

@@ -47,6 +47,14 @@ def test_writes_are_read_back_by_any_handle(place: tuple[Disk, Path]) -> None:
     assert disk.open(root / "a").read(0, 16) == b"\0\0\0hello" + bytes(8)
 
 
+def test_pieces_are_written_one_behind_the_other(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    file = disk.create(root / "a", 12)
+    file.write(2, b"one", b"", memoryview(b"-two-")[1:4], b"three")
+    assert file.size == 13
+    assert file.read(0, 16) == b"\0\0onetwothree"
+
+
 def test_read_is_short_only_at_the_end(place: tuple[Disk, Path]) -> None:
     disk, root = place
     file = disk.create(root / "a", 0)
@@ -54,6 +62,18 @@ def test_read_is_short_only_at_the_end(place: tuple[Disk, Path]) -> None:
     assert file.read(2, 3) == b"234"
     assert file.read(8, 100) == b"89"
     assert file.read(10, 1) == file.read(99, 1) == b""
+
+
+def test_what_was_never_written_need_not_be_read(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    file = disk.create(root / "a", 1 << 20)
+    assert list(file.written(0, 1 << 20)) == []
+    file.write(600_000, b"here")
+    (places,) = file.written(1, 1 << 20)
+    assert 500_000 < places.start <= 600_000, "as pages have it"
+    assert places.stop >= 600_004
+    assert list(file.written(600_001, 600_003)) == [range(600_001, 600_003)]
+    assert list(file.written(0, 500_000)) == []
 
 
 def test_write_grows_a_file_and_a_hole_reads_as_zeros(place: tuple[Disk, Path]) -> None:
@@ -205,7 +225,7 @@ def test_operating_system_errors_are_translated(
 
     file = PosixDisk().create(tmp_path / "a", 8)
     monkeypatch.setattr(os, "fdatasync", refuse)
-    monkeypatch.setattr(os, "pwrite", refuse)
+    monkeypatch.setattr(os, "pwritev", refuse)
     with pytest.raises(expected) as caught:
         file.sync()
     assert isinstance(caught.value.__cause__, OSError)
@@ -214,11 +234,19 @@ def test_operating_system_errors_are_translated(
 
 
 def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = os.pwrite
+    whole, wholes = os.pwrite, os.pwritev
     monkeypatch.setattr(os, "pwrite", lambda fd, data, offset: whole(fd, data[:3], offset))
+    monkeypatch.setattr(os, "pwritev", lambda fd, pieces, offset: wholes(fd, [b"".join(pieces)[:3]], offset))
     file = PosixDisk().create(tmp_path / "a", 0)
-    file.write(2, b"ten bytes.")
+    file.write(2, b"te", memoryview(b"n byt"), b"es.")
     assert file.read(0, 20) == b"\0\0ten bytes."
+
+
+def test_more_pieces_than_one_call_takes_are_written(tmp_path: Path) -> None:
+    count = os.sysconf("SC_IOV_MAX") + 10
+    file = PosixDisk().create(tmp_path / "a", 0)
+    file.write(1, *(b"%08d" % number for number in range(count)))
+    assert file.read(1, 8 * count + 1) == b"".join(b"%08d" % number for number in range(count))
 
 
 # Only the twin.

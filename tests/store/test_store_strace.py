@@ -60,7 +60,7 @@ def test_a_flush_that_fails_is_the_last_one_that_is_believed(tmp_path: Path, mod
 
 
 def test_a_full_disk_refuses_writes_and_takes_them_again(tmp_path: Path) -> None:
-    lines = told(tmp_path / "log", "direct", "pwrite64:error=ENOSPC:when=21")
+    lines = told(tmp_path / "log", "direct", "pwritev2:error=ENOSPC:when=21")
     refused = [place for place, (what, _) in enumerate(lines) if what == "refused DiskFullError"]
     assert len(refused) == 1
     (place,) = refused
@@ -71,7 +71,7 @@ def test_a_full_disk_refuses_writes_and_takes_them_again(tmp_path: Path) -> None
 
 
 def test_staged_bytes_that_cannot_be_written_out_end_the_service(tmp_path: Path) -> None:
-    lines = told(tmp_path / "log", "staged", "pwrite64:error=EIO:when=3+")
+    lines = told(tmp_path / "log", "staged", "pwritev2:error=EIO:when=3+")
     whats = [what for what, _ in lines]
     failed = whats.index("refused DiskFailedError")
     assert set(whats[failed:]) == {"refused DiskFailedError"}

@@ -1,0 +1,160 @@
+"""How fast a new replica gets a log: by Raft's own stream, and, for comparison, as segment files over HTTP.
+
+    .venv/bin/python bench/catch_up.py [--gib 2] [--json] [--directory PATH]
+
+One node is filled by a producer. A second one is added to it as a learner: `stream` is from its first entry to its
+last, with all that it does with them (it verifies each entry, writes it, and builds its indexes). Then the same log is
+fetched from the first node's HTTP port (sendfile) into files, once by a client that only writes them, and once by one
+that verifies each entry as well. All processes share this machine. CPU seconds are those of both sides together.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from filling import fill
+from tables import options, show
+
+from cluster.dev import DevCluster
+from cluster.dev_node import DevNode
+from store import PosixDisk, entry
+
+ROUNDS = 3
+GIB = 1 << 30
+SEGMENT_BYTES = 256 << 20
+MESSAGE_BYTES = 1024
+BUFFER_BYTES = 1 << 20
+POLL_S = 0.01
+TIMEOUT_S = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    way: str
+    gib: float
+    mb_per_s: float
+    cpu_s_per_gb: float
+    of_http: float
+
+
+def measure(directory: Path, gib: float) -> list[Way]:
+    cluster = DevCluster(directory / "cluster")
+    try:
+        cluster.start(1, segment_bytes=SEGMENT_BYTES)
+        fill(cluster.bootstrap, int(gib * GIB), MESSAGE_BYTES)
+        node = cluster.node(1)
+        names = segments(node)
+        works: dict[str, Callable[[], tuple[float, float]]] = {
+            "HTTP, written": lambda: over_http(node, names, directory / "copy", verifies=False),
+            "HTTP, written and verified": lambda: over_http(node, names, directory / "copy", verifies=True),
+            "Raft's stream": lambda: by_stream(cluster),
+        }
+        size = sum(names.values())
+        found = {way: [work() for _ in range(ROUNDS)] for way, work in works.items()}
+    finally:
+        cluster.purge()
+    seconds = {way: statistics.median(taken for taken, _ in rounds) for way, rounds in found.items()}
+    cpu = {way: statistics.median(used for _, used in rounds) for way, rounds in found.items()}
+    best = seconds["HTTP, written"]
+    return [
+        Way(way, size / GIB, size / taken / 1e6, cpu[way] / size * 1e9, best / taken) for way, taken in seconds.items()
+    ]
+
+
+# -- by Raft's stream
+
+
+def by_stream(cluster: DevCluster) -> tuple[float, float]:
+    """Seconds from the learner's first entry to its last, and the CPU seconds of both nodes meanwhile."""
+    leader, deadline = cluster.node(1), time.monotonic() + TIMEOUT_S
+    with ThreadPoolExecutor(1) as pool:
+        adding = pool.submit(cluster.add_node, promote=False, timeout_s=TIMEOUT_S)
+        while not (learner := reached(cluster, 1)):
+            assert time.monotonic() < deadline, "the learner gets nothing"
+            time.sleep(POLL_S)
+        started, before = time.perf_counter(), cpu_seconds(leader) + cpu_seconds(learner)
+        while not reached(cluster, cluster.status()[0].last_index):
+            assert time.monotonic() < deadline, "the learner does not catch up"
+            time.sleep(POLL_S)
+        taken_s = time.perf_counter() - started
+        used_s = cpu_seconds(leader) + cpu_seconds(learner) - before
+        adding.result()
+    cluster.remove_node(learner.node)
+    return taken_s, used_s
+
+
+def reached(cluster: DevCluster, index: int) -> DevNode | None:
+    """The second node, once it has that entry and has applied it."""
+    state = cluster.status()[-1]
+    return cluster.node(state.id) if state.id != 1 and min(state.last_index, state.applied) >= index else None
+
+
+def cpu_seconds(node: DevNode) -> float:
+    fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+# -- over HTTP
+
+
+def segments(node: DevNode) -> dict[str, int]:
+    """Names, with the bytes that entries take in each."""
+    with urllib.request.urlopen(f"http://{node.http}/groups/0/segments") as answer:
+        return {each["name"]: each["length"] for each in json.load(answer)["segments"]}
+
+
+def over_http(node: DevNode, names: dict[str, int], copy: Path, *, verifies: bool) -> tuple[float, float]:
+    """Seconds, and the CPU seconds of the node and of this process meanwhile."""
+    copy.mkdir()
+    started, before = time.perf_counter(), cpu_seconds(node) + time.process_time()
+    for name, length in names.items():
+        download(node, name, copy / name, length)
+        if verifies:
+            verify(copy / name, length)
+    taken_s, used_s = time.perf_counter() - started, cpu_seconds(node) + time.process_time() - before
+    shutil.rmtree(copy)
+    return taken_s, used_s
+
+
+def download(node: DevNode, name: str, path: Path, length: int) -> None:
+    buffer = bytearray(BUFFER_BYTES)
+    with urllib.request.urlopen(f"http://{node.http}/groups/0/segments/{name}") as answer, open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, length)
+        left = length
+        while left and (count := answer.readinto(buffer)):
+            file.write(memoryview(buffer)[:count])
+            left -= count
+    assert left == 0, f"{name} ended {left} bytes early"
+
+
+def verify(path: Path, length: int) -> None:
+    view = PosixDisk().open(path).view()
+    cells, at = np.frombuffer(view, np.uint8), 0
+    while at + entry.WORD <= length and not entry.is_blank(view, at):
+        header = entry.verified(view, cells, at)
+        at += header.end - header.position
+    assert at == length, f"{path} ends at {at}"
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--gib", type=float, default=2.0, help="how long the log is (default: 2)")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.directory) as name:
+        rows = measure(Path(name), given.gib)
+    show({"A new replica gets the log": rows}, as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()

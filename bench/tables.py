@@ -1,0 +1,34 @@
+"""What a measurement prints: a table for each of its parts, as the documents have them, or JSON.
+
+The one idea: a part is rows of one dataclass, whose fields name the columns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+
+def options(description: str | None) -> argparse.ArgumentParser:
+    """A parser with what every measurement takes; scripts may add more."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--directory", type=Path, default=Path.cwd(), help="where to write (default: here)")
+    return parser
+
+
+def show(parts: Mapping[str, Sequence[Any]], *, as_json: bool) -> None:
+    """`parts`: by title, rows that are dataclasses, at least one."""
+    found = {title: [asdict(row) for row in rows] for title, rows in parts.items()}
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    for title, rows in found.items():
+        print(f"\n{title}\n\n| {' | '.join(rows[0])} |\n|{' --- |' * len(rows[0])}")
+        for row in rows:
+            cells = [f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row.values()]
+            print(f"| {' | '.join(cells)} |")

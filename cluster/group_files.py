@@ -1,0 +1,67 @@
+"""The files of one group but its vote: log, indexes and checkpoints, opened together.
+
+The one idea: they are opened in one order, and when the log turns out to be damaged all are let go again, so that it
+can be repaired and everything opened once more from the beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cluster.checkpoints import Checkpoints
+from cluster.group_log import GroupLog
+from cluster.settings import NodeSettings
+from cluster.surroundings import Surroundings
+from store import Bases, ConsumeQueues, Disk, KeyIndex, NodeDirectory, PositionFiles
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFiles:
+    queues: ConsumeQueues
+    keys: KeyIndex
+    checkpoints: Checkpoints
+    opened: GroupLog
+
+    @staticmethod
+    def open(
+        number: int,
+        settings: NodeSettings,
+        disk: Disk,
+        directory: NodeDirectory,
+        bases: Bases,
+        observe_append: Callable[[float], None],
+        surroundings: Surroundings,
+        *,
+        reads_again: bool,
+    ) -> GroupFiles:
+        """Reads the log, or what came since the last checkpoint; and, if it `reads_again`, some of what came before.
+        Raises StoreError, GroupError."""
+        queues = ConsumeQueues(disk, directory.queues_directory(number))
+        keys = KeyIndex(disk, directory.keys_directory(number))
+        try:
+            positions = PositionFiles(disk, directory.positions_directory(number))
+            checkpoints = Checkpoints(bases, positions, queues, keys)
+            opened = GroupLog(
+                number,
+                settings,
+                disk,
+                directory,
+                observe_append,
+                surroundings,
+                bases,
+                checkpoints,
+                reads_again=reads_again,
+            )
+        except BaseException:
+            queues.close()
+            keys.close()
+            raise
+        return GroupFiles(queues, keys, checkpoints, opened)
+
+    def close(self) -> None:
+        """Orderly: the log is flushed, with a clean mark."""
+        self.checkpoints.close()
+        self.queues.close()
+        self.keys.close()
+        self.opened.close()

@@ -1,0 +1,50 @@
+"""The sender's timer, under the loop that nodes and benches use."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import uvloop
+
+from ledger.client.buffer import Buffer
+from ledger.client.outbox import Outbox
+from ledger.client.sender import Sender
+
+SECONDS = 10
+
+
+class Waking:
+    """In place of an outbox: has nothing to do but to wake, and notes each poll."""
+
+    def __init__(self) -> None:
+        self.wake: float | None = None
+        self.polled = asyncio.Event()
+
+    def next_wake(self) -> float | None:
+        return self.wake
+
+    def poll(self, now: float) -> SimpleNamespace:
+        self.wake = None
+        self.polled.set()
+        return SimpleNamespace(settled=[], dispatches=[])
+
+    def abandon(self) -> list[Any]:
+        return []
+
+
+async def set_twice() -> None:
+    loop, outbox = asyncio.get_running_loop(), Waking()
+    client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]))
+    sender = Sender(cast(Any, client), cast(Outbox, outbox), cast(Buffer, None))
+    outbox.wake = loop.time() * 1000 + 0.2
+    sender._set_timer()
+    outbox.wake += 5
+    sender._set_timer()
+    await asyncio.wait_for(outbox.polled.wait(), SECONDS)
+    await sender.close()
+
+
+def test_a_timer_that_is_nearly_due_does_not_stop_the_next_ones() -> None:
+    uvloop.run(set_twice())
