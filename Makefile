@@ -6,8 +6,9 @@ INPUT ?=
 SEEDS ?= 1000
 MINUTES ?= 5
 WORLD ?= protocol
+KILLS ?= 210
 
-.PHONY: help demo test check sim mutants bench format proto lock clean
+.PHONY: help demo test check sim mutants kills bench format proto lock clean
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +33,9 @@ bench: $(VENV)/.server ## a first measurement: throughput and latency of three n
 
 mutants: $(VENV)/.server ## the planted faults, and which the simulator catches (ONLY= part of a name)
 	$(BIN)/python tests/mutants/hunt.py $(if $(ONLY),--only "$(ONLY)")
+
+kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
+	$(BIN)/python tests/cluster/kill_loop.py --kills $(KILLS)
 
 format: $(VENV)/.test ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .

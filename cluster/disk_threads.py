@@ -18,7 +18,7 @@ from typing import Literal
 from cluster.flush_schedule import FlushSchedule
 from cluster.surroundings import Surroundings
 from cluster.workers import Worker
-from store import CommitLog, DiskFullError, StoreError, Vote, VoteFile
+from store import CommitLog, StoreError, Vote, VoteFile
 
 log = logging.getLogger("cluster.disk_threads")
 
@@ -117,12 +117,14 @@ class DiskThreads:
         done without. Whoever waited may have gone by then: a node that stops does not wait for it here."""
         over = asyncio.Event()
 
-        def full(failure: StoreError) -> None:
+        def failed(failure: StoreError) -> None:
             over.set()
-            if not isinstance(failure, DiskFullError):
+            if failure.retriable:
+                log.debug("it is done another time: %s", failure)
+            else:
                 self._on_failure(failure)
 
-        self._on(self._segment_thread, work, over.set, full)
+        self._on(self._segment_thread, work, over.set, failed)
         await over.wait()
 
     def _flush(self) -> None:
@@ -131,7 +133,12 @@ class DiskThreads:
             self._flush_began_ms = self._monotonic_ms()
             served, self._waiting = self._waiting, []
             started = time.perf_counter()
-            self._on(self._flush_thread, self._log.sync, lambda: self._flushed(served, started))
+            self._on(
+                self._flush_thread,
+                self._log.sync,
+                lambda: self._flushed(served, started),
+                lambda failure: self._not_flushed(served, failure),
+            )
 
     def _flushed(self, served: list[Callable[[], None]], started: float) -> None:
         self._flushing = False
@@ -142,13 +149,21 @@ class DiskThreads:
         if self._waiting:
             self._flush()
 
+    def _not_flushed(self, served: list[Callable[[], None]], failure: StoreError) -> None:
+        """What can be tried again is, by the schedule."""
+        if failure.retriable:
+            self._flushing = False
+            self._waiting = [*served, *self._waiting]
+        self._on_failure(failure)
+
     async def _keep_up(self) -> None:
         """Flushes by the schedule, and has the next segment ready before it is needed."""
         while True:
             self._prepare_next()
             await asyncio.sleep(self._schedule.interval_ms / 1000)
             since_ms = self._monotonic_ms() - self._flush_began_ms
-            if self._log.dirty and self._schedule.is_due(self._log.dirty_bytes, since_ms):
+            due = self._log.dirty and self._schedule.is_due(self._log.dirty_bytes, since_ms)
+            if due or self._waiting:
                 self._flush()
 
     async def _keep_writing_out(self) -> None:
@@ -176,7 +191,7 @@ class DiskThreads:
     def _not_prepared(self, failure: StoreError) -> None:
         """Without room for the next segment, the one in use can still be filled; it is tried again until then."""
         self._preparing = False
-        if not isinstance(failure, DiskFullError):
+        if not failure.retriable:
             self._on_failure(failure)
         elif not self._told_full:
             self._told_full = True

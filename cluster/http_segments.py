@@ -115,6 +115,9 @@ class SegmentRoutes:
             descriptor = await loop.run_in_executor(self._threads, os.open, span.path, os.O_RDONLY)
         except FileNotFoundError as error:  # the log's start has moved on meanwhile
             raise _gone(self._group(request).log) from error
+        except OSError as error:
+            reason = f"{span.path} cannot be opened ({error.strerror}): try again shortly"
+            raise web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
         sender = FileSender(self._threads, descriptor)  # an open file stays, whatever becomes of its name
         try:
             writer = await response.prepare(request)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 from store import CommitLog, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, StoreError
 
@@ -73,7 +74,10 @@ class Scrub:
         """At the log's beginning, which moves on."""
         self._first = self._log.first_index
         segments = self._log.segment_files(self._last)
-        reader = LogReader(self._disk, segments, segment_bytes=self._segment_bytes, start=self._log.start_tail)
+        # The file in which the start lies may hold no entry any more: it is not among them then.
+        start = self._log.start_tail
+        start = replace(start, end=max(start.end, segments[0].base)) if segments else start
+        reader = LogReader(self._disk, segments, segment_bytes=self._segment_bytes, start=start)
         self._found = iter(reader)
 
     def _read_on(self) -> None:

@@ -11,8 +11,8 @@ proposals wait in `_proposals` until the end of the turn, and only then does the
 does not get that far was surely not appended.
 
 Trouble with the disk (`failure`): this node stops leading and takes no entries, so others go on without it; what it
-had applied stays readable. A full disk is tried again now and then, and service resumes by itself; after any other
-failure only a restart helps, which takes up what is really on the disk.
+had applied stays readable. A full disk, or one file too many, is tried again now and then, and service resumes by
+itself; after any other failure only a restart helps, which takes up what is really on the disk.
 
 It must not know gRPC, asyncio, files, or what a message is.
 """
@@ -44,15 +44,15 @@ from raft.errors import CutFailedError, LossAcceptedError
 from raft.interfaces import Disk, Log, Machine, Proposal, Transport
 from raft.log_start import LogStart, Piece
 from raft.ranges import configurations, term_runs
-from store import Base, Bases, DiskFullError, Draft, ForkedError, Header, Kind, StoreError
+from store import Base, Bases, Draft, ForkedError, Header, Kind, StoreError
 
 APPLY_ENTRIES_PER_TURN = 128
 """So that no turn of the loop gets long: heartbeats depend on it."""
 
 APPLY_BYTES_PER_TURN = 4 << 20
 
-TRY_FULL_DISK_TICKS = 20
-"""How long a node with a full disk waits before it tries to write again."""
+TRY_AGAIN_TICKS = 20
+"""How long a node waits before it tries to write again: its disk may have room by then."""
 
 
 class Driver:
@@ -113,7 +113,7 @@ class Driver:
         self._forked_at = 0
         """Where a received range did not continue this log the last time that this happened."""
         self._resume_in_ticks = 0
-        """While the disk is full: how long until it is tried again."""
+        """While the disk is full, or files cannot be opened: how long until that is tried again."""
 
     # -- events
 
@@ -364,6 +364,8 @@ class Driver:
         try:
             self.log_start.install(base)
         except StoreError as failure:
+            if failure.retriable and not self.log_start.is_installing:
+                raise  # the log is as it was, and the base comes again
             raise CutFailedError(base.index) from failure
         self.applied = base.index
         self.raft.installed(chunk, base.term, decode_configuration(base.configuration).core)
@@ -390,8 +392,11 @@ class Driver:
                 self._apply()
             except StoreError as failure:  # an index could not be written: applying goes on from here when it can
                 self.fail(failure)
-        for message in self.raft.appends():
-            self._send_bulk(message)
+        try:
+            for message in self.raft.appends():
+                self._send_bulk(message)
+        except StoreError as failure:  # what others need cannot be read here: they find a leader that can
+            self.fail(failure)
 
     def _send_bulk(self, message: Append | BaseChunk) -> None:
         if isinstance(message, BaseChunk):
@@ -504,7 +509,7 @@ class Driver:
     def fail(self, failure: StoreError) -> None:
         """The disk refused a write, here or on a helper thread."""
         self.failure = failure
-        self._resume_in_ticks = TRY_FULL_DISK_TICKS if isinstance(failure, DiskFullError) else 0
+        self._resume_in_ticks = TRY_AGAIN_TICKS if failure.retriable else 0
         self.raft.write_failed(self._log.last_index)
         self._machine.failed(failure)
         self._settle()

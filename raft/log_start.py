@@ -116,12 +116,18 @@ class LogStart:
 
     # -- from others
 
+    @property
+    def is_installing(self) -> bool:
+        """Whether the log that was here is void, and the new one has not begun yet."""
+        return self._bases.is_resetting
+
     def receive(self, offset: int, piece: Piece) -> int | Base:
         """Returns how many bytes of it are here, or the whole base."""
         return self._bases.receive(piece.offer, offset, piece.data, piece.crc)
 
     def install(self, base: Base) -> None:
-        """Begin behind that base, without anything that was here before. The next start ends what a kill cut off."""
+        """Begin behind that base, without anything that was here before. The next start ends what a kill cut off. After
+        an error nothing has happened unless `is_installing`."""
         self._bases.begin_reset(base)
         self._log.reset(base)
         self._bases.finish_reset()

@@ -19,6 +19,7 @@ base.py            what stands in the place of the entries before the log start;
 checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
 vote_file.py       term, vote, incarnation
 node_directory.py  whose directory it is, and where its parts lie
+reserve.py         room for the small files of it on a full disk
 boot.py            a killed process against a machine that went down; suspect.py is the doubt that the latter leaves
 errors.py          what can go wrong
 """
@@ -45,6 +46,7 @@ from store.errors import (
     IndexDamagedError,
     LogDamagedError,
     OffsetDroppedError,
+    OutOfFilesError,
     RangeDamagedError,
     StoreError,
     WrongDirectoryError,
@@ -108,6 +110,7 @@ __all__ = [
     "NodeDirectory",
     "Offer",
     "OffsetDroppedError",
+    "OutOfFilesError",
     "PositionFiles",
     "PosixDisk",
     "PosixReadOnlyDisk",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from store.base import Base
 from store.disk import Disk, read_file, replace_file
-from store.errors import DamagedError
+from store.errors import DamagedError, StoreError
 
 
 class BaseFile:
@@ -39,16 +39,25 @@ class BaseFile:
         """Whether the log's segments, as far as there are any, are void: what `CommitLog.open` takes as `reset`."""
         return self._is_resetting
 
-    def replace(self, base: Base) -> None:
-        """Durably: the log, which holds entry `base.index`, begins behind it."""
+    def replace(self, base: Base, kept: Path) -> None:
+        """Durably: the log, which holds entry `base.index`, begins behind it. The file `kept` holds `base`, durably
+        too, and gets this name: that works on a full disk. A power loss in the midst of this may leave neither the new
+        base nor `kept`; the log begins where it did then."""
         assert not self._is_resetting
         assert self._base is None or base.index >= self._base.index, "the log start never moves back"
-        replace_file(self._disk, self._path, base.encode())
+        self._disk.rename(kept, self._path)
+        self._disk.sync_directory(self._path.parent)
+        self._disk.sync_directory(kept.parent)
         self._base = base
 
     def begin_reset(self, base: Base) -> None:
-        """Durably: the log is void, and one without entries begins behind `base`."""
-        replace_file(self._disk, self._next_path, base.encode())
+        """Durably: the log is void, and one without entries begins behind `base`. After an error `is_resetting` says
+        whether that has come about."""
+        try:
+            replace_file(self._disk, self._next_path, base.encode())
+        except StoreError:
+            self._is_resetting = self._disk.exists(self._next_path)
+            raise
         self._base, self._is_resetting = base, True
 
     def finish_reset(self) -> None:

@@ -46,7 +46,7 @@ class Bases:
 
     @property
     def is_resetting(self) -> bool:
-        """What `CommitLog.open` takes as `reset`; call `finish_reset` once it is open."""
+        """Whether a reset has begun: what `CommitLog.open` takes as `reset`; call `finish_reset` once it is open."""
         return self._file.is_resetting
 
     # Where the log may begin.
@@ -101,8 +101,9 @@ class Bases:
     # The log start moves, here or to a place that is not here.
 
     def begin_behind(self, base: Base) -> None:
-        """Durably; `CommitLog.drop_before` comes after it."""
-        self._file.replace(base)
+        """Durably, by the base that was kept there; `CommitLog.drop_before` comes after it. It takes no room: to drop
+        what is old must work on a full disk."""
+        self._file.replace(base, self._path(base.index))
         self._forget_up_to(base.index)
 
     def begin_reset(self, base: Base) -> None:

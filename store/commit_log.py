@@ -27,7 +27,14 @@ from store.clean_mark import CleanMark
 from store.crash_end import BeforeCut
 from store.disk import Disk
 from store.entry import HEADER_SIZE, Draft, Header
-from store.errors import DiskFailedError, ForkedError, LogDamagedError, RangeDamagedError, StoreError
+from store.errors import (
+    DiskFailedError,
+    ForkedError,
+    LogDamagedError,
+    OutOfFilesError,
+    RangeDamagedError,
+    StoreError,
+)
 from store.grid import Grid
 from store.log_files import SegmentFile
 from store.positions import Positions
@@ -471,12 +478,15 @@ class CommitLog:
             raise DiskFailedError(self._directory, f"an earlier write was lost ({failure})") from failure
 
     def _write_groups(self, groups: list[tuple[int, list[bytes]]], headers: list[Header]) -> None:
-        try:
-            for position, pieces in groups:
+        for number, (position, pieces) in enumerate(groups):
+            try:
                 self._segments.write_group(position, pieces)
-        except StoreError:
-            self._undo(groups)
-            raise
+            except OutOfFilesError:  # nothing of this one was written, nor could it be taken back
+                self._undo(groups[:number])
+                raise
+            except StoreError:
+                self._undo(groups[: number + 1])
+                raise
         if headers:
             self._positions.add(headers)
             self._tail = Tail.of(headers[-1])

@@ -17,6 +17,7 @@ It must not know the CommitLog, nor what a batch is.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -30,6 +31,7 @@ import numpy.typing as npt
 from store.disk import Disk
 from store.errors import OffsetDroppedError
 from store.file_mark import FileMark
+from store.numbered import name_of, numbers_of
 from store.unit_files import UnitFiles
 
 UNIT = np.dtype([("position", "<i8"), ("size", "<u4"), ("tag_hash", "<i8")])
@@ -170,14 +172,17 @@ class ConsumeQueues:
         """Remove all units of all queues, those of earlier runs too. Queues handed out before are not to be used."""
         self.close()
         self._queues.clear()
-        for name in self._disk.list(self._directory):
-            for file_name in self._disk.list(self._directory / name):
-                self._disk.unlink(self._directory / name / file_name)
+        for name in filter(_NAME.fullmatch, self._disk.list(self._directory)):
+            for number in numbers_of(self._disk.list(self._directory / name)):
+                self._disk.unlink(self._directory / name / name_of(number))
 
     def close(self) -> None:
         for key in self._used:
             self._queues[key].close()
         self._used.clear()
+
+
+_NAME = re.compile(r"[0-9]+-[0-9]+")
 
 
 def _name(topic_id: int, queue: int) -> str:

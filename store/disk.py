@@ -350,9 +350,13 @@ class PosixDisk:
             holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
             os.close(descriptor)
             raise DirectoryInUseError(path.parent, f"process {holder}" if holder else "another process") from error
-        with _translating(path):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        try:
+            with _translating(path):
+                # First written, then cut: a full disk would not give back the block that an empty file lets go.
+                os.ftruncate(descriptor, os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0))
+        except BaseException:
+            os.close(descriptor)
+            raise
         return PosixLock(descriptor)
 
 

@@ -27,6 +27,19 @@ class DiskFullError(StoreError):
         self.path = path
 
 
+class OutOfFilesError(StoreError):
+    """A file could not be opened, since too many are; nothing was written, and it can be tried again."""
+
+    retriable = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"{path} cannot be opened: too many files are open. Allow this process more (`ulimit -n`, LimitNOFILE); it "
+            "goes on by itself then."
+        )
+        self.path = path
+
+
 class DiskFailedError(StoreError):
     """The disk refused an operation for any other reason than lack of space: I/O error, read-only, permissions."""
 
@@ -147,4 +160,6 @@ def translated(error: OSError, path: Path) -> StoreError:
     """The typed error for what the operating system said; raise it `from` the original."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFullError(path)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return OutOfFilesError(path)
     return DiskFailedError(path, error.strerror or str(error))

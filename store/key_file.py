@@ -130,7 +130,7 @@ class KeyFile:
             data = self._linked(hashes, position, size, time)
         self._entries().write(HEADER.size + self.count * ENTRY_BYTES, data)
         self._crc = google_crc32c.extend(self._crc, data)
-        self._heads[self._slots_of(hashes)] = self._numbers(len(hashes))  # of equal slots the last one stays
+        self._heads[slots_of(hashes, self._slots)] = self._numbers(len(hashes))  # of equal slots the last one stays
         self.count += len(hashes)
         self.last_position, self.end_ms = position, append_time_ms
 
@@ -182,7 +182,7 @@ class KeyFile:
     def _linked(self, hashes: Hashes, position: int, size: int, time: int) -> bytes:
         """Each goes before what is in its slot: the one before it in this batch, or else what was there."""
         assert self._heads is not None
-        slots = self._slots_of(hashes)
+        slots = slots_of(hashes, self._slots)
         previous = self._numbers(len(hashes)) - np.uint32(1)
         first = np.ones(len(slots), np.bool_)
         np.not_equal(slots[1:], slots[:-1], out=first[1:])
@@ -194,9 +194,6 @@ class KeyFile:
         entries["time"] = time
         entries["previous"] = previous
         return entries.tobytes()
-
-    def _slots_of(self, hashes: Hashes) -> npt.NDArray[np.uint64]:
-        return (hashes >> np.uint64(32)) * np.uint64(self._slots) >> np.uint64(32)
 
     def _numbers(self, count: int) -> npt.NDArray[np.uint32]:
         return np.arange(self.count + 1, self.count + 1 + count, dtype=np.uint32)
@@ -219,7 +216,7 @@ class KeyFile:
             entries = np.frombuffer(data, ENTRY)
             if self.slots_mark is None:
                 assert self._heads is not None
-                self._heads[self._slots_of(entries["hash"])] = self._numbers(count)
+                self._heads[slots_of(entries["hash"], self._slots)] = self._numbers(count)
             self.count += count
             self.last_position, self.end_ms = int(entries["position"][-1]), self.begin_ms + int(entries["time"][-1])
         if self.slots_mark is not None:
@@ -248,6 +245,11 @@ class KeyFile:
 
     def _damaged(self, number: int, reason: str) -> IndexDamagedError:
         return IndexDamagedError(self.path, f"entry {number}: {reason}")
+
+
+def slots_of(hashes: Hashes, slots: int) -> npt.NDArray[np.uint64]:
+    """The slot of each hash, of so many."""
+    return (hashes >> np.uint64(32)) * np.uint64(slots) >> np.uint64(32)
 
 
 def _opened(disk: Disk, path: Path) -> File:

@@ -25,6 +25,7 @@ import numpy as np
 from store.disk import Disk
 from store.file_mark import FileMark
 from store.key_file import MAX_CAPACITY, SLOTS_SUFFIX, Hashes, KeyFile
+from store.numbered import is_number
 
 FIRST_CAPACITY = 1 << 14
 GROWTH = 4
@@ -72,7 +73,7 @@ class KeyIndex:
         so that whoever failed behind this can repeat it all; on an error nothing was added."""
         if self._files and position <= self._files[-1].last_position:
             return
-        hashes = np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))
+        hashes = hashes_of_topic(topic_id, key_hashes)
         if len(hashes):
             self._growing(len(hashes), position, append_time_ms).put(hashes, position, size, append_time_ms)
 
@@ -130,7 +131,7 @@ class KeyIndex:
             self.close()
             self._files.clear()
             return False
-        for left in self._disk.list(self.directory):
+        for left in self._names_there():
             if left not in kept:
                 self._disk.unlink(self.directory / left)
         return True
@@ -141,7 +142,7 @@ class KeyIndex:
         self._files.clear()
         self.start = 0
         self.wipes += 1
-        for name in self._disk.list(self.directory):
+        for name in self._names_there():
             self._disk.unlink(self.directory / name)
 
     def close(self) -> None:
@@ -150,6 +151,10 @@ class KeyIndex:
             self._used.pop().close()
 
     # -- files
+
+    def _names_there(self) -> list[str]:
+        """Of its files, used or not; others that lie there are nobody's business."""
+        return [name for name in self._disk.list(self.directory) if is_number(name.removesuffix(SLOTS_SUFFIX))]
 
     def _growing(self, count: int, position: int, append_time_ms: int) -> KeyFile:
         """The file that takes so many entries: a batch is never in two."""
@@ -234,6 +239,11 @@ class KeySearch:
         if file.begin_ms < self._end_ms:
             self._index.touch(file)
             self._number = file.newest(self._hash)
+
+
+def hashes_of_topic(topic_id: int, key_hashes: Hashes) -> Hashes:
+    """Those that a batch of the topic has in the index, each once, ascending. `key_hashes` as `KeyIndex.put` has it."""
+    return np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))
 
 
 def _of_topic(topic_id: int) -> int:

@@ -2,6 +2,7 @@
 
     <path>/lock                  held while the node runs
     <path>/identity.json         {"format": 1, "cluster": "dev", "node": 1}
+    <path>/reserve/              room for the small files on a full disk (see reserve.py)
     <path>/group-0/log/          the CommitLog's segments
     <path>/group-0/base          where the CommitLog begins, unless at its first entry (see base_file.py)
     <path>/group-0/incoming      a base on its way from another node (see incoming_base.py)
@@ -21,7 +22,8 @@
 One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
 
 The small files are replaced whole (written under another name, synced, renamed, the directory synced), so that a kill
-or a power loss leaves the old one or the new one, and one that cannot be read is damage. A start, in this order:
+or a power loss leaves the old one or the new one, and one that cannot be read is damage. On a full disk the marks take
+the place of the reserve, so a start needs no room that it does not have. A start, in this order:
 
     crashed -> open the vote file, the base file and the log (mark_suspect before its cut) -> sync the log
             -> finish_reset -> record_boot -> remove_clean_mark -> only now is anything new written
@@ -40,6 +42,7 @@ from store.clean_mark import CleanMark
 from store.disk import Disk, Lock, read_file, replace_file
 from store.errors import DamagedError, StoreError, WrongDirectoryError
 from store.repair_mark import RepairMark
+from store.reserve import Reserve
 from store.suspect import Suspect
 
 FORMAT = 1
@@ -55,6 +58,7 @@ class NodeDirectory:
         self._path = path
         self._indexes = indexes
         self._locks = locks
+        self._reserve = Reserve(disk, path / "reserve")
 
     @staticmethod
     def open(disk: Disk, path: Path, *, cluster: str, node: int, indexes: Path | None = None) -> NodeDirectory:
@@ -66,10 +70,11 @@ class NodeDirectory:
         try:
             if indexes is not None:
                 locks.append(_locked(disk, indexes, _INDEXES, cluster, node))
+            return NodeDirectory(disk, path, indexes or path, locks)
         except StoreError:
-            locks[0].release()
+            for lock in locks:
+                lock.release()
             raise
-        return NodeDirectory(disk, path, indexes or path, locks)
 
     @property
     def path(self) -> Path:
@@ -105,7 +110,7 @@ class NodeDirectory:
 
     def write_clean_mark(self, group: int, mark: CleanMark) -> None:
         """The last thing that an orderly stop does with a group, once its log is flushed."""
-        replace_file(self._disk, self._clean_path(group), mark.encode())
+        self._reserve.replace_file(self._clean_path(group), mark.encode())
 
     def clean_mark(self, group: int) -> CleanMark | None:
         """The mark of the last stop if it was orderly. It stays until `remove_clean_mark`: a log that does not agree
@@ -133,7 +138,7 @@ class NodeDirectory:
         an empty id it is a crash: where what is written waits in the process, a kill takes it."""
         path = self._boot_path(group)
         if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
-            replace_file(self._disk, path, encode_boot_record(boot_id))
+            self._reserve.replace_file(path, encode_boot_record(boot_id))
 
     def distrust_page_cache(self, group: int) -> None:
         """After a failed sync, durably: the kernel may call clean what never reached the disk, so the next start is one
@@ -145,7 +150,7 @@ class NodeDirectory:
         before = self.suspect(group)
         mark = suspect if before is None else before.joined(suspect)
         if mark != before:
-            replace_file(self._disk, self._suspect_path(group), mark.encode())
+            self._reserve.replace_file(self._suspect_path(group), mark.encode())
         return mark
 
     def suspect(self, group: int) -> Suspect | None:

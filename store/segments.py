@@ -29,7 +29,7 @@ from pathlib import Path
 
 from store.disk import Disk, File, Writable
 from store.entry import WORD
-from store.errors import LogDamagedError, StoreError
+from store.errors import LogDamagedError, OutOfFilesError, StoreError
 from store.grid import Grid
 from store.numbered import name_of, numbers_of
 from store.segment_files import SegmentFiles
@@ -313,6 +313,9 @@ class Segments:
                     file.sync()
                 if names_changed:
                     self._disk.sync_directory(self._directory)
+            except OutOfFilesError:  # the directory was not even opened: nothing is lost
+                self._names_changed = True
+                raise
             except StoreError as error:
                 self._lose(error)
                 raise

@@ -90,9 +90,15 @@ def dump(
 
 @log.command(short_help="Check logs and what lies beside them.")
 @_paths
+@click.option(
+    "--index-data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where the node has its indexes, if not with its data (its setting `index_data`).",
+)
 @format_option
-def verify(paths: Sequence[Path], output: str) -> int:
-    """Check every byte of logs, and the votes, marks, bases and ConsumeQueues beside them.
+def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
+    """Check every byte of logs, and the votes, marks, bases and indexes (ConsumeQueues, keys) beside them.
 
     Tells all damage, each with file, position, index, and where whole entries are found again. What a killed write may
     leave behind the log's end is told as torn: the next start erases it, and it is no damage.
@@ -103,9 +109,18 @@ def verify(paths: Sequence[Path], output: str) -> int:
             2  something could not be read, or is of a version that this program does not know
     """
     from cluster.cli.log_verify import verify_logs
+    from cluster.cli.output import say
 
     with _unreadable_is_said():
-        return verify_logs(_places(paths), as_json=output == "json")
+        places = _places(paths)
+        if index_data is not None:
+            if len(paths) > 1:
+                raise click.UsageError("name one node with its --index-data at a time")
+            places = [place.with_indexes(index_data) for place in places]
+        for place in places:
+            if place.group is not None and place.indexes is None:
+                say(f"{place.path}: its indexes are not here, and not looked at: name their directory by --index-data")
+        return verify_logs(places, as_json=output == "json")
 
 
 @log.command(short_help="Compare the logs of replicas.")

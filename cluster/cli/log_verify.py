@@ -49,6 +49,8 @@ def _line(place: LogPlace, verified: Verified, verdict: str, seconds: float) -> 
         )
     if verified.units:
         what += f"; {counted(verified.units, 'unit')} of {counted(verified.queues, 'queue')}"
+    if verified.keys:
+        what += f"; {counted(verified.keys, 'key')}"
     speed = place.total_bytes / max(seconds, 1e-9) / 1e6
     files = f"{counted(len(place.segments), 'segment')} read in {seconds:.2f} s, {speed:,.0f} MB/s"
     sentence = {
@@ -76,6 +78,7 @@ def _fields(place: LogPlace, verified: Verified, verdict: str, seconds: float) -
         "known_commit": verified.known_commit,
         "queues": verified.queues,
         "units": verified.units,
+        "keys": verified.keys,
         "bytes": place.total_bytes,
         "seconds": round(seconds, 3),
     }

@@ -3,6 +3,7 @@
     node-1/                 data/                                a node of a local cluster
     <data>/                 identity.json, lock, group-0/ ...     every group of a node
     <data>/group-0/         log/, queues/, vote, base, clean      one group
+    <indexes>/              indexes.json, group-0/queues, keys    its indexes, where the node has them elsewhere
     <data>/group-0/log/     00000000000000000000 ...              its log, with the base that lies beside it
     00000000000067108864                                          one segment, of which no neighbour is known
 
@@ -58,6 +59,8 @@ class LogPlace:
     """What the first entry follows; None where that is not known."""
     group: Path | None = None
     """The directory with the group's other files; None where only segments are to be looked at."""
+    indexes: Path | None = None
+    """The directory with its indexes, which may be the same; None where they are not to be looked at."""
     clean: CleanMark | None = None
     """Of the orderly stop; None without one."""
     base: Base | None = None
@@ -100,6 +103,16 @@ class LogPlace:
         kept = kept[max(behind, default=0) :]
         return self if kept == self.segments else replace(self, segments=kept, start=None)
 
+    def with_indexes(self, index_data: Path) -> LogPlace:
+        """The same log with the indexes that lie in another directory. Raises `UnreadableError` where that is not the
+        one of this node."""
+        if self.group is None:
+            raise UnreadableError(f"{self.path} is no node's data directory, nor a group's: it has no indexes")
+        mine, theirs = _owner(self.group.parent / "identity.json"), _owner(index_data / "indexes.json")
+        if mine != theirs:
+            raise UnreadableError(f"{index_data} has the indexes of {theirs}, not of {mine}")
+        return replace(self, indexes=index_data / self.group.name)
+
     @property
     def total_bytes(self) -> int:
         return 0 if self.void else len(self.segments) * self.segment_bytes
@@ -113,6 +126,10 @@ def places_of(path: Path) -> list[LogPlace]:
     names = disk.list(path)
     if not names:
         raise UnreadableError(f"{path} is empty: there is no log in it")
+    if "indexes.json" in names:
+        raise UnreadableError(
+            f"{path} has a node's indexes, and no log: name the data directory, and this one with --index-data"
+        )
     groups = [path / name for name in names if name.startswith(_GROUP) and (path / name).is_dir()]
     if groups or "identity.json" in names:
         flaws = _identity_flaws(disk, path)
@@ -187,7 +204,8 @@ def _group(
     except ValueError as error:
         found.append(_flaw(path / "clean", f"this is no clean mark ({error})"))
     segment_bytes = _segment_bytes(disk, segments, base)
-    return LogPlace(path, segments, segment_bytes, start, path, clean, base, void, holder, tuple(found))
+    indexes = path if disk.exists(path / "queues") or disk.exists(path / "keys") else None
+    return LogPlace(path, segments, segment_bytes, start, path, indexes, clean, base, void, holder, tuple(found))
 
 
 def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], base: Base | None) -> int:
@@ -210,6 +228,15 @@ def _first_configuration(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile
     found = next((each for each in reader if isinstance(each, Found)), None)
     is_first = found is not None and found.header.index == 1 and found.header.kind is Kind.CONFIGURATION
     return bytes(found.body) if found is not None and is_first else b""
+
+
+def _owner(identity: Path) -> str:
+    """Whose directory that says it is. Raises `UnreadableError`."""
+    try:
+        found = json.loads(read_file(PosixReadOnlyDisk(), identity))
+        return f"node {found['node']} of cluster {found['cluster']!r}"
+    except (StoreError, ValueError, TypeError, KeyError) as error:
+        raise UnreadableError(f"{identity} does not say whose directory this is ({error})") from error
 
 
 def _identity_flaws(disk: PosixReadOnlyDisk, path: Path) -> tuple[Flaw, ...]:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from cluster.inspection.checkpoint_check import CheckpointCheck
 from cluster.inspection.files_check import BasesCheck, check_marks, check_votes
+from cluster.inspection.key_check import KeyCheck
 from cluster.inspection.place import LogPlace
 from cluster.inspection.queue_check import QueueCheck
 from store import CleanMark, Flaw, FlawKind, Found, LogReader
@@ -43,6 +44,8 @@ class Verified:
     """The largest commit that the entries mention: surely committed."""
     queues: int = 0
     units: int = 0
+    keys: int = 0
+    """Entries of the key index."""
     kinds: set[FlawKind] = field(default_factory=set)
     """Of the flaws that were told."""
 
@@ -56,7 +59,8 @@ def verify(place: LogPlace, verified: Verified, on_progress: OnProgress = lambda
 
 def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iterator[Flaw]:
     yield from place.flaws
-    queues = QueueCheck(place.group / "queues") if place.group is not None and not place.void else None
+    queues = QueueCheck(place.indexes / "queues") if place.indexes is not None and not place.void else None
+    keys = KeyCheck(place.indexes / "keys", _start(place)) if place.indexes is not None and not place.void else None
     bases = BasesCheck(place.group) if place.group is not None else None
     checkpoint = CheckpointCheck(place.group) if place.group is not None and not place.void else None
     if place.group is not None:
@@ -66,8 +70,10 @@ def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iter
         yield from bases.begin()
     if checkpoint is not None:
         yield from checkpoint.begin()
+    if keys is not None:
+        yield from keys.begin()
     reader = place.reader()
-    takers = [check for check in (queues, bases, checkpoint) if check is not None]
+    takers = [check for check in (queues, keys, bases, checkpoint) if check is not None]
     yield from _entries(reader, verified, takers, on_progress, place)
     _describe_end(reader, verified)
     if checkpoint is not None:
@@ -82,6 +88,17 @@ def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iter
             changing=place.holder is not None,
         )
         verified.queues, verified.units = queues.queues, queues.units
+    if keys is not None:
+        yield from keys.finish(
+            known_commit=verified.known_commit,
+            orderly=place.clean is not None,
+            changing=place.holder is not None,
+        )
+        verified.keys = keys.entries
+
+
+def _start(place: LogPlace) -> int | None:
+    return place.start.end if place.start is not None else None
 
 
 def _entries(
@@ -91,7 +108,7 @@ def _entries(
     for each in reader:
         if isinstance(each, Flaw):
             for check in checks:
-                if isinstance(check, QueueCheck) and each.kind is not FlawKind.TORN:
+                if isinstance(check, (QueueCheck, KeyCheck)) and each.kind is not FlawKind.TORN:
                     check.interrupted()
             yield each
             continue

@@ -25,11 +25,19 @@ from ledger.broker.replica import Meter, Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_commands import alter_topic, create_topic
 from ledger.broker.topic_opening import TopicOpening
-from ledger.errors import BusyError, LedgerError, ReplicaBehindError, UnknownQueueError, UnknownTopicError, to_wire
+from ledger.errors import (
+    BusyError,
+    LedgerError,
+    ReplicaBehindError,
+    StorageFailedError,
+    UnknownQueueError,
+    UnknownTopicError,
+    to_wire,
+)
 from ledger.state import Topic
 from ledger.topics import TOPICS_GROUP
-from ledger.v1 import broker_pb2, broker_pb2_grpc
-from store import CommitLog, ConsumeQueue
+from ledger.v1 import broker_pb2, broker_pb2_grpc, error_pb2
+from store import CommitLog, ConsumeQueue, StoreError
 
 Context = aio.ServicerContext[Any, Any]
 
@@ -112,11 +120,11 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> broker_pb2.FetchResponse:  # noqa: N802
         try:
             response = await fetch(self, request)
-        except LedgerError as error:
+        except (LedgerError, StoreError) as error:
             return broker_pb2.FetchResponse(
                 queues=[
                     broker_pb2.FetchedQueue(
-                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=to_wire(error)
+                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=told(error)
                     )
                     for each in request.queues
                 ]
@@ -158,8 +166,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     ) -> broker_pb2.ListOffsetsResponse:
         try:
             return await self._list_offsets(request)
-        except LedgerError as error:
-            return broker_pb2.ListOffsetsResponse(error=to_wire(error))
+        except (LedgerError, StoreError) as error:
+            return broker_pb2.ListOffsetsResponse(error=told(error))
 
     async def QueryMessages(  # noqa: N802
         self, request: broker_pb2.QueryMessagesRequest, context: Context
@@ -167,8 +175,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         try:
             replica = await reading(self._replicas.require(request.group), linearizable=request.linearizable)
             return await query_messages(replica, request)
-        except LedgerError as error:
-            return broker_pb2.QueryMessagesResponse(error=to_wire(error))
+        except (LedgerError, StoreError) as error:
+            return broker_pb2.QueryMessagesResponse(error=told(error))
 
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context
@@ -316,3 +324,10 @@ def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
         groups=topic.groups[: topic.opened],
         created_ms=topic.created_ms,
     )
+
+
+def told(error: LedgerError | StoreError) -> error_pb2.Error:
+    """What a client hears of what went wrong with its question. What cannot be read here may be read elsewhere."""
+    if isinstance(error, StoreError):
+        error = StorageFailedError(f"this node cannot read that: {error}")
+    return to_wire(error)

@@ -26,12 +26,14 @@ class Load:
     """Runs in an `async with` block: a few writers, each with a key of its own. At its end all that was sent is
     settled; a send that failed fails the test."""
 
-    def __init__(self, bootstrap: str, topic: str, rng: random.Random, writers: int = 4) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, rng: random.Random, writers: int = 4, *, delivery_timeout_ms: int = 30_000
+    ) -> None:
         self.acknowledged: dict[tuple[int, int], bytes] = {}
         """By queue and offset."""
         self._topic = topic
         self._rng = rng
-        self._producer = AsyncProducer(bootstrap, delivery_timeout_ms=30_000)
+        self._producer = AsyncProducer(bootstrap, delivery_timeout_ms=delivery_timeout_ms)
         self._names = [f"writer-{number}" for number in range(writers)]
         self._stopping = False
         self._tasks: list[asyncio.Task[None]] = []

@@ -14,13 +14,14 @@ _STOP_S = 10
 
 
 class NodeProcess:
-    """Runs in a `with` block. `before` is put before its command."""
+    """Runs in a `with` block. `before` is put before its command, `main` is a program in the place of `ledgermq`."""
 
-    def __init__(self, config: Path, *, before: Sequence[str] = ()) -> None:
+    def __init__(self, config: Path, *, before: Sequence[str] = (), main: str = "") -> None:
+        program = ["-c", main] if main else ["-m", "cluster.cli"]
         self._log = config.with_suffix(".log")
         with open(self._log, "ab") as log:
             self._process = subprocess.Popen(
-                [*before, sys.executable, "-m", "cluster.cli", "server", "run", "--config", str(config)],
+                [*before, sys.executable, *program, "server", "run", "--config", str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -29,6 +30,13 @@ class NodeProcess:
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
 
     @property
     def log(self) -> str:

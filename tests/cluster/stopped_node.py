@@ -7,13 +7,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from ledger.batch import encode, tag_hashes
+from ledger.batch import encode, key_hashes, tag_hashes
 from store import (
     Checkpoint,
     CommitLog,
     ConsumeQueues,
     Draft,
     Header,
+    KeyIndex,
     Kind,
     NodeDirectory,
     PositionFiles,
@@ -23,6 +24,7 @@ from store import (
 
 SEGMENT = 4096
 TOPIC = 3
+KEYS_IN_FIRST_FILE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,16 @@ class StoppedNode:
         log = CommitLog.open(disk, node.log, segment_bytes=SEGMENT)
         log.append([Draft(Kind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
         queues = ConsumeQueues(disk, node.group / "queues")
+        keys = KeyIndex(disk, node.keys, first_capacity=KEYS_IN_FIRST_FILE)
         for number in range(batches):
-            append_batch(log, number, queues=queues)
+            append_batch(log, number, queues=queues, keys=keys)
         log.sync()
         save_checkpoint(disk, directory, log, log.last_index // 2)
         if orderly:
             directory.write_clean_mark(0, log.clean_mark())
         log.close()
         queues.close()
+        keys.close()
         directory.close()
         return node
 
@@ -60,6 +64,10 @@ class StoppedNode:
     @property
     def log(self) -> Path:
         return self.group / "log"
+
+    @property
+    def keys(self) -> Path:
+        return self.group / "keys"
 
     def units(self, queue: int) -> Path:
         return self.group / "queues" / f"{TOPIC}-{queue}" / f"{0:020}"
@@ -120,10 +128,16 @@ def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, i
 
 
 def append_batch(
-    log: CommitLog, number: int, *, term: int = 1, commit: int | None = None, queues: ConsumeQueues | None = None
+    log: CommitLog,
+    number: int,
+    *,
+    term: int = 1,
+    commit: int | None = None,
+    queues: ConsumeQueues | None = None,
+    keys: KeyIndex | None = None,
 ) -> Header:
-    """Batch `number`, in queue number % 2, of messages that tell it and the term apart; with its units, where `queues`
-    are given."""
+    """Batch `number`, in queue number % 2, of messages that tell it and the term apart; with its units and keys, where
+    the indexes are given."""
     queue = number % 2
     values = [f"message {number} of term {term}".encode(), b"x" * (number % 7)]
     body = encode(
@@ -135,4 +149,7 @@ def append_batch(
     (header,) = log.append([draft], term=term, commit=known, now_ms=1_700_000_000_000 + number)
     if queues is not None:
         queues.get(TOPIC, queue).put(draft.base_offset, header.position, header.size, tag_hashes(body), 2)
+    hashes = key_hashes(body)
+    if keys is not None and hashes is not None:
+        keys.put(TOPIC, header.position, header.size, header.append_time_ms, hashes)
     return header

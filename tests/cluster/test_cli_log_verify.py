@@ -21,6 +21,7 @@ from waiter import eventually
 from cluster.cli import main
 from ledger import AsyncAdmin, AsyncProducer
 from store import Checkpoint, Header, PosixDisk
+from store.key_file import ENTRY_BYTES, HEADER
 
 FIELDS = {
     "magic": 0, "size": 8, "count": 12, "index": 16, "term": 24, "position": 32, "commit": 40, "append_time_ms": 48,
@@ -37,7 +38,7 @@ def node(tmp_path: Path) -> StoppedNode:
 
 @pytest.fixture
 def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
-    def run(*paths: Path) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
+    def run(*paths: Path | str) -> tuple[int, list[dict[str, Any]], dict[str, Any]]:
         """Status, flaws, and what is said of the last log."""
         with pytest.raises(SystemExit) as ended:
             main(["log", "verify", "--format", "json", *map(str, paths)])
@@ -46,6 +47,11 @@ def verify(capsys: pytest.CaptureFixture[str]) -> Verify:
         return ended.value.code, [line for line in lines if line["type"] == "flaw"], lines[-1] if lines else {}
 
     return run
+
+
+def key_files(node: StoppedNode) -> list[Path]:
+    """Of the two that hold entries."""
+    return sorted(path for path in node.keys.iterdir() if not path.suffix)
 
 
 def place(flaw: dict[str, Any]) -> tuple[str, str, int, int | None, int | None]:
@@ -59,10 +65,10 @@ def test_a_node_that_was_stopped_in_order_is_whole(node: StoppedNode, verify: Ve
     headers = node.headers()
     assert (log["entries"], log["first_index"], log["last_index"], log["known_commit"]) == (41, 1, 41, 40)
     assert (log["end"], log["chain"]) == (headers[-1].end, headers[-1].chain)
-    assert (log["queues"], log["units"]) == (2, 80)
+    assert (log["queues"], log["units"], log["keys"]) == (2, 80, 40)
     assert log["segments"] == 3
     assert node.content() == before
-    assert {path.name for path in node.path.iterdir()} == {"group-0", "identity.json", "lock"}
+    assert {path.name for path in node.path.iterdir()} == {"group-0", "identity.json", "lock", "reserve"}
 
 
 @pytest.mark.parametrize("which", ["group-0", "group-0/log"])
@@ -133,7 +139,7 @@ def test_a_missing_segment(node: StoppedNode, verify: Verify, number: int) -> No
 
 
 def test_the_last_segment_is_missing(node: StoppedNode, verify: Verify) -> None:
-    """The mark of the orderly stop tells it; without that, the ConsumeQueues do."""
+    """The mark of the orderly stop tells it; without that, the indexes do."""
     lost = next(header for header in node.headers() if header.position >= 2 * SEGMENT)
     node.segment(2 * SEGMENT).unlink()
     status, flaws, _ = verify(node.path)
@@ -142,7 +148,7 @@ def test_the_last_segment_is_missing(node: StoppedNode, verify: Verify) -> None:
     assert "stopped in order" in flaws[0]["reason"]
     status, flaws, _ = verify(node.killed().path)
     assert status == 1
-    assert {flaw["path"] for flaw in flaws} == {str(node.units(0)), str(node.units(1))}
+    assert {flaw["path"] for flaw in flaws} == {str(node.units(0)), str(node.units(1)), str(key_files(node)[1])}
     assert "messages that the log does not have" in flaws[0]["reason"]
 
 
@@ -281,6 +287,120 @@ class TestBases:
         status, flaws, log = verify(node.path)
         assert (status, log["entries"]) == (1, 41), "where the log begins is not known then, and all of it is read"
         assert flaws[0]["path"] == str(node.group / "base")
+
+
+class TestKeys:
+    """16 of the first batches in one file, with its slots, and 24 in a second one."""
+
+    @pytest.mark.parametrize("field", range(0, ENTRY_BYTES, 4))
+    @pytest.mark.parametrize(("file", "entry"), [(0, 0), (0, 15), (1, 0), (1, 11), (1, 23)])
+    def test_a_wrong_one(self, node: StoppedNode, verify: Verify, file: int, entry: int, field: int) -> None:
+        path = key_files(node)[file]
+        node.flip(path, HEADER.size + entry * ENTRY_BYTES + field)
+        status, flaws, log = verify(node.path)
+        assert status == 1
+        assert {flaw["path"] for flaw in flaws} <= {str(path), f"{path}.slots"}
+        assert flaws[0]["position"] == HEADER.size + entry * ENTRY_BYTES
+        linked_only = field == ENTRY_BYTES - 4
+        assert log["keys"] >= (40 if linked_only else 24), "those behind it are found again"
+
+    @pytest.mark.parametrize("offset", [0, 7, 15])
+    def test_a_wrong_slot(self, node: StoppedNode, verify: Verify, offset: int) -> None:
+        path = key_files(node)[0].with_suffix(".slots")
+        node.flip(path, offset)
+        status, flaws, _ = verify(node.path)
+        assert (status, [(flaw["path"], flaw["position"]) for flaw in flaws]) == (1, [(str(path), offset)])
+
+    def test_slots_that_are_missing(self, node: StoppedNode, verify: Verify) -> None:
+        path = key_files(node)[0].with_suffix(".slots")
+        path.unlink()
+        status, flaws, _ = verify(node.path)
+        assert (status, [flaw["path"] for flaw in flaws]) == (1, [str(path)])
+
+    @pytest.mark.parametrize("file", [0, 1])
+    def test_a_file_that_is_missing_or_unreadable(self, node: StoppedNode, verify: Verify, file: int) -> None:
+        path = key_files(node)[file]
+        for is_there in (True, False):
+            node.flip(path, 1) if is_there else path.unlink()
+            status, flaws, log = verify(node.path)
+            assert status == 1
+            assert any("missing" in flaw["reason"] for flaw in flaws)
+            assert log["keys"] == (24, 16)[file]
+
+    def test_the_end_is_missing(self, node: StoppedNode, verify: Verify) -> None:
+        """What a kill may leave, and nothing that an orderly stop does."""
+        path = key_files(node)[1]
+        os.truncate(path, HEADER.size + 10 * ENTRY_BYTES + 3)
+        status, flaws, log = verify(node.path)
+        assert (status, [flaw["kind"] for flaw in flaws]) == (1, ["damage"])
+        assert log["keys"] == 26
+        status, flaws, _ = verify(node.killed().path)
+        assert (status, [flaw["kind"] for flaw in flaws]) == (0, ["torn"])
+
+    def test_a_batch_in_the_midst_is_missing(self, node: StoppedNode, verify: Verify) -> None:
+        path = key_files(node)[1]
+        data = path.read_bytes()
+        at = HEADER.size + 5 * ENTRY_BYTES
+        path.write_bytes(data[:at] + data[at + ENTRY_BYTES :])
+        status, flaws, log = verify(node.path)
+        assert (status, flaws[0]["path"], flaws[0]["position"]) == (1, str(path), at)
+        assert log["keys"] == 39
+
+    def test_what_lies_before_the_log_is_passed_over(self, node: StoppedNode, verify: Verify) -> None:
+        log = node.open()
+        base = log.base_at(20, configuration=b"", state=b"")
+        log.close()
+        (node.group / "base").write_bytes(base.encode())
+        status, flaws, found = verify(node.path)
+        assert (status, flaws) == (0, [])
+        assert 0 < found["keys"] < 40
+
+
+class TestIndexesElsewhere:
+    @pytest.fixture
+    def indexes(self, node: StoppedNode, tmp_path: Path) -> Path:
+        """Moved there."""
+        directory = tmp_path / "indexes"
+        (directory / "group-0").mkdir(parents=True)
+        for name in ("queues", "keys"):
+            (node.group / name).rename(directory / "group-0" / name)
+        (directory / "indexes.json").write_bytes((node.path / "identity.json").read_bytes())
+        return directory
+
+    def test_they_are_looked_at_where_they_are_named(self, node: StoppedNode, indexes: Path, verify: Verify) -> None:
+        status, flaws, log = verify(node.path, "--index-data", indexes)
+        assert (status, flaws, log["units"], log["keys"]) == (0, [], 80, 40)
+        for path in (*indexes.rglob("keys/*.slots"), *indexes.rglob("3-1/*")):
+            before = path.read_bytes()
+            node.flip(path, 5)
+            status, flaws, _ = verify(node.path, "--index-data", indexes)
+            assert (status, {flaw["path"] for flaw in flaws}) == (1, {str(path)})
+            path.write_bytes(before)
+
+    async def test_of_a_real_node(self, make_fleet: MakeFleet, tmp_path: Path, verify: Verify) -> None:
+        fleet = make_fleet(1, index_data=tmp_path / "elsewhere")
+        await fleet.start()
+        await fleet.leader()
+        await fleet.create_topic()
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            for number in range(500):
+                producer.send_nowait("topic", b"value", key=f"key-{number}")
+        await fleet.stop()
+        status, flaws, log = verify(fleet.data(1), "--index-data", tmp_path / "elsewhere")
+        assert (status, flaws, log["units"], log["keys"]) == (0, [], 500, 500)
+
+    def test_without_a_name_they_are_no_damage_but_said(
+        self, node: StoppedNode, indexes: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main(["log", "verify", str(node.path)])
+        assert ended.value.code == 0
+        assert "name their directory by --index-data" in capsys.readouterr().err
+
+    def test_those_of_another_node_are_refused(self, node: StoppedNode, indexes: Path, verify: Verify) -> None:
+        (indexes / "indexes.json").write_text('{"format": 1, "cluster": "test", "node": 2}')
+        assert verify(node.path, "--index-data", indexes)[0] == 2
+        assert verify(indexes)[0] == 2
 
 
 class TestCheckpoint:

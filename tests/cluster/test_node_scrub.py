@@ -4,7 +4,7 @@ anybody, and is repaired from the other nodes."""
 from __future__ import annotations
 
 import pytest
-from fleet import Fleet, MakeFleet, error_of
+from fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of
 from scrape import get, is_ready, not_ready, scrape
 from spoiler import FIELDS, assert_same_bytes, flip, headers, segment
 from waiter import eventually, until
@@ -122,3 +122,24 @@ async def test_what_is_damaged_on_all_nodes_is_not_read_and_all_else_is(make_fle
     await fleet.leader()
     status = await fleet.level()
     assert_same_bytes(fleet, fleet.nodes, status.end_position)
+
+
+async def test_a_log_that_begins_later_is_not_taken_for_damaged(
+    make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It begins in a file of which nothing is kept but blank: the first entry is in the next one."""
+    fleet = make_fleet(1, retention_bytes=SEGMENT_BYTES)
+    await fleet.start()
+    await fleet.leader()
+    await fleet.create_topic()
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        await producer.send_many("topic", [bytes(50_000)] * (4 * SEGMENT_BYTES // 50_000))
+    first_segment = fleet.data(1) / "group-0" / "log" / f"{0:020}"
+    await until(lambda: not first_segment.exists(), "the log begins later")
+    await fleet.stop()
+    fleet.override(1, retention_bytes=0)
+    caplog.set_level("INFO")
+    await fleet.start()
+    await until(lambda: "the log was read up to entry" in caplog.text, "all of it was read")
+    assert "damaged" not in caplog.text
+    await fleet.leader()

@@ -9,7 +9,7 @@ from driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, 
 
 from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.core import Append, Busy, ChangeRefused, NotLeader, Transferring
-from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_FULL_DISK_TICKS
+from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_AGAIN_TICKS
 from raft.errors import CutFailedError, LossAcceptedError
 from store import (
     CommitLog,
@@ -220,7 +220,7 @@ def test_a_leader_with_a_full_disk_makes_room_for_another_and_comes_back_by_itse
     propose(other, b"m2")
     cluster.run()
     leader.disk.heal()
-    cluster.tick(TRY_FULL_DISK_TICKS + 5)
+    cluster.tick(TRY_AGAIN_TICKS + 5)
     assert leader.driver.failure is None
     assert leader.bytes_of_log() == other.bytes_of_log()
     assert bodies(leader) == [b"m2"]
@@ -276,7 +276,7 @@ def test_an_index_that_cannot_be_written_does_not_make_the_loop_spin_and_applyin
     cluster.run()  # would never end if each failure asked for another turn
     assert len(only.machine.failures) == 1
     failures.clear()
-    cluster.tick(TRY_FULL_DISK_TICKS + 20)
+    cluster.tick(TRY_AGAIN_TICKS + 20)
     assert bodies(only) == [b"m1"]
 
 
@@ -284,7 +284,7 @@ def test_a_failed_flush_ends_writing_for_good() -> None:
     cluster = DriverCluster(3)
     leader = cluster.elect()
     leader.driver.fail(DiskFailedError(Path("/log"), "input/output error"))
-    cluster.tick(TRY_FULL_DISK_TICKS + 5)
+    cluster.tick(TRY_AGAIN_TICKS + 5)
     assert leader.driver.failure is not None
     assert not leader.driver.leads
     assert cluster.elect() is not leader

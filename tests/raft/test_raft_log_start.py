@@ -12,7 +12,7 @@ from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.configuration_entry import Member as GroupMember
 from raft.core import BaseChunk, Mode
 from raft.log_start import Piece, log_start_draft
-from store import DiskFailedError, Kind
+from store import DiskFailedError, DiskFullError, Kind
 from store.memory_disk import Killed
 
 
@@ -276,6 +276,24 @@ def test_a_disk_that_fails_during_an_installation_ends_the_node(moved: tuple[Dri
     cluster.restart(4)
     cluster.tick(30)
     assert cluster[4].machine.restored[-1] == index
+    agree(cluster, leader.node, 4)
+
+
+def test_an_installation_for_which_there_is_no_room_is_tried_again(
+    moved: tuple[DriverCluster, Member, int],
+) -> None:
+    cluster, leader, index = moved
+    newcomer = cluster.join(4)
+    newcomer.disk.fail("create", DiskFullError(Path("/base.next")))
+    change(cluster, leader, [1, 2, 3], [4])
+    cluster.tick(30)
+    failures = [newcomer.driver.failure]
+    assert newcomer.machine.restored == []
+    newcomer.disk.heal()
+    cluster.tick(60)
+    failures.append(newcomer.driver.failure)
+    assert [type(failure) for failure in failures] == [DiskFullError, type(None)]
+    assert newcomer.machine.restored == [index]
     agree(cluster, leader.node, 4)
 
 

@@ -23,7 +23,7 @@ def missing(references: list[tuple[str, str]]) -> list[str]:
         f"{file}::{test}"
         for file, test in references
         if not place(file).exists()
-        or (test and not re.search(rf"^(async )?def {test}\(", place(file).read_text(), re.M))
+        or (test and not re.search(rf"^ *(async )?def {test}\(", place(file).read_text(), re.M))
     ]
 
 

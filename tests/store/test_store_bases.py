@@ -8,7 +8,7 @@ import google_crc32c
 import pytest
 from sample_log import each_kill
 
-from store import Base, MemoryDisk, Offer
+from store import Base, DiskFullError, MemoryDisk, Offer
 from store.bases import Bases
 
 GROUP = Path("/data/group-0")
@@ -61,7 +61,7 @@ def test_a_reset_forgets_the_candidates_and_stays_until_it_is_finished(disk: Mem
 
 
 def test_a_start_that_moves_killed_at_every_byte_is_the_old_one_or_the_new_one(disk: MemoryDisk) -> None:
-    kept(disk, 10, 20, 30).begin_behind(base(10))
+    kept(disk, 10, 15, 20, 30).begin_behind(base(10))
     found = set()
     for _, survivor in each_kill(disk, lambda disk: Bases(disk, GROUP).begin_behind(base(20))):
         bases = Bases(survivor, GROUP)
@@ -69,6 +69,29 @@ def test_a_start_that_moves_killed_at_every_byte_is_the_old_one_or_the_new_one(d
         found.add(bases.base.index)
         assert 30 in bases.candidates()
     assert found == {10, 20}
+
+
+def test_the_start_moves_on_a_full_disk(disk: MemoryDisk) -> None:
+    """What is old can go only then."""
+    bases = kept(disk, 10, 20)
+    for operation in ("create", "write"):
+        disk.fail(operation, DiskFullError(GROUP))
+    bases.begin_behind(base(20))
+    assert Bases(disk.after_kill(), GROUP).base == base(20)
+
+
+def test_a_reset_for_which_there_is_no_room_has_not_begun(disk: MemoryDisk) -> None:
+    bases = kept(disk, 10)
+    disk.fail("create", DiskFullError(GROUP))
+    with pytest.raises(DiskFullError):
+        bases.begin_reset(base(50))
+    assert not bases.is_resetting
+    assert bases.base is None
+    disk.heal()
+    disk.fail("sync_directory", DiskFullError(GROUP))
+    with pytest.raises(DiskFullError):
+        bases.begin_reset(base(50))
+    assert bases.is_resetting, "its name is there: a start may find it"
 
 
 def test_a_base_comes_piece_by_piece_and_what_is_wrong_is_asked_for_again(disk: MemoryDisk) -> None:

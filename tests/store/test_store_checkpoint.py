@@ -67,6 +67,7 @@ def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use() -> None:
     disk = MemoryDisk()
     bases = Bases(disk, GROUP)
     bases.save(checkpoint(7), 0)
+    bases.keep(checkpoint(8).base)
     bases.begin_behind(checkpoint(8).base)
     assert bases.checkpoint() is None
     bases.save(checkpoint(9), 0)

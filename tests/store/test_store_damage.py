@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,6 +45,20 @@ def refused(disk: MemoryDisk, clean: CleanMark | None = None) -> DamagedError:
         open_log(disk, clean=clean)
     assert files(disk) == before
     return caught.value
+
+
+@pytest.mark.parametrize("size", [0, 8, 79, SEGMENT + 8, 1 << 31, (1 << 32) - 1])
+@pytest.mark.parametrize("index", [1, 10])
+def test_a_length_that_cannot_be_is_told_without_as_much_memory(disk: MemoryDisk, index: int, size: int) -> None:
+    position = open_log(disk.after_kill()).position(index)
+    path = DIRECTORY / f"{position // SEGMENT * SEGMENT:020}"
+    disk.open(path).write(position % SEGMENT + FIELDS["size"][0], size.to_bytes(4, "little"))
+    tracemalloc.start()
+    error = refused(disk)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (error.path, error.position) == (path, position)
+    assert peak < 1 << 20
 
 
 @pytest.mark.parametrize("index", [1, 4, 7, 10])

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
-from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, StoreError
+from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, OutOfFilesError, StoreError
 from store.memory_disk import Killed
 from store.segments import MAX_OPEN
 
 FULL = DiskFullError(DIRECTORY)
+NO_FILES = OutOfFilesError(DIRECTORY)
 BROKEN = DiskFailedError(DIRECTORY, "Input/output error")
 
 
@@ -130,6 +131,31 @@ def test_a_failed_sync_of_the_directory_counts_too(disk: MemoryDisk) -> None:
         log.sync()
     with pytest.raises(DiskFailedError, match="an earlier write was lost"):
         log.sync()
+
+
+def test_a_segment_that_cannot_be_opened_just_now_harms_nothing(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    append(log, 600)
+    log.prepare_next()
+    disk.fail("open", NO_FILES, times=1)
+    with pytest.raises(OutOfFilesError):
+        append(log, 900)
+    assert log.last_index == 3
+    append(log, 900, 40)
+    assert content(open_log(disk.after_kill())) == content(log)
+
+
+def test_a_directory_that_cannot_be_opened_to_be_synced_leaves_that_to_the_next_sync(disk: MemoryDisk) -> None:
+    log = open_log(disk)
+    append(log, 900)
+    disk.fail("sync_directory", NO_FILES, times=1)
+    with pytest.raises(OutOfFilesError):
+        log.sync()
+    dirty = [log.dirty]
+    assert log.sync() == (3, log.last_term)
+    dirty.append(log.dirty)
+    assert dirty == [True, False]
+    append(log, 60)
 
 
 def test_a_failed_truncation_poisons_the_log(disk: MemoryDisk) -> None:

@@ -10,7 +10,8 @@ import pytest
 from power_disk import PowerDisk
 from sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
-from store import Base, BaseFile, CommitLog, DamagedError, DiskFailedError, Draft, Kind, MemoryDisk, PosixDisk
+from store import Base, BaseFile, CommitLog, DamagedError, Disk, DiskFailedError, Draft, Kind, MemoryDisk, PosixDisk
+from store.disk import replace_file
 from store.memory_disk import Killed
 
 BASE_PATH = Path("/data/base")
@@ -45,10 +46,17 @@ def base_at(log: CommitLog, index: int) -> Base:
     return log.base_at(index, configuration=b"voters", state=b"state %d" % index)
 
 
+def begin_behind(disk: Disk, base: Base, path: Path = BASE_PATH) -> None:
+    """As `Bases` does it: by a base that was kept as the state machine passed there."""
+    kept = path.with_name("kept")
+    replace_file(disk, kept, base.encode())
+    BaseFile(disk, path).replace(base, kept)
+
+
 def move_start(disk: MemoryDisk, index: int) -> CommitLog:
     log = start(disk)
     base = base_at(log, index)
-    BaseFile(disk, BASE_PATH).replace(base)
+    begin_behind(disk, base)
     log.drop_before(base)
     log.remove_dropped()
     return log
@@ -152,7 +160,7 @@ class TestDropBefore:
         disk = grown()
         log = start(disk)
         base = base_at(log, 8)
-        BaseFile(disk, BASE_PATH).replace(base)
+        begin_behind(disk, base)
         log.drop_before(base)
         assert disk.exists(DIRECTORY / f"{0:020}")
         start(disk)
@@ -189,7 +197,7 @@ class TestDropBefore:
         try:
             log = open_log(disk)
             base = base_at(log, chance.randint(1, 10))
-            BaseFile(disk, BASE_PATH).replace(base)
+            begin_behind(disk, base)
             log.drop_before(base)
             log.remove_dropped()
         except Killed:
@@ -320,7 +328,7 @@ class Life:
 
     def move(self) -> None:
         base = base_at(self.log, self.chance.randint(self.log.first_index - 1, self.log.last_index))
-        BaseFile(self.disk, BASE_PATH).replace(base)
+        begin_behind(self.disk, base)
         self.log.drop_before(base)
         if self.chance.random() < 0.7:
             self.log.remove_dropped()
@@ -376,15 +384,15 @@ def test_lives_between_power_losses(seed: int) -> None:
 
 def test_over_real_files(tmp_path: Path) -> None:
     disk, path = PosixDisk(), tmp_path / "log"
-    base_file = BaseFile(disk, tmp_path / "base")
     leader = open_log(grown())
     log = open_log(disk, path)
     copied(leader, log)
-    base_file.replace(base_at(log, 6))
+    begin_behind(disk, base_at(log, 6), tmp_path / "base")
     log.drop_before(base_at(log, 6))
     log.remove_dropped()
     assert content(log) == content(leader)[6:]
     append(leader, 700, 800, 900)
+    base_file = BaseFile(disk, tmp_path / "base")
     base_file.begin_reset(base_at(leader, 12))
     log.reset(base_at(leader, 12))
     base_file.finish_reset()
@@ -406,16 +414,15 @@ class TestBaseFile:
         disk.make_directory(BASE_PATH.parent)
         assert BaseFile(disk, BASE_PATH).base is None
         BaseFile(disk, BASE_PATH).finish_reset()
-        BaseFile(disk, BASE_PATH).replace(self.BASE)
+        begin_behind(disk, self.BASE)
         assert BaseFile(disk.after_kill(), BASE_PATH).base == self.BASE
 
     def test_the_start_never_moves_back(self) -> None:
         disk = MemoryDisk()
         disk.make_directory(BASE_PATH.parent)
-        file = BaseFile(disk, BASE_PATH)
-        file.replace(self.BASE)
+        begin_behind(disk, self.BASE)
         with pytest.raises(AssertionError):
-            file.replace(Base(6, 3, 4000, 99, 1234, b"", b""))
+            BaseFile(disk, BASE_PATH).replace(Base(6, 3, 4000, 99, 1234, b"", b""), BASE_PATH)
 
     def test_every_flipped_bit_is_found(self) -> None:
         base = Base(1, 2, 3, 4, 5, b"c", b"s")

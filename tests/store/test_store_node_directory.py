@@ -43,7 +43,7 @@ def test_the_first_who_opens_it_owns_it(place: tuple[Disk, Path]) -> None:
     opened(place).close()
     opened(place).close()
     disk, path = place
-    assert set(disk.list(path)) == {"identity.json", "lock"}
+    assert set(disk.list(path)) == {"identity.json", "lock", "reserve"}
 
 
 @pytest.mark.parametrize(("cluster", "node"), [("dev", 2), ("other", 1)])

@@ -1,0 +1,23 @@
+"""The kill loop, in short: some kills in some pairs of modes. `make kills` takes all of them, and more."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from kill_loop import kill_often
+
+SEED = int(os.environ.get("LEDGERMQ_TEST_SEED", time.time_ns() & 0xFFFF_FFFF))
+KILLS = 2
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(("flush", "write"), [("async", "mapped"), ("async", "staged"), ("sync", "direct")])
+async def test_nothing_that_was_promised_is_lost(tmp_path: Path, flush: str, write: str) -> None:
+    print(f"LEDGERMQ_TEST_SEED={SEED} repeats the draws of this run")
+    figures = await kill_often(tmp_path, flush, write, KILLS, SEED)
+    assert figures.kills >= KILLS
+    assert figures.read_back > 0
+    assert figures.acknowledged > 0
