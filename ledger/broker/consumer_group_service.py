@@ -7,8 +7,9 @@ It must not decide anything of its own: what a request means is in coordinator.p
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from grpc import aio
 
@@ -16,9 +17,12 @@ from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.claims import Claims
 from ledger.broker.coordinator import Coordinator
 from ledger.broker.replica import Replica
+from ledger.broker.replicas import Replicas
 from ledger.broker.service import COORDINATORS, topic_route
+from ledger.broker.topic_commands import keep_topic
+from ledger.broker.topic_opening import TopicOpening
 from ledger.consumer_groups import coordinator_group, validate_group_name
-from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
+from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
 from ledger.retries import dead_letter_topic, retry_topic
 from ledger.state import QueueResults, Topic
 from ledger.v1 import command_pb2, consumer_group_pb2, consumer_group_pb2_grpc
@@ -51,17 +55,32 @@ class Desk:
     claims: Claims
 
 
+class Site(Protocol):
+    """A group on this node."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """None until it has started."""
+
+
 class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
     """Until a Raft group has started here, this can only say so."""
 
-    def __init__(self, retries: int, coordinators: int = COORDINATORS) -> None:
-        """`retries`: after how many different delays a message may be handed out again."""
+    def __init__(
+        self,
+        sites: Mapping[int, Site],
+        replicas: Replicas,
+        opening: TopicOpening,
+        retries: int,
+        coordinators: int = COORDINATORS,
+    ) -> None:
+        """`sites`: the groups of this node, by number, as they come. `retries`: after how many different delays a
+        message may be handed out again."""
+        self._sites = sites
+        self._replicas = replicas
+        self._opening = opening
         self._retries = retries
         self._coordinators = coordinators
-        self._desks: dict[int, Desk] = {}
-
-    def serve(self, replica: Replica, coordinator: Coordinator) -> None:
-        self._desks[replica.group] = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
 
     # -- as a coordinator
 
@@ -189,14 +208,21 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         name = request.consumer_group
         try:
             validate_group_name(name)
-            replica = self._desk(0).replica
-            retry = await made(replica, retry_topic(name), self._retries)
-            dead_letters = await made(replica, dead_letter_topic(name), 1)
+            retry = await self._kept(retry_topic(name), self._retries)
+            dead_letters = await self._kept(dead_letter_topic(name), 1)
         except LedgerError as error:
             return refused(response, error)
         response.retry.CopyFrom(topic_route(retry))
         response.dead_letters.CopyFrom(topic_route(dead_letters))
         return response
+
+    async def _kept(self, name: str, queues: int) -> Topic:
+        """The broker's own topic of that name, with so many queues in each group, once it is open."""
+        try:
+            topic = await keep_topic(self._replicas.topics, name, queues)
+        except TopicExistsError:  # somebody else is making it
+            raise BusyError(f"topic {name!r} is being made: try again shortly") from None
+        return await self._opening.wait(topic)
 
     def _coordinator(self, group: int, consumer_group: str) -> Coordinator:
         validate_group_name(consumer_group)
@@ -208,25 +234,11 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         return self._desk(group).coordinator
 
     def _desk(self, group: int) -> Desk:
-        desk = self._desks.get(group)
+        self._replicas.require(group)
+        desk = self._sites[group].desk
         if desk is None:
-            raise UnavailableError(f"group {group} has not started on this node, or is not on it: ask another node")
+            raise UnavailableError(f"group {group} has not started on this node yet: try again shortly")
         return desk
-
-
-async def made(replica: Replica, name: str, queues: int) -> Topic:
-    """The topic of that name, which is made where it is missing. Raises LedgerError."""
-    replica.check_leads(0)
-    known = replica.state.topics.named(name)
-    if known is not None:
-        return known
-    try:
-        return await asyncio.shield(replica.create_topic(name, queues))
-    except TopicExistsError:  # somebody else is making it
-        await replica.confirm_leadership()
-        if (known := replica.state.topics.named(name)) is None:
-            raise
-        return known
 
 
 def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:
