@@ -125,7 +125,10 @@ class NodeSettings(BaseSettings):
     lock_memory: bool = False
     read_ahead: ReadAhead = "normal"
 
-    # Both are fixed for a cluster by its first configuration entry.
+    # So many Raft groups at least, as group 0's leader has it: group 0 on all nodes, each other one on three. There are
+    # never fewer again; `ledgermq cluster add-group` makes more.
+    groups: int = Field(default=1, ge=1, le=64)
+    # Both are fixed for a group by its first configuration entry.
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
     max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
 
@@ -155,6 +158,8 @@ class NodeSettings(BaseSettings):
     election_ticks: int = Field(default=10, ge=2)
     # Whoever else leads hands over to this node when it can; 0: none is preferred.
     preferred_leader: int = Field(default=0, ge=0, le=0xFFFF_FFFF)
+    # Where there are several groups, and no preferred leader: each is to be led by another of its voters, in turn.
+    spread_leaders: bool = True
 
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"

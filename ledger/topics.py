@@ -12,6 +12,9 @@ from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
 from ledger.retries import consumer_group_of
 
+TOPICS_GROUP = 0
+"""The group that has all topics, and says which other groups there are."""
+
 MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127
 

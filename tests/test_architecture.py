@@ -87,7 +87,7 @@ def module_files(name: str) -> list[Path]:
     return found if parts[0] in PARTS else []
 
 
-RIM_OF_RAFT = ("raft/transport.py", "raft/streams.py")
+RIM_OF_RAFT = ("raft/control_lines.py", "raft/transport.py", "raft/streams.py")
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
     "docker": ("chaos/", "cluster/"),

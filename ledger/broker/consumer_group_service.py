@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from grpc import aio
 
@@ -17,9 +18,12 @@ from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.claims import Claims
 from ledger.broker.coordinator import Coordinator
 from ledger.broker.replica import Replica
+from ledger.broker.replicas import Replicas
 from ledger.broker.service import COORDINATORS, topic_route
+from ledger.broker.topic_commands import keep_topic
+from ledger.broker.topic_opening import TopicOpening
 from ledger.consumer_groups import coordinator_group, validate_group_name
-from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
+from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
 from ledger.retries import dead_letter_topic, retry_topic
 from ledger.state import QueueResults, Topic
 from ledger.v1 import command_pb2, consumer_group_pb2, consumer_group_pb2_grpc
@@ -52,20 +56,39 @@ class Desk:
     claims: Claims
 
 
+class Site(Protocol):
+    """A group on this node."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """None until it has started."""
+
+
 class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
     """Until a Raft group has started here, this can only say so."""
 
-    def __init__(self, retries: int, coordinators: int = COORDINATORS) -> None:
-        """`retries`: after how many different delays a message may be handed out again."""
+    def __init__(
+        self,
+        sites: Mapping[int, Site],
+        replicas: Replicas,
+        opening: TopicOpening,
+        retries: int,
+        coordinators: int = COORDINATORS,
+    ) -> None:
+        """`sites`: the groups of this node, by number, as they come. `retries`: after how many different delays a
+        message may be handed out again."""
+        self._sites = sites
+        self._replicas = replicas
+        self._opening = opening
         self._retries = retries
         self._coordinators = coordinators
-        self.desks: dict[int, Desk] = {}
-        """By Raft group."""
         self.refusals: Counter[str] = Counter()
         """What consumers were refused, by code."""
 
-    def serve(self, replica: Replica, coordinator: Coordinator) -> None:
-        self.desks[replica.group] = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
+    @property
+    def desks(self) -> dict[int, Desk]:
+        """Of the Raft groups that have started here, by number."""
+        return {number: site.desk for number, site in sorted(self._sites.items()) if site.desk is not None}
 
     # -- as a coordinator
 
@@ -193,9 +216,8 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         name = request.consumer_group
         try:
             validate_group_name(name)
-            replica = self.desk(0).replica
-            retry = await made(replica, retry_topic(name), self._retries)
-            dead_letters = await made(replica, dead_letter_topic(name), 1)
+            retry = await self._kept(retry_topic(name), self._retries)
+            dead_letters = await self._kept(dead_letter_topic(name), 1)
         except LedgerError as error:
             return self._refused(response, error)
         response.retry.CopyFrom(topic_route(retry))
@@ -217,6 +239,14 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         response.error.CopyFrom(to_wire(error))
         return response
 
+    async def _kept(self, name: str, queues: int) -> Topic:
+        """The broker's own topic of that name, with so many queues in each group, once it is open."""
+        try:
+            topic = await keep_topic(self._replicas.topics, name, queues)
+        except TopicExistsError:  # somebody else is making it
+            raise BusyError(f"topic {name!r} is being made: try again shortly") from None
+        return await self._opening.wait(topic)
+
     def coordinator(self, group: int, consumer_group: str) -> Coordinator:
         """Raises LedgerError where it is not here."""
         validate_group_name(consumer_group)
@@ -228,26 +258,12 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         return self.desk(group).coordinator
 
     def desk(self, group: int) -> Desk:
-        """Of the Raft group. Raises UnavailableError."""
-        desk = self.desks.get(group)
+        """Of the Raft group. Raises LedgerError where it is not here."""
+        self._replicas.require(group)
+        desk = self._sites[group].desk
         if desk is None:
-            raise UnavailableError(f"group {group} has not started on this node, or is not on it: ask another node")
+            raise UnavailableError(f"group {group} has not started on this node yet: try again shortly")
         return desk
-
-
-async def made(replica: Replica, name: str, queues: int) -> Topic:
-    """The topic of that name, which is made where it is missing. Raises LedgerError."""
-    replica.check_leads(0)
-    known = replica.state.topics.named(name)
-    if known is not None:
-        return known
-    try:
-        return await asyncio.shield(replica.create_topic(name, queues))
-    except TopicExistsError:  # somebody else is making it
-        await replica.confirm_leadership()
-        if (known := replica.state.topics.named(name)) is None:
-            raise
-        return known
 
 
 def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:

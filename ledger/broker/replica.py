@@ -32,7 +32,7 @@ from ledger.errors import (
 )
 from ledger.holds import validate_hold
 from ledger.retries import consumer_group_of, place_before
-from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State, Topic
+from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State
 from ledger.topics import is_system_topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
@@ -68,9 +68,11 @@ class Replica:
         membership: Membership,
         max_message_bytes: int,
         meter: Meter,
+        arrivals: Arrivals | None = None,
         doubt: Callable[[], Suspect | None] = lambda: None,
     ) -> None:
-        """`doubt`: why this node may have lost what it acknowledged, as its disk remembers it."""
+        """`arrivals`: whom to wake, perhaps for several groups (ids of topics are the same in all). `doubt`: why this
+        node may have lost what it acknowledged, as its disk remembers it."""
         self.group = group
         self.log = commit_log
         self.queues = queues
@@ -83,7 +85,9 @@ class Replica:
         """How often this node was elected by all voters, suspects among them."""
         self._doubt = doubt
         self._meter = meter
-        self.arrivals = Arrivals()
+        self.arrivals = arrivals or Arrivals()
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a command was applied, the whole state is another, or this node leads."""
         self._projected: Projected | None = None
         """Not None exactly while this node leads and has applied its no-op."""
         self._pending_batches: dict[int, asyncio.Future[Committed]] = {}
@@ -112,6 +116,7 @@ class Replica:
                 result = self.state.apply_command(body, header.append_time_ms, index=header.index)
                 if self._projected is not None:
                     self._command_results[header.index] = result
+                self.on_change()
             case Kind.CONFIGURATION:
                 self.membership.applied(header.index, decode_configuration(bytes(body)))
                 return
@@ -168,6 +173,7 @@ class Replica:
         self.queues.wipe()
         self.keys.wipe()
         self._drop_before(base.end, self.state)
+        self.on_change()
 
     def log_starts(self, base: Base) -> None:
         """What was appended before is not here any more: no key finds it, and each queue begins with what was next
@@ -193,6 +199,7 @@ class Replica:
 
     def leading(self, term: int) -> None:
         self._projected = Projected(self.state)
+        self.on_change()
 
     def failed(self, failure: StoreError) -> None:
         if str(failure) != self._told_failure:  # a full disk is tried again and again
@@ -209,7 +216,7 @@ class Replica:
             topic = self.state.topics.get(header.topic_id)
             if topic is not None and is_system_topic(topic.name):
                 raise InvalidTopicNameError(f"topic {topic.name!r} is the broker's own: nobody else writes to it")
-            projected = self._leading_state(len(batch))
+            projected = self.leading_state(len(batch))
             decision = projected.check(
                 topic_id=header.topic_id,
                 queue=header.queue,
@@ -231,7 +238,7 @@ class Replica:
 
     def append(self, batch: bytes) -> asyncio.Future[Committed]:
         """Appends a batch of the broker's own, of which there is no repeat. Raises LedgerError: surely not appended."""
-        return self._append_batch(self._leading_state(len(batch)), BatchHeader.parse(batch), batch)
+        return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch)
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """The offset that the next message appended to that queue gets. Raises LedgerError where this node does not
@@ -283,14 +290,8 @@ class Replica:
     def command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
         """Proposes it; the future has what applying it gives, or ends in the LedgerError that it gives. Raises
         LedgerError where this node does not lead, or can take nothing in just now."""
-        self._leading_state(command.ByteSize())
-        return self._propose_command(command)
-
-    def create_topic(self, name: str, queues: int) -> asyncio.Future[Topic]:
-        """Proposes the topic. Raises LedgerError where it cannot be created or this node does not lead."""
-        command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
-        self._leading_state(command.ByteSize()).admit_topic(name, queues)
-        return self._propose_command(command)
+        self.leading_state(command.ByteSize())
+        return self.propose_command(command)
 
     @property
     def is_held(self) -> bool:
@@ -305,7 +306,7 @@ class Replica:
         self.check_leads(command.ByteSize())
         self.state.holds.check_room(name)
         self._holds_to_come += 1
-        future: asyncio.Future[Hold] = self._propose_command(command)
+        future: asyncio.Future[Hold] = self.propose_command(command)
         future.add_done_callback(self._hold_has_come)
         return future
 
@@ -314,17 +315,19 @@ class Replica:
 
     def release_log(self, name: str) -> asyncio.Future[bool]:
         """Proposes it; the future tells whether there was such a hold. Raises LedgerError."""
-        command = command_pb2.Command(release_log=command_pb2.ReleaseLog(name=name))
-        self.check_leads(command.ByteSize())
-        return self._propose_command(command)
+        return self.propose_checked(command_pb2.Command(release_log=command_pb2.ReleaseLog(name=name)))
 
     def forget_holds(self) -> asyncio.Future[None]:
         """Proposes an entry, by whose append time holds expire: for when nobody else writes. Raises LedgerError."""
-        command = command_pb2.Command(forget_holds=command_pb2.ForgetHolds())
-        self.check_leads(command.ByteSize())
-        return self._propose_command(command)
+        return self.propose_checked(command_pb2.Command(forget_holds=command_pb2.ForgetHolds()))
 
-    def _propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+    def propose_checked(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+        """A command, also where there is no room. Raises LedgerError where this node does not lead."""
+        self.check_leads(command.ByteSize())
+        return self.propose_command(command)
+
+    def propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+        """For which `check_leads` or `leading_state` has passed in this turn. The future has what applying it gave."""
         body = command.SerializeToString(deterministic=True)
         proposal = CommandProposal(Draft(Kind.COMMAND, body), self._command_settled)
         self.driver.propose(proposal)
@@ -337,7 +340,7 @@ class Replica:
         else:
             proposal.future.set_result(result)
 
-    def _leading_state(self, size: int) -> Projected:
+    def leading_state(self, size: int) -> Projected:
         """The projected state, where a body of that size can be proposed now; LedgerError otherwise."""
         projected = self.check_leads(size)
         if self.no_room:

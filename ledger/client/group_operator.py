@@ -16,7 +16,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Literal
 
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.consumer_group_records import (
     ConsumerGroupDescription,
     ConsumerGroupMember,
@@ -34,7 +34,7 @@ from ledger.errors import (
     UnknownGroupError,
     UnknownQueueError,
 )
-from ledger.topics import is_system_topic
+from ledger.topics import TOPICS_GROUP, is_system_topic
 from ledger.v1 import broker_pb2
 from ledger.v1 import consumer_group_operations_pb2 as pb2
 from ledger.v1.consumer_group_pb2 import QueueEpoch

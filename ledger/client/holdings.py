@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.cursor import Cursor
 from ledger.client.fetcher import Fetcher, FetchSettings
 from ledger.client.group_member import GroupMember, Ownership, View
@@ -27,7 +27,7 @@ from ledger.client.offsets import in_ms, offsets_for_times
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, from_wire
 from ledger.retries import retry_topic
-from ledger.topics import is_system_topic
+from ledger.topics import TOPICS_GROUP, is_system_topic
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")

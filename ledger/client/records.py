@@ -163,6 +163,7 @@ class Doubt:
     since_ms: int
     last_index: int
     accepted: bool
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,9 @@ class LogCut:
     bytes_kept: int
     held_by: tuple[str, ...]
     dry_run: bool
+    group: int = 0
+    by_group: tuple[LogCut, ...] = ()
+    """Of a trim in several groups: each of them. All the rest are sums then, and `first_index` is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,7 @@ class LogHold:
     index: int
     taken_ms: int
     expires_ms: int
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)

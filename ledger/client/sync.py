@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -190,6 +190,9 @@ class Admin:
     def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
         return self._thread.run(self._client.create_topic(name, queues))
 
+    def alter_topic(self, name: str, queues: int) -> TopicDescription:
+        return self._thread.run(self._client.alter_topic(name, queues))
+
     def list_topics(self) -> list[TopicDescription]:
         return self._thread.run(self._client.list_topics())
 
@@ -221,14 +224,15 @@ class Admin:
     def cluster(self) -> list[NodeStatus]:
         return self._thread.run(self._client.cluster())
 
-    def members(self, *, timeout_ms: float | None = None) -> Members:
-        return self._thread.run(self._client.members(timeout_ms=timeout_ms))
+    def members(self, *, group: int = 0, timeout_ms: float | None = None) -> Members:
+        return self._thread.run(self._client.members(group=group, timeout_ms=timeout_ms))
 
     def add_node(
         self,
         node: int,
         address: str,
         *,
+        group: int | None = None,
         promote: bool = False,
         wait: bool = True,
         timeout_ms: float = 600_000,
@@ -237,29 +241,61 @@ class Admin:
         """`on_progress` is called on the client's thread, here and below."""
         self._thread.run(
             self._client.add_node(
-                node, address, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+                node, address, group=group, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
             )
         )
 
     def promote_node(
-        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+        self,
+        node: int,
+        *,
+        group: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
     ) -> None:
-        self._thread.run(self._client.promote_node(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress))
-
-    def remove_node(
-        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
-    ) -> None:
-        self._thread.run(self._client.remove_node(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress))
-
-    def transfer_leadership(
-        self, to: int = 0, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
-    ) -> int:
-        return self._thread.run(
-            self._client.transfer_leadership(to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        self._thread.run(
+            self._client.promote_node(node, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
         )
 
-    def recover_node(self, node: int, *, accept_loss: bool = False, timeout_ms: float = 10_000) -> Doubt:
-        return self._thread.run(self._client.recover_node(node, accept_loss=accept_loss, timeout_ms=timeout_ms))
+    def remove_node(
+        self,
+        node: int,
+        *,
+        group: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._thread.run(
+            self._client.remove_node(node, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def transfer_leadership(
+        self,
+        to: int = 0,
+        *,
+        group: int = 0,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        return self._thread.run(
+            self._client.transfer_leadership(to, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def recover_node(
+        self, node: int, *, group: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
+    ) -> list[Doubt]:
+        return self._thread.run(
+            self._client.recover_node(node, group=group, accept_loss=accept_loss, timeout_ms=timeout_ms)
+        )
+
+    def groups(self) -> list[int]:
+        return self._thread.run(self._client.groups())
+
+    def add_group(self, nodes: Sequence[int] = ()) -> int:
+        return self._thread.run(self._client.add_group(nodes))
 
     def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
         return self._thread.run(self._client.list_consumer_groups())
@@ -287,6 +323,7 @@ class Admin:
         before_time_ms: int | None = None,
         keep_bytes: int | None = None,
         before: tuple[str, int, int] | None = None,
+        group: int | None = None,
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> LogCut:
@@ -295,19 +332,27 @@ class Admin:
                 before_time_ms=before_time_ms,
                 keep_bytes=keep_bytes,
                 before=before,
+                group=group,
                 dry_run=dry_run,
                 timeout_ms=timeout_ms,
             )
         )
 
-    def hold_log(self, name: str, *, ttl_ms: int = DEFAULT_TTL_MS, timeout_ms: float | None = None) -> LogHold:
-        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms))
+    def hold_log(
+        self,
+        name: str,
+        *,
+        ttl_ms: int = DEFAULT_TTL_MS,
+        group: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> LogHold:
+        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, group=group, timeout_ms=timeout_ms))
 
-    def release_log(self, name: str, *, timeout_ms: float | None = None) -> bool:
-        return self._thread.run(self._client.release_log(name, timeout_ms=timeout_ms))
+    def release_log(self, name: str, *, group: int | None = None, timeout_ms: float | None = None) -> bool:
+        return self._thread.run(self._client.release_log(name, group=group, timeout_ms=timeout_ms))
 
-    def log_holds(self, *, timeout_ms: float | None = None) -> list[LogHold]:
-        return self._thread.run(self._client.log_holds(timeout_ms=timeout_ms))
+    def log_holds(self, *, group: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
+        return self._thread.run(self._client.log_holds(group=group, timeout_ms=timeout_ms))
 
     def close(self) -> None:
         stopped(self._client, self._thread)

@@ -80,9 +80,9 @@ class TopicTable:
     # -- group 0
 
     def create(self, name: str, groups: Sequence[int], created_ms: int) -> Topic:
-        """A new topic, or TopicExistsError. Its queues up to the first one of another group are open."""
+        """A new topic, or TopicExistsError. It is open where all its queues live in group 0."""
         self.check_free(name)
-        opened = next((queue for queue, group in enumerate(groups) if group != 0), len(groups))
+        opened = 0 if any(groups) else len(groups)
         return self._put(Topic(self._next_id, name, tuple(groups), created_ms, opened))
 
     def extend(self, topic_id: int, groups: Sequence[int]) -> Topic:

@@ -34,7 +34,7 @@ def create(state: State, *groups: int, name: str = "orders") -> CommandResult:
 
 def test_a_topic_is_open_once_group_0_was_told_that_its_queues_are() -> None:
     state = with_groups(1, 2)
-    assert create(state, 0, 1, 2) == Topic(1, "orders", (0, 1, 2), 7, opened=1)
+    assert create(state, 0, 1, 2) == Topic(1, "orders", (0, 1, 2), 7, opened=0)
     assert [topic.name for topic in state.topics.opening()] == ["orders"]
     opened = apply(state, topic_opened=command_pb2.TopicOpened(topic_id=1, queues=3))
     assert opened == Topic(1, "orders", (0, 1, 2), 7, opened=3)
