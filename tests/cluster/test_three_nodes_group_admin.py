@@ -35,9 +35,9 @@ from ledger.v1 import consumer_group_operations_pb2
 QUEUES = 2
 
 
-@pytest.fixture
-async def fleet(make_fleet: MakeFleet) -> Fleet:
-    fleet = make_fleet(retry_delays_s=[0.05])
+@pytest.fixture(params=[1, 3], ids=["one Raft group", "three"])
+async def fleet(make_fleet: MakeFleet, request: pytest.FixtureRequest) -> Fleet:
+    fleet = make_fleet(retry_delays_s=[0.05], groups=request.param)
     await fleet.start()
     await fleet.leader()
     async with AsyncAdmin(fleet.bootstrap) as admin:
@@ -218,6 +218,7 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(fleet: Fleet) -> No
         assert await offsets(admin) == [2, 2]
 
 
+@pytest.mark.parametrize("fleet", [1], indirect=True)  # where all lags are told by one node
 async def test_metrics_tell_lags_moves_rebalances_and_refusals(fleet: Fleet) -> None:
     await send(fleet, *range(6))
     node = await fleet.leader()
