@@ -25,6 +25,7 @@ from cluster.http import HttpPort
 from cluster.http_segments import SegmentRoutes
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
+from cluster.registration import Registration
 from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
 from cluster.surroundings import Addresses, Surroundings, now_ms
@@ -91,6 +92,9 @@ class Node:
             spawn(self._meters.probe_loop_lag(), "event loop lag"),
             spawn(RemovalWatch(self._group, self._settings, self._surroundings).run(), "watch for removal"),
         ]
+        if names := self._settings.nameservers:
+            registration = Registration(self._settings.node, names, self._broker.routes)
+            self._tasks.append(spawn(registration.run(), "registration with name servers"))
 
     async def stop(self) -> None:
         """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""

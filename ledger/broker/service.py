@@ -6,7 +6,7 @@ It must not decide anything of its own: what a request means is in produce.py, f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +152,18 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
+        try:
+            await self._reading(linearizable=request.linearizable)
+        except LedgerError as error:
+            response = self.routes()
+            response.ClearField("groups")
+            response.ClearField("topics")
+            response.error.CopyFrom(to_wire(error))
+            return response
+        return self.routes(request.topics)
+
+    def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
+        """As this node knows them: of these topics, or of all."""
         facts = self._facts
         response = broker_pb2.GetRouteResponse(
             cluster=facts.cluster, max_message_bytes=self._max_message_bytes, coordinators=COORDINATORS
@@ -159,15 +171,12 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
         response.configuration_index = self.configuration_index
-        try:
-            replica = await self._reading(linearizable=request.linearizable)
-        except LedgerError as error:
-            response.error.CopyFrom(to_wire(error))
+        if (replica := self._replica) is None:
             return response
         raft = replica.driver.raft
         response.groups.add(group=replica.group, term=raft.term, leader=raft.leader)
         topics = replica.state.topics
-        named = (topics.named(name) for name in request.topics) if request.topics else topics
+        named = (topics.named(name) for name in names) if names else topics
         response.topics.extend(topic_route(topic) for topic in named if topic is not None)
         return response
 
