@@ -26,6 +26,7 @@ from cluster.http_segments import SegmentRoutes
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
 from cluster.node_groups import NodeGroups
+from cluster.registration import Registration
 from cluster.settings import NodeSettings
 from cluster.surroundings import Addresses, Surroundings, now_ms
 from ledger.broker.consumer_group_operations import ConsumerGroupOperations
@@ -112,6 +113,10 @@ class Node:
         await self._serve_http()
         self._groups.start()
         self._tasks = [self._surroundings.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
+        if names := self._settings.nameservers:
+            registration = Registration(self._settings.node, names, self._broker.routes)
+            work = registration.run()
+            self._tasks.append(self._surroundings.vital.spawn(work, "registration with name servers"))
 
     async def stop(self) -> None:
         """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""

@@ -66,9 +66,9 @@ def _own_address(valid: dict[str, Any]) -> str:
     return peers.get(valid.get("node", 0)) or str(valid.get("listen", "127.0.0.1:9871"))
 
 
-def _split_numbers(value: object) -> object:
-    """The environment's way to write numbers, "10,30,60"; anything else as it is."""
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+def _split_list(value: object) -> object:
+    """The environment's way to write a list, "10,30,60"; anything else as it is."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
 Delay = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
@@ -99,6 +99,8 @@ class NodeSettings(BaseSettings):
     listen: Address = "127.0.0.1:9871"
     # Where clients are told to come; by default the node's own address among `peers`, since `listen` may be 0.0.0.0.
     advertised: Address = Field(default_factory=_own_address)
+    # Where this node tells what it knows of routes: name servers, for clients that do not know the nodes.
+    nameservers: Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_split_list)] = ()
     # Metrics and health; empty: none.
     http: OptionalAddress = "127.0.0.1:9872"
     # The log's segments over that port too: whoever reaches it can read all messages.
@@ -149,7 +151,7 @@ class NodeSettings(BaseSettings):
 
     # How long a message that could not be consumed waits before it is handed out again: for the second time, the third,
     # and so on. Further times as the last one. Set the same on all nodes.
-    retry_delays_s: Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_split_numbers)] = Field(
+    retry_delays_s: Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_split_list)] = Field(
         default=DELAYS_S, min_length=1, max_length=64
     )
 

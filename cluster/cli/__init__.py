@@ -46,6 +46,7 @@ _COMMANDS = {
     "group": Entry("cluster.cli.group", "group", "Consumer groups: list, describe, reset, delete."),
     "dlq": Entry("cluster.cli.dlq", "dlq", "Dead letters of a consumer group: list, resend."),
     "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."),
+    "nameserver": Entry("cluster.cli.nameserver", "nameserver", "Run a name server; see what it knows."),
     "log": Entry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
     "demo": Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
 }

@@ -7,7 +7,7 @@ replica.py; which replica it is for, in replicas.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -191,6 +191,18 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
+        try:
+            await reading(self._replicas.topics, linearizable=request.linearizable)
+        except LedgerError as error:
+            response = self.routes()
+            response.ClearField("groups")
+            response.ClearField("topics")
+            response.error.CopyFrom(to_wire(error))
+            return response
+        return self.routes(request.topics)
+
+    def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
+        """As this node knows them: of these topics, or of all."""
         facts = self._facts
         response = broker_pb2.GetRouteResponse(
             cluster=facts.cluster,
@@ -200,14 +212,11 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
         response.configuration_index = self.configuration_index
-        try:
-            replica = await reading(self._replicas.topics, linearizable=request.linearizable)
-        except LedgerError as error:
-            response.error.CopyFrom(to_wire(error))
+        if (replica := self._replicas.first) is None:
             return response
         response.groups.extend(self._group_route(group) for group in replica.state.groups.numbers)
         topics = replica.state.topics
-        named = (topics.named(name) for name in request.topics) if request.topics else topics
+        named = (topics.named(name) for name in names) if names else topics
         response.topics.extend(topic_route(topic) for topic in named if topic is not None and topic.opened)
         return response
 

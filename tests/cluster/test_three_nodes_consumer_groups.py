@@ -18,12 +18,12 @@ QUEUES = 4
 RETRY_DELAYS_S = (0.2, 0.4)
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+@pytest.fixture(scope="module", params=[1, 3], ids=["one group", "three groups"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEDGERMQ_RETRY_DELAYS_S", ",".join(map(str, RETRY_DELAYS_S)))
         cluster = DevCluster(tmp_path_factory.mktemp("consumer-groups"))
-        cluster.start(3, base_port=free_base_port(3))
+        cluster.start(3, base_port=free_base_port(3), groups=request.param)
         yield cluster
         cluster.purge()
 
