@@ -145,6 +145,8 @@ class Fetcher:
             )
         except grpc.aio.AioRpcError as error:
             return self._noted(address, failure(address, error))
+        if asyncio.current_task() is not self._task:  # gRPC swallows a cancellation that comes with the answer
+            raise asyncio.CancelledError
         self._client.routes.heard_of(response.configuration_index)
         error_of_any = None
         for queue in response.queues:
