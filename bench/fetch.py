@@ -78,6 +78,7 @@ class OneQueue:
         self.log = log
         self.units = units
         self.is_at_the_end = True
+        self.due_in_s: float | None = None
 
     @property
     def end_offset(self) -> int:

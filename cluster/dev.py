@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -35,6 +35,8 @@ from ledger.v1 import broker_pb2, broker_pb2_grpc
 DEFAULT_DIRECTORY = Path("ledgermq-data")
 DEFAULT_NODES = 3
 DEFAULT_SEGMENT_BYTES = 64 << 20
+LEAST_SEGMENT_BYTES = 8 << 20
+"""With many groups segments are smaller: each group has one in use and one ready, allocated."""
 START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 # Connections of a process that was just killed keep its port for a moment.
@@ -51,7 +53,7 @@ class NodeState:
 
     `role` is what the node says of itself (leader, follower, learner, candidate, waiting, joining, removed), or
     `stopped` without a process, or `starting` with one that does not answer yet. `leader` is 0 where the node knows
-    none.
+    none. All that is of group 0; `leaders` are those of all groups that it is a member of, as it knows them.
     """
 
     id: int
@@ -64,6 +66,12 @@ class NodeState:
     last_index: int
     applied: int
     data: Path
+    leaders: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def leads(self) -> list[int]:
+        """The groups that it leads."""
+        return [group for group, leader in self.leaders.items() if leader == self.id]
 
 
 class DevCluster:
@@ -95,9 +103,10 @@ class DevCluster:
         base_port: int | None = None,
         flush: str | None = None,
         segment_bytes: int | None = None,
+        groups: int | None = None,
         timeout_s: float = START_TIMEOUT_S,
     ) -> list[NodeState]:
-        """Starts what does not run, and waits until every node answers and follows one leader.
+        """Starts what does not run, and waits until every node answers and follows one leader in each group.
 
         None takes what the cluster was made with, or the default for a new one. Asking an existing cluster for
         something else raises DevError, as does a node that does not come up: with the end of its log.
@@ -106,9 +115,10 @@ class DevCluster:
         with self._locked():
             plan = Plan.load(self._plan_path)
             if plan is None:
-                plan = self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes)
+                plan = self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes, groups or 1)
             else:
-                self._refuse_change(plan, nodes=nodes, base_port=base_port, flush=flush, segment_bytes=segment_bytes)
+                wanted = {"nodes": nodes, "base_port": base_port, "segment_bytes": segment_bytes, "groups": groups}
+                self._refuse_change(plan, flush=flush, **wanted)
             stopped = [node for node in self._members() if node.pid is None]
             try:
                 for node in stopped:
@@ -229,9 +239,10 @@ class DevCluster:
                 self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
         return [self._nodes[node] for node in plan.nodes]
 
-    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None) -> Plan:
+    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, groups: int) -> Plan:
         ports = choose_ports(nodes, base_port)
-        plan = Plan("dev", ports, flush, segment_bytes or DEFAULT_SEGMENT_BYTES)
+        smaller = max(LEAST_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES // groups >> 20 << 20)
+        plan = Plan("dev", ports, flush, segment_bytes or smaller, groups=groups)
         for node in plan.nodes:
             self._write_node(plan, node)
         plan.save(self._plan_path)
@@ -256,6 +267,7 @@ class DevCluster:
             "base_port": (plan.ports[0], f"base port {plan.ports[0]}"),
             "flush": (plan.flush, f"flush {plan.flush}"),
             "segment_bytes": (plan.segment_bytes, f"segments of {plan.segment_bytes:,} bytes"),
+            "groups": (plan.groups, f"{plan.groups} group(s)"),
         }
         for key, value in wanted.items():
             fixed, words = made[key]
@@ -291,7 +303,7 @@ class DevCluster:
         while True:
             states = self.status()
             waited_for = [state for state in states if state.pid is not None or not only_running]
-            if _agree(waited_for):
+            if _agree(waited_for, self._plan().groups):
                 return states
             fallen = [state for state in waited_for if state.pid is None]
             if fallen or time.monotonic() >= deadline:
@@ -323,11 +335,16 @@ class DevCluster:
             yield
 
 
-def _agree(states: list[NodeState]) -> bool:
-    """Whether every node answers and knows the same leader, which knows it too. Nodes that are no members do not count,
-    such as one that was removed by `ledgermq cluster remove-node` and is still here."""
-    leaders = {state.leader for state in states if state.role not in ("removed", "joining")}
-    return len(leaders) == 1 and 0 not in leaders and any(state.role == "leader" for state in states)
+def _agree(states: list[NodeState], groups: int) -> bool:
+    """Whether every node answers and knows the same leader of each group, which knows it too; and there are so many
+    groups. Nodes that are no members do not count, such as one that was removed by `ledgermq cluster remove-node` and
+    is still here."""
+    members = [state for state in states if state.role not in ("removed", "joining")]
+    found = sorted({group for state in members for group in state.leaders})
+    leaders = [{state.leaders[group] for state in members if group in state.leaders} for group in found]
+    led = {group for state in members for group in state.leads}
+    answer = all(state.leader for state in members)
+    return answer and len(found) >= groups and all(len(each) == 1 for each in leaders) and led == set(found)
 
 
 def _observe(node: DevNode) -> NodeState:
@@ -338,8 +355,14 @@ def _observe(node: DevNode) -> NodeState:
     if answer is None or not answer.groups:
         return state(role="starting", term=0, leader=0, last_index=0, applied=0)
     group = answer.groups[0]
+    leaders = {each.group: each.leader for each in answer.groups if each.role not in ("removed", "joining", "waiting")}
     return state(
-        role=group.role, term=group.term, leader=group.leader, last_index=group.last_index, applied=group.applied
+        leaders=leaders,
+        role=group.role,
+        term=group.term,
+        leader=group.leader,
+        last_index=group.last_index,
+        applied=group.applied,
     )
 
 

@@ -38,6 +38,7 @@ class Plan:
     segment_bytes: int
     joined: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
+    groups: int = 1
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -70,7 +71,7 @@ class Plan:
             "# Written by `ledgermq dev`.\n"
             f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
             f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
-            f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\n"
+            f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\ngroups = {self.groups}\n"
             "# Off: this disk is somebody's own, and full for reasons of its own.\n"
             f"disk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0\n{joins}\n[peers]\n{peers}\n"
         )

@@ -2,7 +2,8 @@
 
 The one idea: every initial voter must answer that its directory has never taken part. Then their random
 incarnations are written into entry 1, and from then on a voter is known by its directory, not by its name: a wiped
-disk cannot vote twice. The node with the smallest number asks; the others answer and wait for its log.
+disk cannot vote twice. One node asks (of group 0 the one with the smallest number); the others answer and wait for its
+log. Every group begins in this way, group 0 by the settings, and each other one by group 0's table.
 
 It must not start anything else: no election, no log but that one entry.
 """
@@ -17,6 +18,7 @@ from typing import Protocol
 
 from grpc import aio
 
+from cluster.founding import in_turn
 from raft.configuration_entry import GroupConfiguration, Member
 from raft.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
@@ -40,16 +42,19 @@ class Newcomer:
     incarnation: bytes
     address: str
     voters: tuple[int, ...]
+    """Empty where the group has begun and that is not known any more."""
     segment_bytes: int
     max_entry_bytes: int
     empty: bool
     joins: bool = False
     """It waits to be added, and takes no part in a first start."""
+    may_be_added: bool = False
+    """It can be added without having waited for that: in group 0 it has been already."""
 
     @property
     def asks(self) -> bool:
         """Whether it is this node that asks the others."""
-        return self.empty and not self.joins and self.node == min(self.voters)
+        return self.empty and not self.joins and bool(self.voters) and self.node == in_turn(self.group, self.voters)
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse:
         """The answer to the node that asks."""
@@ -60,11 +65,11 @@ class Newcomer:
     def _refusal(self, request: raft_pb2.IntroduceRequest) -> str:
         if request.cluster != self.cluster:
             return f"node {self.node} is of cluster {self.cluster!r}, not {request.cluster!r}"
-        if request.adding and self.empty and not self.joins:
+        if request.adding and self.empty and not (self.joins or self.may_be_added):
             return f"node {self.node} is not set up to be added: start it with `join = true`, then add it again"
         if not request.adding and self.joins:
             return f"node {self.node} waits to be added (`join = true`): it takes no part in a first start"
-        if not request.adding and tuple(request.voters) != self.voters:
+        if not request.adding and self.voters and tuple(request.voters) != self.voters:
             return (
                 f"the peers differ: node {self.node} has {list(self.voters)}, "
                 f"node {request.sender} has {list(request.voters)}"
@@ -135,7 +140,7 @@ async def first_configuration(
                 voters[node] = Member(accepted(node, peers[node], answer), peers[node])
         if attempt % TELL_EVERY == TELL_EVERY - 1:
             waited_for = ", ".join(f"node {node} at {peers[node]}" for node in missing)
-            log.info("first start: waiting for %s", waited_for)
+            log.info("first start of group %d: waiting for %s", newcomer.group, waited_for)
         attempt += 1
         if len(voters) < len(newcomer.voters):
             await asyncio.sleep(ASK_AGAIN_S)

@@ -5,7 +5,7 @@
 
 The one idea: everything of a group is made here, once, in this order, and let go in the reverse one.
 
-It must not know ports: `cluster.node` joins the group to those.
+It must not know ports, or other groups: `cluster.node_groups` and `cluster.node` join it to those.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
 from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
 from cluster.flush_schedule import FlushSchedule
+from cluster.founding import Founding, first_group, preferred
 from cluster.group_files import GroupFiles
 from cluster.group_log import GroupLog
 from cluster.mending import Mending
@@ -30,10 +31,17 @@ from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
 from cluster.stall import Stall
 from cluster.surroundings import PeerTransport, Surroundings
+from cluster.ticker import Ticker
+from ledger.broker.acknowledgements import Acknowledgements
+from ledger.broker.arrivals import Arrivals
+from ledger.broker.claims import Claims
+from ledger.broker.consumer_group_service import Desk
+from ledger.broker.coordinator import Coordinator
 from ledger.broker.members import Introduction
 from ledger.broker.membership import Membership, Standing
 from ledger.broker.replica import Replica
-from raft.configuration_entry import GroupConfiguration, decode_configuration, encode_configuration
+from ledger.topics import TOPICS_GROUP
+from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.core import Durable, LogTerms, Raft, TermRun, Timing
 from raft.driver import Driver
 from raft.held_up import HeldUp
@@ -57,6 +65,8 @@ from store.vote_file import INCARNATION_BYTES
 log = logging.getLogger("cluster.group")
 
 MAX_UNCOMMITTED_BYTES = 64 << 20
+"""Of all groups together, as long as each has more than the least."""
+LEAST_UNCOMMITTED_BYTES = 8 << 20
 TRY_FULL_DISK_S = 1.0
 BUSY_ENTRIES = 1024
 """What a node that keeps up may have left to apply at any moment. With more it is catching up."""
@@ -73,10 +83,14 @@ class LocalGroup:
         directory: NodeDirectory,
         meters: Meters,
         surroundings: Surroundings,
+        ticker: Ticker,
+        arrivals: Arrivals,
     ) -> None:
         """Reads the log, or what came since the last checkpoint. One that is damaged is repaired by `take_part`, where
         there are other nodes to do that from. Raises StoreError, GroupError."""
         self.number = number
+        self.desk: Desk | None = None
+        """For consumers; None until this group has started here."""
         self.replica: Replica | None = None
         """None until the first start is complete."""
         self._settings = settings
@@ -85,6 +99,10 @@ class LocalGroup:
         self._meters = meters
         self._surroundings = surroundings
         self._vital = surroundings.vital
+        self._ticker = ticker
+        self._arrivals = arrivals
+        self._founding = first_group(settings) if number == TOPICS_GROUP else None
+        self._tick: Callable[[], None] = lambda: None
         self._stall = Stall(settings.busy_ms, surroundings.monotonic_ms)
         self._transport: PeerTransport | None = None
         self._threads: DiskThreads | None = None
@@ -94,11 +112,23 @@ class LocalGroup:
         self._opening = Opening(number, settings, disk, directory, meters, surroundings, self._appended)
         self._mending: Mending | None = None
 
-    async def take_part(self) -> None:
+    @property
+    def has_begun(self) -> bool:
+        """Whether there is anything in its log, or was."""
+        return self.is_closed or self._log.last_index > 0
+
+    @property
+    def is_founded(self) -> bool:
+        """Whether it is known on which nodes it begins."""
+        return self._founding is not None
+
+    async def take_part(self, founding: Founding | None = None) -> None:
         """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
-        yet; and begins to follow, to stand and to serve."""
+        yet; and begins to follow, to stand and to serve. `founding`: of any group but 0; not needed once it has
+        begun."""
         await self._opening.finish()
-        if self.newcomer.asks:
+        self._founding = self._founding or founding
+        if self._founding is not None and self.newcomer.asks:
             await self._first_start()
         replica = self._make_replica()
         threads = self._threads = self._make_threads(replica)
@@ -114,7 +144,7 @@ class LocalGroup:
             machine=replica,
             now_ms=self._surroundings.now_ms,
             soon=lambda work: loop.call_soon(self._vital.event(work)),
-            max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+            max_uncommitted_bytes=uncommitted_bytes(self._settings),
             stalled=lambda: self._stalled(replica, threads),
             was_held_up=HeldUp(self._surroundings.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
         )
@@ -127,11 +157,15 @@ class LocalGroup:
         threads.start()
         driver.start()
         transport.start()
+        coordinator = Coordinator(replica, self._surroundings.monotonic_ms)
+        self.desk = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
+        self._tick = self._vital.event(driver.tick)
+        self._ticker.add(self._tick)
         self._tasks = [
-            self._vital.spawn(self._tick(self._vital.event(driver.tick)), f"ticks of group {self.number}"),
             self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
             self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
             self._vital.spawn(self._look_after_log(replica, threads), f"scrub of group {self.number}"),
+            self._vital.spawn(coordinator.run(), f"consumer groups of group {self.number}"),
         ]
 
     async def stop(self) -> None:
@@ -147,6 +181,7 @@ class LocalGroup:
         self._votes.close()
 
     async def _end_tasks(self) -> None:
+        self._ticker.remove(self._tick)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -215,6 +250,8 @@ class LocalGroup:
             return self._opening.repair.reason
         if self.replica is None:
             return f"group {self.number} waits for the first start of the cluster"
+        if self.number != TOPICS_GROUP and self.replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
+            return ""  # it is on other nodes
         if reason := self.apart():
             return reason
         driver = self.replica.driver
@@ -235,6 +272,8 @@ class LocalGroup:
         """Why this node is no member of the cluster; empty where it is one, or nothing is known of that."""
         assert self.replica is not None
         node, standing = self._settings.node, self.replica.membership.standing
+        if self.number != TOPICS_GROUP:
+            return f"node {node} was removed from group {self.number}" if standing is Standing.REMOVED else ""
         if standing is Standing.REMOVED:
             return (
                 f"node {node} was removed from cluster {self._settings.cluster!r} and takes no part any more: stop it; "
@@ -247,7 +286,7 @@ class LocalGroup:
     def retire(self) -> None:
         """This node was removed: from now on it says nothing."""
         assert self.replica is not None
-        self._tasks[0].cancel()
+        self._ticker.remove(self._tick)
         configuration = self.replica.newest_configuration()
         if self._transport is not None and configuration is not None:
             self._transport.configured(replace(configuration, voters={}, learners={}), served=())
@@ -304,22 +343,26 @@ class LocalGroup:
     def newcomer(self) -> Newcomer:
         """This node as it introduces itself at this moment: once the cluster has begun, it is not empty any more."""
         settings, vote = self._settings, self._votes.vote
+        is_first, voters = self.number == TOPICS_GROUP, self._founding.voters if self._founding else ()
         return Newcomer(
             cluster=settings.cluster,
             group=self.number,
             node=settings.node,
             incarnation=vote.incarnation,
             address=settings.peers.get(settings.node, settings.advertised),
-            voters=tuple(sorted(settings.peers)),
+            voters=voters,
             segment_bytes=settings.segment_bytes,
             max_entry_bytes=settings.largest_entry_bytes,
             empty=not self.is_closed and self._log.last_index == 0 and vote.term == 0,
-            joins=settings.join,
+            joins=settings.join and is_first,
+            may_be_added=not is_first,
         )
 
     async def _first_start(self) -> None:
         """Writes entry 1, once every voter has answered that it is empty."""
-        peers = self._others()
+        assert self._founding is not None
+        addresses = {**self._founding.addresses, **self._settings.peers}
+        peers = {node: addresses[node] for node in self._founding.voters if node != self._settings.node}
         introductions = self._surroundings.introductions(peers)
         try:
             configuration = await first_configuration(self.newcomer, peers, introductions)
@@ -357,6 +400,7 @@ class LocalGroup:
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self.max_message_bytes,
             meter=self._meters,
+            arrivals=self._arrivals,
             doubt=self.doubt,
         )
 
@@ -426,7 +470,6 @@ class LocalGroup:
                 base=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
                 unreachable=vital.event(lambda peer: replica.driver.unreachable(peer)),
             ),
-            self._incarnation_of,
         )
 
     def _make_core(self) -> Raft:
@@ -442,9 +485,9 @@ class LocalGroup:
             timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
-            max_uncommitted_bytes=MAX_UNCOMMITTED_BYTES,
+            max_uncommitted_bytes=uncommitted_bytes(settings),
             suspicion=chance.getrandbits(63) | 1 if self._directory.suspect(self.number) else 0,
-            preferred_leader=settings.preferred_leader,
+            prefer=preferred(self.number, settings),
         )
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
@@ -454,14 +497,7 @@ class LocalGroup:
     def _others(self) -> dict[int, str]:
         return {node: address for node, address in self._settings.peers.items() if node != self._settings.node}
 
-    def _incarnation_of(self, node: int) -> bytes:
-        """As the newest configuration in the log knows it; empty where it does not name that node."""
-        body = self.replica.driver.configuration() if self.replica else b""
-        member = decode_configuration(body).members.get(node) if body else None
-        return member.incarnation if member else b""
 
-    async def _tick(self, tick: Callable[[], None]) -> None:
-        """A node that was held up ticks once, not as often as it missed: it must hear from others before it acts."""
-        while True:
-            await asyncio.sleep(self._settings.tick_ms / 1000)
-            tick()
+def uncommitted_bytes(settings: NodeSettings) -> int:
+    """How much of what waits for a majority one group may have in memory."""
+    return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.groups)

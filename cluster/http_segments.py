@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
@@ -50,8 +50,9 @@ class Group(Protocol):
 
 
 class SegmentRoutes:
-    def __init__(self, groups: Iterable[Group]) -> None:
-        self._groups = {group.number: group for group in groups}
+    def __init__(self, groups: Mapping[int, Group]) -> None:
+        """`groups`: by number, as they come to this node."""
+        self._groups = groups
         self._threads = ThreadPoolExecutor(MAX_DOWNLOADS, "segments")
         self._downloads = 0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -104,8 +104,9 @@ class MeasuredLog(CommitLog):
 class RaftCollector:
     """Where each group stands, read at each scrape. Register it with a registry."""
 
-    def __init__(self, groups: Mapping[int, Replica]) -> None:
-        self._groups = groups
+    def __init__(self, replicas: Iterable[Replica]) -> None:
+        """`replicas`: as they come to this node."""
+        self._replicas = replicas
 
     def collect(self) -> Iterator[Metric]:
         role = GaugeMetricFamily("ledgermq_raft_role", "1 for the role this node has.", labels=["group", "role"])
@@ -147,9 +148,9 @@ class RaftCollector:
             "Bytes of the log that were let go here by moving its start.",
             labels=["group"],
         )
-        for group, replica in self._groups.items():
+        for replica in self._replicas:
             driver, log, members = replica.driver, replica.log, replica.membership.configuration
-            raft, label = driver.raft, [str(group)]
+            raft, label = driver.raft, [str(replica.group)]
             for name, value in {
                 "raft_term": raft.term,
                 "raft_has_leader": int(raft.leader != 0),

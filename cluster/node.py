@@ -1,8 +1,8 @@
-"""One node: the composition root. It opens the directory, starts its group and joins both to the ports.
+"""One node: the composition root. It opens the directory, starts its groups and joins them to the ports.
 
-    settings ─> directory ─> group ─> gRPC (clients, peers), HTTP (metrics, health)
+    settings ─> directory ─> groups ─> gRPC (clients, peers), HTTP (metrics, health)
 
-One asyncio loop owns all state; only fsyncs and the making of segments happen on helper threads.
+One asyncio loop owns the state of all groups; only fsyncs and the making of segments happen on helper threads.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import gc
 import logging
 import signal
-from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,19 +19,29 @@ from grpc import aio
 from prometheus_client import CollectorRegistry
 
 from cluster.allocator import keep_large_buffers
-from cluster.group import LocalGroup
+from cluster.consumption_metrics import ConsumptionCollector
 from cluster.group_log import GroupError
 from cluster.http import HttpPort
 from cluster.http_segments import SegmentRoutes
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
-from cluster.removal import RemovalWatch
+from cluster.node_groups import NodeGroups
+from cluster.registration import Registration
 from cluster.settings import NodeSettings
-from cluster.surroundings import Addresses, Surroundings
-from ledger.broker.handover import hand_over
+from cluster.surroundings import Addresses, Surroundings, now_ms
+from ledger.broker.consumer_group_operations import ConsumerGroupOperations
+from ledger.broker.consumer_group_service import ConsumerGroupService
+from ledger.broker.delays import Delays
 from ledger.broker.operations import OperationsService
+from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
-from ledger.v1 import broker_pb2_grpc, operations_pb2_grpc
+from ledger.v1 import (
+    broker_pb2_grpc,
+    consumer_group_operations_pb2_grpc,
+    consumer_group_pb2_grpc,
+    operations_pb2_grpc,
+)
+from raft.control_lines import ControlLines
 from raft.streams import SERVER_OPTIONS
 from raft.transport import GrpcTransport, Identity, RaftService, Receiver
 from raft.v1 import raft_pb2_grpc
@@ -40,7 +49,6 @@ from store import Disk, NodeDirectory, PosixDisk, StoreError
 
 log = logging.getLogger("cluster.node")
 
-GROUP = 0
 STOP_GRACE_S = 1.0
 
 
@@ -59,23 +67,42 @@ class Node:
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._surroundings = Surroundings(self._make_transport)
+        self._lines = ControlLines(settings.cluster, settings.node)
         self._raft_service = RaftService(
-            lambda request: self._group.newcomer.introduce(request),
-            lambda request: self._group.read_entries(request),
+            lambda request: self._groups.introduce(request),
+            lambda request: self._groups.read_entries(request),
+            self._lines,
         )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
         try:
-            self._group = LocalGroup(GROUP, settings, disk, self._directory, self._meters, self._surroundings)
+            self._groups = NodeGroups(
+                settings, disk, self._directory, self._meters, self._surroundings, on_start=self._group_started
+            )
         except BaseException:
             self._directory.close()
             raise
-        self._broker = BrokerService(self._facts(), self._group, self._meters)
-        self._operations = OperationsService(settings.node, settings.cluster, self._group)
+        groups = self._groups
+        self._broker = BrokerService(
+            self._facts(),
+            self._meters,
+            beginnings=groups.local,
+            replicas=groups.replicas,
+            arrivals=groups.arrivals,
+            opening=groups.opening,
+            delays=Delays(settings.retry_delays_s, now_ms),
+        )
+        self._operations = OperationsService(settings.node, settings.cluster, groups.local, groups.replicas)
+        self._registry.register(RaftCollector(groups.replicas))
+        self._consumer_groups = ConsumerGroupService(
+            groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
+        )
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, now_ms)
+        self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         self._server = aio.server(options=SERVER_OPTIONS)
-        served = SegmentRoutes([self._group]) if settings.serve_segments else None
-        self._http = HttpPort(self._registry, self._group.not_ready, served)
+        served = SegmentRoutes(groups.local) if settings.serve_segments else None
+        self._http = HttpPort(self._registry, groups.not_ready, served)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -84,46 +111,30 @@ class Node:
         Raises NodeError where a port cannot be had. `stop` is due in any case."""
         await self._serve_grpc()
         await self._serve_http()
-        spawn = self._surroundings.vital.spawn
-        self._tasks = [
-            spawn(self._join(), "start of the group"),
-            spawn(self._meters.probe_loop_lag(), "event loop lag"),
-            spawn(RemovalWatch(self._group, self._settings, self._surroundings).run(), "watch for removal"),
-        ]
+        self._groups.start()
+        self._tasks = [self._surroundings.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
+        if names := self._settings.nameservers:
+            registration = Registration(self._settings.node, names, self._broker.routes)
+            work = registration.run()
+            self._tasks.append(self._surroundings.vital.spawn(work, "registration with name servers"))
 
     async def stop(self) -> None:
         """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""
-        await self._hand_over()
+        await self._groups.hand_over()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.stop(STOP_GRACE_S)
         await self._http.stop()
-        await self._group.stop()
+        await self._groups.stop()
         self._directory.close()
 
-    async def _join(self) -> None:
-        await self._group.take_part()
-        replica = self._group.replica
-        assert replica is not None
-        self._registry.register(RaftCollector({GROUP: replica}))
-        self._broker.serve(replica)
-        self._operations.serve(replica)
+    def _group_started(self, _: Replica) -> None:
         gc.collect()
         gc.freeze()  # what lives as long as the process need not be looked at in every collection
 
-    async def _hand_over(self) -> None:
-        """Writes go on elsewhere at once; without this they would wait for an election timeout and more."""
-        replica, settings = self._group.replica, self._settings
-        if replica is None or not replica.driver.leads:
-            return
-        leader = await hand_over(replica, within_s=settings.tick_ms * settings.election_ticks / 1000)
-        log.info("handed leadership to node %d", leader) if leader else log.info("nobody took leadership over in time")
-
-    def _make_transport(
-        self, me: Identity, peers: Addresses, receiver: Receiver, incarnation_of: Callable[[int], bytes]
-    ) -> GrpcTransport:
-        transport = GrpcTransport(me, peers, receiver, incarnation_of)
+    def _make_transport(self, me: Identity, peers: Addresses, receiver: Receiver) -> GrpcTransport:
+        transport = GrpcTransport(me, peers, receiver, self._lines)
         self._raft_service.add_group(transport)
         return transport
 
@@ -131,6 +142,10 @@ class Node:
         raft_pb2_grpc.add_RaftServicer_to_server(self._raft_service, self._server)
         broker_pb2_grpc.add_BrokerServicer_to_server(self._broker, self._server)
         operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, self._server)
+        consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, self._server)
+        consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(
+            self._group_operations, self._server
+        )
         address = self._settings.listen
         try:
             self._server.add_insecure_port(address)
@@ -160,6 +175,7 @@ class Node:
             data_directory=str(Path(settings.data).absolute()),
             version=version("ledgermq"),
             joins=settings.join,
+            groups=settings.groups,
         )
 
 

@@ -70,7 +70,7 @@ class RemovalWatch:
         chance, environment = self._surroundings.chance, self._surroundings.client
         try:
             async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS, rng=chance, _environment=environment) as admin:
-                said = await admin.members(timeout_ms=ANSWER_MS)
+                said = await admin.members(group=self._group.number, timeout_ms=ANSWER_MS)
         except LedgerError:
             return False  # they have no leader either, or cannot be reached
         if said.cluster != self._settings.cluster or said.configuration_index <= replica.membership.index:

@@ -26,6 +26,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from cluster.address import check_address, split_address
+from ledger.retries import DELAYS_S
 from store import ReadAhead, WriteMode, Writing
 
 __all__ = ["NodeSettings", "SettingsError", "split_address"]
@@ -65,6 +66,12 @@ def _own_address(valid: dict[str, Any]) -> str:
     return peers.get(valid.get("node", 0)) or str(valid.get("listen", "127.0.0.1:9871"))
 
 
+def _split_list(value: object) -> object:
+    """The environment's way to write a list, "10,30,60"; anything else as it is."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Delay = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 NodeId = Annotated[int, Field(ge=1, le=0xFFFF_FFFF)]
 Address = Annotated[str, AfterValidator(check_address)]
 OptionalAddress = Annotated[str, AfterValidator(_check_optional_address)]
@@ -92,6 +99,8 @@ class NodeSettings(BaseSettings):
     listen: Address = "127.0.0.1:9871"
     # Where clients are told to come; by default the node's own address among `peers`, since `listen` may be 0.0.0.0.
     advertised: Address = Field(default_factory=_own_address)
+    # Where this node tells what it knows of routes: name servers, for clients that do not know the nodes.
+    nameservers: Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_split_list)] = ()
     # Metrics and health; empty: none.
     http: OptionalAddress = "127.0.0.1:9872"
     # The log's segments over that port too: whoever reaches it can read all messages.
@@ -118,7 +127,10 @@ class NodeSettings(BaseSettings):
     lock_memory: bool = False
     read_ahead: ReadAhead = "normal"
 
-    # Both are fixed for a cluster by its first configuration entry.
+    # So many Raft groups at least, as group 0's leader has it: group 0 on all nodes, each other one on three. There are
+    # never fewer again; `ledgermq cluster add-group` makes more.
+    groups: int = Field(default=1, ge=1, le=64)
+    # Both are fixed for a group by its first configuration entry.
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
     max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
 
@@ -137,11 +149,19 @@ class NodeSettings(BaseSettings):
     # How often all that is looked at.
     retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
 
+    # How long a message that could not be consumed waits before it is handed out again: for the second time, the third,
+    # and so on. Further times as the last one. Set the same on all nodes.
+    retry_delays_s: Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_split_list)] = Field(
+        default=DELAYS_S, min_length=1, max_length=64
+    )
+
     tick_ms: int = Field(default=50, ge=1, le=10_000)
     heartbeat_ticks: int = Field(default=2, ge=1)
     election_ticks: int = Field(default=10, ge=2)
     # Whoever else leads hands over to this node when it can; 0: none is preferred.
     preferred_leader: int = Field(default=0, ge=0, le=0xFFFF_FFFF)
+    # Where there are several groups, and no preferred leader: each is to be led by another of its voters, in turn.
+    spread_leaders: bool = True
 
     log_format: Literal["text", "json"] = "text"
     log_level: Literal["debug", "info", "warning", "error"] = "info"

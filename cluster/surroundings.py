@@ -39,11 +39,8 @@ class PeerTransport(Transport, Protocol):
 
 
 class MakeTransport(Protocol):
-    def __call__(
-        self, me: Identity, peers: Addresses, receiver: Receiver, incarnation_of: Callable[[int], bytes], /
-    ) -> PeerTransport:
-        """`receiver` is not called before the transport is started. `incarnation_of` a node, as the configuration knows
-        it; empty where it knows none."""
+    def __call__(self, me: Identity, peers: Addresses, receiver: Receiver, /) -> PeerTransport:
+        """`receiver` is not called before the transport is started."""
 
 
 def now_ms() -> int:

@@ -7,8 +7,8 @@
         async for message in consumer:
             print(message.queue, message.offset, message.value)
 
-`Producer`, `Consumer` and `Admin` are the synchronous twins. All errors are subclasses of `LedgerError`
-(`ledger.errors`).
+`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous twins. All errors are
+subclasses of `LedgerError` (`ledger.errors`).
 
 The names below are loaded at first use, so that a node that needs only the batch format does not load the clients.
 """
@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     from ledger.batch import Batch
     from ledger.client.admin import AsyncAdmin
     from ledger.client.consumer import AsyncConsumer
+    from ledger.client.consumer_group_records import (
+        ConsumerGroupDescription,
+        ConsumerGroupMember,
+        ConsumerGroupSummary,
+        OffsetReset,
+        QueueConsumption,
+    )
+    from ledger.client.group_consumer import AsyncGroupConsumer
     from ledger.client.producer import AsyncProducer
+    from ledger.client.push_consumer import AsyncPushConsumer, Outcome
     from ledger.client.records import (
         Doubt,
         GroupStatus,
@@ -40,16 +49,23 @@ if TYPE_CHECKING:
         TopicQueue,
     )
     from ledger.client.sync import Admin, Consumer, Producer
+    from ledger.client.sync_group import GroupConsumer, PushConsumer
     from ledger.errors import LedgerError
 
 _HOMES = {
     "Admin": "ledger.client.sync",
     "AsyncAdmin": "ledger.client.admin",
     "AsyncConsumer": "ledger.client.consumer",
+    "AsyncGroupConsumer": "ledger.client.group_consumer",
     "AsyncProducer": "ledger.client.producer",
+    "AsyncPushConsumer": "ledger.client.push_consumer",
     "Batch": "ledger.batch",
     "Consumer": "ledger.client.sync",
+    "ConsumerGroupDescription": "ledger.client.consumer_group_records",
+    "ConsumerGroupMember": "ledger.client.consumer_group_records",
+    "ConsumerGroupSummary": "ledger.client.consumer_group_records",
     "Doubt": "ledger.client.records",
+    "GroupConsumer": "ledger.client.sync_group",
     "GroupStatus": "ledger.client.records",
     "LedgerError": "ledger.errors",
     "LogCut": "ledger.client.records",
@@ -58,7 +74,11 @@ _HOMES = {
     "Members": "ledger.client.records",
     "Message": "ledger.client.records",
     "NodeStatus": "ledger.client.records",
+    "OffsetReset": "ledger.client.consumer_group_records",
+    "Outcome": "ledger.client.push_consumer",
     "Producer": "ledger.client.sync",
+    "PushConsumer": "ledger.client.sync_group",
+    "QueueConsumption": "ledger.client.consumer_group_records",
     "QueueOffsets": "ledger.client.records",
     "RecordMetadata": "ledger.client.records",
     "RecordRange": "ledger.client.records",
@@ -70,10 +90,16 @@ __all__ = [
     "Admin",
     "AsyncAdmin",
     "AsyncConsumer",
+    "AsyncGroupConsumer",
     "AsyncProducer",
+    "AsyncPushConsumer",
     "Batch",
     "Consumer",
+    "ConsumerGroupDescription",
+    "ConsumerGroupMember",
+    "ConsumerGroupSummary",
     "Doubt",
+    "GroupConsumer",
     "GroupStatus",
     "LedgerError",
     "LogCut",
@@ -82,7 +108,11 @@ __all__ = [
     "Members",
     "Message",
     "NodeStatus",
+    "OffsetReset",
+    "Outcome",
     "Producer",
+    "PushConsumer",
+    "QueueConsumption",
     "QueueOffsets",
     "RecordMetadata",
     "RecordRange",

@@ -122,6 +122,37 @@ class DuplicateForgottenError(LedgerError):
     code = "DUPLICATE_FORGOTTEN"
 
 
+class InvalidGroupNameError(LedgerError, ValueError):
+    """The name cannot be a consumer group's."""
+
+    code = "INVALID_GROUP_NAME"
+
+
+class UnknownMemberError(LedgerError):
+    """The consumer group has no such member (any more): nothing was heard of it for too long. It may join again."""
+
+    code = "UNKNOWN_MEMBER"
+
+
+class ConsumerFencedError(LedgerError):
+    """The queue has been given to another member, or its offset was set anew: what this one did with it meanwhile does
+    not count."""
+
+    code = "CONSUMER_FENCED"
+
+
+class GroupConflictError(LedgerError):
+    """The other members of the consumer group assign queues by another strategy."""
+
+    code = "GROUP_CONFLICT"
+
+
+class GroupFullError(LedgerError):
+    """There are as many consumer groups, members or subscriptions as there may be."""
+
+    code = "GROUP_FULL"
+
+
 # --- Try again, perhaps elsewhere, perhaps later. --------------------------------------------------------------------
 
 
@@ -265,6 +296,18 @@ class LogHeldError(OperationError):
     code = "LOG_HELD"
 
 
+class GroupNotEmptyError(OperationError):
+    """The consumer group has members."""
+
+    code = "GROUP_NOT_EMPTY"
+
+
+class UnknownGroupError(OperationError):
+    """No consumer group of this name has members, or has ever begun with a queue."""
+
+    code = "UNKNOWN_GROUP"
+
+
 # --- Met by clients only: these have no code on the wire. ------------------------------------------------------------
 
 
@@ -313,6 +356,11 @@ _TYPES: tuple[type[LedgerError], ...] = (
     OffsetBeyondEndError,
     ProducerFencedError,
     DuplicateForgottenError,
+    InvalidGroupNameError,
+    UnknownMemberError,
+    ConsumerFencedError,
+    GroupConflictError,
+    GroupFullError,
     NotLeaderError,
     NoLeaderError,
     BusyError,
@@ -333,6 +381,8 @@ _TYPES: tuple[type[LedgerError], ...] = (
     NotSuspectError,
     RecoveryRefusedError,
     LogHeldError,
+    GroupNotEmptyError,
+    UnknownGroupError,
 )
 _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): kind for kind in _TYPES}
 

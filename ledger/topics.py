@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import re
 
+from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
+from ledger.retries import consumer_group_of
+
+TOPICS_GROUP = 0
+"""The group that has all topics, and says which other groups there are."""
 
 MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127
@@ -27,6 +32,16 @@ def validate_topic_name(name: str) -> None:
             f"{_shown(name)} cannot be a topic's name: use 1 to {MAX_NAME_LENGTH} of the characters A-Z a-z 0-9 _ . - "
             "and neither '.' nor '..' alone."
         )
+
+
+def validate_stored_name(name: str) -> None:
+    """Raise InvalidTopicNameError unless there may be such a topic: of a user, or of the broker for a consumer
+    group."""
+    consumer_group = consumer_group_of(name)
+    if consumer_group is None:
+        validate_topic_name(name)
+    else:
+        validate_group_name(consumer_group)
 
 
 def validate_queue_count(queues: int) -> None:

@@ -1,8 +1,9 @@
-"""Raft over gRPC: for each peer one connection for votes and heartbeats and one for byte ranges of the log.
+"""Raft over gRPC, for one group: votes and heartbeats by a line that it shares with the node's other groups
+(control_lines.py), byte ranges of the log by a connection of its own to each peer.
 
-The one idea: identity is checked when a stream opens, not in each message. The metadata of a stream name the
-cluster, the group, who calls, whom it means to call, and by which incarnation its configuration knows the called: a
-node whose disk was wiped has another one, so it can neither vote nor acknowledge until it is added again.
+The one idea: whoever is called is called by the incarnation that the caller's configuration knows of it: a node whose
+disk was wiped has another one, so it can neither vote nor acknowledge until it is added again. A stream for byte ranges
+says so when it opens, in its metadata, with the cluster, the group, who calls and whom it means to call.
 
 It must not decide anything: it hands messages to the driver and loses what cannot be sent.
 """
@@ -19,6 +20,7 @@ import grpc
 from grpc import aio
 
 from raft.configuration_entry import GroupConfiguration
+from raft.control_lines import ControlLines, Line, caller
 from raft.core import Append, AppendResponse, BaseChunk, BaseResponse, HeartbeatResponse, Message, VoteResponse
 from raft.log_start import Piece
 from raft.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
@@ -30,15 +32,11 @@ from raft.wire import (
     append_to_wire,
     base_from_wire,
     base_to_wire,
-    control_from_wire,
-    control_to_wire,
 )
 from store import CorruptRangeError, ForkedError
 
 log = logging.getLogger("raft.transport")
 
-CONTROL_BOUND = 256
-"""Votes and heartbeats that wait for one peer; more are dropped."""
 APPEND_BOUND = 128
 """Byte ranges that wait for one peer: twice the core's own bound of messages in flight, so none is dropped by it."""
 
@@ -64,40 +62,40 @@ class Receiver:
 
 
 class GrpcTransport:
-    """The outgoing half, and the answers of the incoming one. `incarnation_of(node)` is the configuration's view."""
+    """The outgoing half, and the answers of the incoming one."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        peers: Mapping[int, str],
-        receiver: Receiver,
-        incarnation_of: Callable[[int], bytes],
-    ) -> None:
+    def __init__(self, identity: Identity, peers: Mapping[int, str], receiver: Receiver, lines: ControlLines) -> None:
+        """`lines`: of this node."""
         self.identity = identity
         self.receiver = receiver
         self.disowned = ""
         """Why no peer lets this node take part, as it found at its door; empty while there is no such reason."""
         self._peers = peers
-        self._incarnation_of = incarnation_of
+        self._lines = lines
+        self._incarnations: dict[int, bytes] = {}
+        """Of the other members, and of those that are served still, as the configurations knew them."""
         self._links: dict[int, PeerLink] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         """Links to members that are gone, while they close."""
         self._started = False
-        self._control_answers: dict[int, SendQueue] = {}
         self._append_answers: dict[int, SendQueue] = {}
 
     def start(self) -> None:
         self._started = True
+        self._lines.join(self.identity.group, self)
         for link in self._links.values():
             link.start()
 
     async def stop(self) -> None:
+        self._lines.leave(self.identity.group)
         await asyncio.gather(*(link.stop() for link in self._links.values()), *self._leaving)
 
     def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
         """Links to all other members, and to nobody else but who is served still. An address among the node's own
         settings goes before the one in the configuration: a node may have moved."""
         members = {node: self._peers.get(node) or member.address for node, member in configuration.members.items()}
+        known = {node: member.incarnation for node, member in configuration.members.items()}
+        self._incarnations = {**{node: was for node, was in self._incarnations.items() if node in served}, **known}
         for node, link in list(self._links.items()):
             if members.get(node, link.address if node in served else "") != link.address:
                 self._part_from(node)
@@ -106,7 +104,9 @@ class GrpcTransport:
                 self._meet(node, address)
 
     def _meet(self, node: int, address: str) -> None:
-        link = self._links[node] = PeerLink(self.identity, node, address, self.receiver, self._incarnation_of)
+        link = self._links[node] = PeerLink(
+            self.identity, node, address, self.receiver, self._lines, lambda: self._incarnations.get(node, b"")
+        )
         if self._started:
             link.start()
 
@@ -115,10 +115,14 @@ class GrpcTransport:
         self._leaving.add(closing)
         closing.add_done_callback(self._leaving.discard)
 
-    def admit_to(self, incarnation: str) -> str:
+    def hear(self, message: Message) -> None:
+        """A vote or a heartbeat, or the answer to one, has come in."""
+        self.receiver.message(message)
+
+    def admit_to(self, incarnation: bytes) -> str:
         """Why a peer that means this incarnation of this node is not let in; empty when it is. Says so once."""
         was, self.disowned = self.disowned, ""
-        if incarnation != self.identity.incarnation.hex():
+        if incarnation != self.identity.incarnation:
             self.disowned = (
                 f"node {self.identity.node} has another data directory than the one that the cluster knows "
                 "(a new or wiped disk): it takes no part until it is added again"
@@ -135,12 +139,10 @@ class GrpcTransport:
                 if answers is not None:
                     answers.put(answer_to_wire(message))
             case VoteResponse() | HeartbeatResponse():
-                answers = self._control_answers.get(message.receiver)
-                if answers is not None:
-                    answers.put(control_to_wire(message))
+                self._lines.answer(self.identity.group, message)
             case _:
                 if (link := self._links.get(message.receiver)) is not None:
-                    link.control.send(control_to_wire(message))
+                    link.send(message)
 
     def replicate(self, append: Append, entries: bytes) -> None:
         """A byte range, by the peer's bulk connection."""
@@ -151,16 +153,7 @@ class GrpcTransport:
         if (link := self._links.get(chunk.receiver)) is not None:
             link.bulk.send(base_to_wire(chunk, piece))
 
-    # -- incoming streams, called by RaftService
-
-    async def serve_control(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """Votes and heartbeats of one peer, until its stream ends."""
-        answers = self._control_answers[sender] = SendQueue(CONTROL_BOUND)
-        async with answers.drained(context.write, f"control answers to node {sender}"):
-            while (wire := await context.read()) is not aio.EOF:
-                message = control_from_wire(wire, sender, self.identity.node)
-                if message is not None:
-                    self.receiver.message(message)
+    # -- the incoming stream, called by RaftService
 
     async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
         """Byte ranges of one leader, until its stream ends."""
@@ -181,7 +174,7 @@ class GrpcTransport:
 
 
 class PeerLink:
-    """The two connections to one peer."""
+    """To one peer: the connection for byte ranges, and the line that other groups use too."""
 
     def __init__(
         self,
@@ -189,68 +182,65 @@ class PeerLink:
         node: int,
         address: str,
         receiver: Receiver,
-        incarnation_of: Callable[[int], bytes],
+        lines: ControlLines,
+        incarnation: Callable[[], bytes],
     ) -> None:
+        """`incarnation()`: by which the configuration knows the peer; empty where it does not."""
         self.address = address
         self._identity = identity
         self._node = node
-        self._incarnation_of = incarnation_of
-        self._channels = [aio.insecure_channel(address, options=CHANNEL_OPTIONS) for _ in range(2)]
-        control, bulk = (raft_pb2_grpc.RaftStub(channel) for channel in self._channels)
-        me = identity.node
-        self.control = OutboundStream(
-            f"control stream to node {node} at {address}",
-            lambda: self._open(control.Control),
-            bound=CONTROL_BOUND,
-            on_answer=lambda wire: self._on_control(wire, receiver, me),
-            on_broken=lambda: None,
-        )
+        self._incarnation = incarnation
+        self._lines = lines
+        self._line: Line | None = None
+        self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+        stub, me = raft_pb2_grpc.RaftStub(self._channel), identity.node
         self.bulk = OutboundStream(
-            f"replication stream to node {node} at {address}",
-            lambda: self._open(bulk.Replicate),
+            f"replication stream of group {identity.group} to node {node} at {address}",
+            lambda: self._open(stub.Replicate),
             bound=APPEND_BOUND,
             on_answer=lambda wire: receiver.message(answer_from_wire(wire, node, me)),
             on_broken=lambda: receiver.unreachable(node),
         )
 
     def start(self) -> None:
-        self.control.start()
+        self._line = self._lines.meet(self._node, self.address)
         self.bulk.start()
 
     async def stop(self) -> None:
-        await asyncio.gather(self.control.stop(), self.bulk.stop())
-        await asyncio.gather(*(channel.close() for channel in self._channels))
+        line, self._line = self._line, None
+        if line is not None:
+            await self._lines.part(line)
+        await self.bulk.stop()
+        await self._channel.close()
 
-    def _on_control(self, wire: raft_pb2.ControlMessage, receiver: Receiver, me: int) -> None:
-        message = control_from_wire(wire, self._node, me)
-        if message is not None:
-            receiver.message(message)
+    def send(self, message: Message) -> None:
+        """A vote or a heartbeat, to whom the configuration knows."""
+        if self._line is not None and (incarnation := self._incarnation()):
+            self._line.send(self._identity.group, incarnation, message)
 
     def _open(self, method: Callable[..., Any]) -> Any:
         """A call to the peer, by the incarnation that the configuration knows; None where it knows none."""
-        incarnation = self._incarnation_of(self._node)
-        return method(metadata=self._metadata(incarnation)) if incarnation else None
-
-    def _metadata(self, incarnation: bytes) -> tuple[tuple[str, str], ...]:
-        return (
-            ("ledgermq-cluster", self._identity.cluster),
-            ("ledgermq-group", str(self._identity.group)),
-            ("ledgermq-sender", str(self._identity.node)),
-            ("ledgermq-receiver", str(self._node)),
-            ("ledgermq-incarnation", incarnation.hex()),
-        )
+        incarnation = self._incarnation()
+        if not incarnation:
+            return None
+        identity = self._identity
+        who = caller(identity.cluster, identity.node, self._node)
+        meant = (("ledgermq-group", str(identity.group)), ("ledgermq-incarnation", incarnation.hex()))
+        return method(metadata=(*who, *meant))
 
 
-Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse]
+Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse | None]
+"""None: this node cannot tell yet."""
 ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesResponse]
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
     """The incoming half: one for a node. Groups are added once they have started."""
 
-    def __init__(self, introduce: Introduce, read_entries: ReadEntries) -> None:
+    def __init__(self, introduce: Introduce, read_entries: ReadEntries, lines: ControlLines) -> None:
         self._introduce = introduce
         self._read_entries = read_entries
+        self._lines = lines
         self._groups: dict[int, GrpcTransport] = {}
 
     def add_group(self, transport: GrpcTransport) -> None:
@@ -259,7 +249,10 @@ class RaftService(raft_pb2_grpc.RaftServicer):
     async def Introduce(  # noqa: N802 (gRPC names)
         self, request: raft_pb2.IntroduceRequest, context: aio.ServicerContext[Any, Any]
     ) -> raft_pb2.IntroduceResponse:
-        return self._introduce(request)
+        answer = self._introduce(request)
+        if answer is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know of that group (yet)")
+        return answer
 
     async def ReadEntries(  # noqa: N802
         self, request: raft_pb2.ReadEntriesRequest, context: aio.ServicerContext[Any, Any]
@@ -267,38 +260,49 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         return self._read_entries(request)
 
     async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
-        transport, sender = await self._admit(context)
-        await transport.serve_control(sender, context)
+        await self._lines.serve(await self._admit(metadata_of(context), context), context)
 
     async def Replicate(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
-        transport, sender = await self._admit(context)
-        await transport.serve_replicate(sender, context)
-
-    async def _admit(self, context: aio.ServicerContext[Any, Any]) -> tuple[GrpcTransport, int]:
-        """Checks who calls, and whether it means this very node; ends the call otherwise."""
-        metadata = {key: str(value) for key, value in (context.invocation_metadata() or ())}
+        metadata = metadata_of(context)
         transport = self._groups.get(number(metadata.get("ledgermq-group", "")))
         if transport is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve that group (yet)")
             raise AssertionError("abort always raises")
-        me = transport.identity
-        if metadata.get("ledgermq-cluster") != me.cluster:
-            await refuse(context, f"this node is of cluster {me.cluster!r}, not {metadata.get('ledgermq-cluster')!r}")
-        if metadata.get("ledgermq-receiver") != str(me.node):
-            await refuse(context, f"this is node {me.node}, not node {metadata.get('ledgermq-receiver')}")
-        if reason := transport.admit_to(metadata.get("ledgermq-incarnation", "")):
-            await refuse(context, reason)
+        sender = await self._admit(metadata, context)
         # Who knows this incarnation is or was a member. The leader may be one that this node has not heard of yet.
+        if reason := transport.admit_to(in_hex(metadata.get("ledgermq-incarnation", ""))):
+            await refuse(context, reason)
+        await transport.serve_replicate(sender, context)
+
+    async def _admit(self, metadata: Mapping[str, str], context: aio.ServicerContext[Any, Any]) -> int:
+        """Who calls, if it means this very node; ends the call otherwise."""
+        cluster, me = self._lines.cluster, self._lines.node
+        if metadata.get("ledgermq-cluster") != cluster:
+            await refuse(context, f"this node is of cluster {cluster!r}, not {metadata.get('ledgermq-cluster')!r}")
+        if metadata.get("ledgermq-receiver") != str(me):
+            await refuse(context, f"this is node {me}, not node {metadata.get('ledgermq-receiver')}")
         sender = number(metadata.get("ledgermq-sender", ""))
-        if sender < 1 or sender == me.node:
+        if sender < 1 or sender == me:
             await refuse(context, f"no other node is called {metadata.get('ledgermq-sender')!r}")
-        return transport, sender
+        return sender
+
+
+def metadata_of(context: aio.ServicerContext[Any, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in (context.invocation_metadata() or ())}
 
 
 async def refuse(context: aio.ServicerContext[Any, Any], reason: str) -> NoReturn:
     """Ends the call for a reason that time alone does not heal."""
     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
     raise AssertionError("abort always raises")
+
+
+def in_hex(text: str) -> bytes:
+    """The bytes in a metadata value; empty, which nothing is known by, where it is not of that form."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
 
 
 def number(text: str) -> int:

@@ -23,7 +23,11 @@ def generate(output: Path) -> None:
     status = protoc.main(["protoc", f"-I{SOURCES}", f"-I{included}", *outputs, *names])
     if status != 0:
         raise SystemExit(status)
-    for pattern in ("error_pb2_grpc.py", "command_pb2_grpc.py"):  # no services in these: nothing to generate
+    for pattern in (
+        "error_pb2_grpc.py",
+        "command_pb2_grpc.py",
+        "state_pb2_grpc.py",
+    ):  # no services in these: nothing to generate
         for empty in output.rglob(pattern):
             empty.unlink()
 

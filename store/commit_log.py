@@ -356,9 +356,11 @@ class CommitLog:
         return self.position(index) % self._grid.segment_bytes == 0
 
     def header(self, index: int) -> Header:
-        return entry.parse(
-            memoryview(self._segments.read(self._checked(self.position(index), HEADER_SIZE), HEADER_SIZE)), 0
-        )
+        return self.header_at(self.position(index))
+
+    def header_at(self, position: int) -> Header:
+        """Of the entry at `position`, as a ConsumeQueue names it."""
+        return entry.parse(memoryview(self._segments.read(self._checked(position, HEADER_SIZE), HEADER_SIZE)), 0)
 
     def body(self, index: int) -> bytes:
         return self.body_at(self.position(index), self._positions.size(index))

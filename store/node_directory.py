@@ -80,6 +80,11 @@ class NodeDirectory:
     def path(self) -> Path:
         return self._path
 
+    def groups(self) -> list[int]:
+        """The numbers of the groups that there is something of, ascending."""
+        numbers = (name.removeprefix(_GROUP) for name in self._disk.list(self._path) if name.startswith(_GROUP))
+        return sorted(int(number) for number in numbers if number.isdecimal())
+
     def group_directory(self, group: int) -> Path:
         """Made if it is missing."""
         return self._made(self._path, group)

@@ -87,11 +87,20 @@ def module_files(name: str) -> list[Path]:
     return found if parts[0] in PARTS else []
 
 
-RIM_OF_RAFT = ("raft/transport.py", "raft/streams.py")
+RIM_OF_RAFT = ("raft/control_lines.py", "raft/transport.py", "raft/streams.py")
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
     "docker": ("chaos/", "cluster/"),
-    "grpc": (*RIM_OF_RAFT, "raft/v1/", "ledger/broker/", "ledger/client/", "ledger/v1/", "cluster/", "chaos/"),
+    "grpc": (
+        *RIM_OF_RAFT,
+        "raft/v1/",
+        "ledger/broker/",
+        "ledger/client/",
+        "ledger/nameserver/",
+        "ledger/v1/",
+        "cluster/",
+        "chaos/",
+    ),
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
     "aiohttp": ("cluster/http.py", "cluster/http_segments.py", "cluster/file_sender.py", "chaos/"),
     "click": ("cluster/cli/", "chaos/sim/command.py"),

@@ -33,11 +33,13 @@ from chaos.sim.world import EntryHeader, SimNodeLog
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.metrics import Meters
-from cluster.removal import RemovalWatch
+from cluster.node_groups import NodeGroups
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
-from ledger.broker.handover import hand_over
+from ledger.broker.consumer_group_operations import ConsumerGroupOperations
+from ledger.broker.consumer_group_service import ConsumerGroupService
+from ledger.broker.delays import Delays
 from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
@@ -106,45 +108,49 @@ class Process:
         settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
         surroundings = node.surroundings(life)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
-        self.group = LocalGroup(GROUP, settings, node.disk, self._directory, meters, surroundings)
+        self.groups = NodeGroups(settings, node.disk, self._directory, meters, surroundings, on_start=node.watch)
         facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated", settings.join)
-        self._broker = BrokerService(facts, self.group, meters)
-        self._operations = OperationsService(node.node, settings.cluster, self.group)
+        groups = self.groups
+        self._broker = BrokerService(
+            facts,
+            meters,
+            beginnings=groups.local,
+            replicas=groups.replicas,
+            arrivals=groups.arrivals,
+            opening=groups.opening,
+            delays=Delays(settings.retry_delays_s, surroundings.now_ms),
+        )
+        self._operations = OperationsService(node.node, settings.cluster, groups.local, groups.replicas)
+        self._consumer_groups = ConsumerGroupService(
+            groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
+        )
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, surroundings.now_ms)
         self.calls = Calls(life, node.node, self._handler)
-        self._node = node
-        self.start = node.vital.spawn(self._join(), "start of the group")
-        self._removal = node.vital.spawn(RemovalWatch(self.group, settings, surroundings).run(), "watch for removal")
+        groups.start()
 
-    async def _join(self) -> None:
-        await self.group.take_part()
-        replica = self.group.replica
-        assert replica is not None
-        self._node.watch(replica)
-        self._broker.serve(replica)
-        self._operations.serve(replica)
+    @property
+    def group(self) -> LocalGroup:
+        """The only one."""
+        return self.groups.first
 
     def _handler(self, method: str) -> Handler:
         if method in ("Introduce", "ReadEntries"):
             return self._introduce if method == "Introduce" else self._read_entries
-        service = self._broker if hasattr(self._broker, method) else self._operations
-        handler: Handler = getattr(service, method)
+        services = (self._broker, self._operations, self._consumer_groups, self._group_operations)
+        handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
         return handler
 
     async def _introduce(self, request: object, _: object) -> object:
-        return self.group.newcomer.introduce(request)  # type: ignore[arg-type]
+        return self.groups.introduce(request)  # type: ignore[arg-type]
 
     async def _read_entries(self, request: object, _: object) -> object:
         return self.group.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
         """As `cluster.node.Node.stop` does it."""
-        replica, settings = self.group.replica, self._node.settings
-        if replica is not None and replica.driver.leads:
-            await hand_over(replica, within_s=settings.tick_ms * settings.election_ticks / 1000)
-        self.start.cancel()
-        self._removal.cancel()
+        await self.groups.hand_over()
         self.calls.stop()
-        await self.group.stop()
+        await self.groups.stop()
         self._directory.close()
 
 
@@ -357,7 +363,7 @@ class StackNode:
             "repair": partial(SimWorker, mean_ms=self._flush_ms),
         }
         return Surroundings(
-            make_transport=lambda me, peers, receiver, incarnation_of: SimTransport(
+            make_transport=lambda me, peers, receiver: SimTransport(
                 life, self._network, self._doors, me, receiver, self.transit
             ),
             introductions=lambda peers: SimIntroductions(

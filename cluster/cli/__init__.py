@@ -43,7 +43,10 @@ _COMMANDS = {
     "produce": Entry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
     "message": Entry("cluster.cli.message", "message", "Single messages: get one by its place, query by key."),
     "consume": Entry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
+    "group": Entry("cluster.cli.group", "group", "Consumer groups: list, describe, reset, delete."),
+    "dlq": Entry("cluster.cli.dlq", "dlq", "Dead letters of a consumer group: list, resend."),
     "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."),
+    "nameserver": Entry("cluster.cli.nameserver", "nameserver", "Run a name server; see what it knows."),
     "log": Entry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
     "demo": Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
 }

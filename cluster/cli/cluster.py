@@ -35,7 +35,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`healthy`: all nodes answer and follow one leader; `degraded`: a leader, but not all; else `unavailable`."""
+    """`healthy`: all nodes answer and follow one leader in each group; `degraded`: each group has a leader, but not all
+    do; else `unavailable`."""
 
     status: str
     sentence: str
@@ -43,11 +44,33 @@ class Health:
 
 @click.group()
 def cluster() -> None:
-    """What a cluster's nodes say of themselves; its members, who leads, and where its log begins."""
+    """What a cluster's nodes say of themselves; its members and groups, who leads, and where its log begins."""
 
 
 for command in (*OPERATIONS, *LOG_OPERATIONS):
     cluster.add_command(command)
+
+
+@cluster.command("add-group")
+@click.option("--nodes", help="Those that it begins on, as in 1,2,3.  [default: the three with the fewest replicas]")
+@bootstrap_option
+@format_option
+def add_group(nodes: str | None, bootstrap: str, output: str) -> None:
+    """Make one more Raft group. Topics and queues that are made from now on spread over it too."""
+    try:
+        wanted = [int(node) for node in nodes.split(",")] if nodes else []
+    except ValueError as error:
+        raise click.BadParameter(f"{nodes!r} is not of the form 1,2,3", param_hint="--nodes") from error
+
+    async def work() -> int:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.add_group(wanted)
+
+    added = asyncio.run(work())
+    if output == "json":
+        print_json({"group": added})
+    else:
+        say(f"Added group {added}. See `ledgermq cluster info` for who leads it.")
 
 
 @cluster.command()
@@ -112,18 +135,27 @@ def rows_of(nodes: list[NodeStatus]) -> list[Row]:
 
 def health_of(rows: list[Row]) -> Health:
     """What the rows mean for somebody who wants to write."""
-    leaders = [row for row in rows if row.role == "leader"]
-    well = [row for row in rows if row.role in ("leader", "follower", "learner") and not row.suspect]
+    leaders = {row.group: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
+    groups = sorted({row.group for row in rows if row.group is not None})
     if not leaders:
         return Health("unavailable", "unavailable: no node leads; nothing can be written until a majority is back")
-    leader = max(leaders, key=lambda row: row.term or 0)
-    lag = max(row.lag or 0 for row in well)
-    status = "healthy" if len(well) == len(rows) else "degraded"
+    if idle := [str(group) for group in groups if group not in leaders]:
+        return Health("unavailable", f"unavailable: nobody leads group {', '.join(idle)}; what lives there waits")
+    unwell = [row for row in rows if row.role not in ("leader", "follower", "learner") or row.suspect]
+    nodes, absent = {row.node for row in rows}, {row.node for row in unwell}
+    lag = max(row.lag or 0 for row in rows if row not in unwell)
+    status = "degraded" if unwell else "healthy"
     return Health(
         status,
-        f"{status}: node {leader.node} leads in term {leader.term}; {len(well)} of {len(rows)} nodes take part; "
-        f"the largest lag is {lag} entries",
+        f"{status}: {_who_leads([leaders[group] for group in groups])}; {len(nodes - absent)} of {len(nodes)} nodes "
+        f"take part; the largest lag is {lag} entries",
     )
+
+
+def _who_leads(leaders: list[Row]) -> str:
+    if len(leaders) == 1:
+        return f"node {leaders[0].node} leads in term {leaders[0].term}"
+    return ", ".join(f"node {leader.node} leads group {leader.group} in term {leader.term}" for leader in leaders)
 
 
 def _ask(bootstrap: str) -> list[NodeStatus]:

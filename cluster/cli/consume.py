@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import click
 
+from cluster.cli.group_consumption import consume_in_group
 from cluster.cli.message_writer import MessageWriter, json_format, text_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, Separator, bootstrap_option, format_option
 from cluster.cli.output import counted, say
@@ -85,6 +86,7 @@ class Wanted:
 )
 @click.option("--separator", type=Separator(), default="\\n", show_default=True, help="Written after each message.")
 @click.option("--key-separator", type=Separator(), help="Write the key and this before each message.")
+@click.option("--group", help="As a member of this consumer group, which goes on where it is.")
 @bootstrap_option
 @format_option
 def consume(
@@ -97,22 +99,43 @@ def consume(
     on_dropped: Literal["error", "skip"],
     separator: bytes,
     key_separator: bytes | None,
+    group: str | None,
     bootstrap: str,
     output: str,
 ) -> None:
     """Write the messages of TOPIC to standard output, one a line, as they were sent; or as JSON, one object a line.
 
+    With --group, --from says where the consumer group begins with queues that it has not begun with, and the command
+    ends when the group has consumed what was there when it started.
+
     In JSON, a key or value that is not UTF-8 stands as base64 under key_base64 or value_base64.
     """
+    if group is not None and queues:
+        raise click.UsageError("--group and --queue exclude each other: the queues are shared out among the members")
     wanted = Wanted(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
     form = json_format if output == "json" else text_format(separator, key_separator)
     writer = MessageWriter(sys.stdout.buffer, form)
     try:
-        asyncio.run(_consume(bootstrap, wanted, writer))
+        asyncio.run(
+            _consume(bootstrap, wanted, writer) if group is None else _in_group(bootstrap, group, wanted, writer)
+        )
     except KeyboardInterrupt:  # how --follow ends
         say(counted(writer.written, "message"))
         raise
     say(counted(writer.written, "message"))
+
+
+async def _in_group(bootstrap: str, group: str, wanted: Wanted, writer: MessageWriter) -> None:
+    await consume_in_group(
+        bootstrap,
+        group,
+        wanted.topic,
+        start=wanted.start,
+        tags=wanted.tags,
+        count=wanted.count,
+        follow=wanted.follow,
+        writer=writer,
+    )
 
 
 async def _consume(bootstrap: str, wanted: Wanted, writer: MessageWriter) -> None:

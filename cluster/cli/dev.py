@@ -27,15 +27,20 @@ def dev() -> None:
 @data_option
 @click.option("--base-port", type=click.IntRange(1, 65_535), help="The first port; each node takes two.")
 @click.option("--flush", type=click.Choice(["async", "sync"]), help="Acknowledge from page cache, or from disk.")
+@click.option(
+    "--groups", type=click.IntRange(1, 64), help="How many Raft groups topics spread over, led by different nodes."
+)
 @format_option
-def start(nodes: int | None, data: Path, base_port: int | None, flush: str | None, output: str) -> None:
+def start(
+    nodes: int | None, data: Path, base_port: int | None, flush: str | None, groups: int | None, output: str
+) -> None:
     """Start a cluster, or what of it does not run, and wait until it has a leader.
 
     Starting twice changes nothing; starting after a stop goes on with the same data.
     """
     cluster = DevCluster(data)
     new = not cluster.exists
-    states = cluster.start(nodes, base_port=base_port, flush=flush)
+    states = cluster.start(nodes, base_port=base_port, flush=flush, groups=groups)
     if output == "json":
         print_json(_as_json(states))
         return
@@ -116,9 +121,16 @@ def _as_json(states: list[NodeState]) -> dict[str, object]:
 
 
 def _print_states(states: list[NodeState]) -> None:
-    columns = ["NODE", "ROLE", "TERM", "ADDRESS", "METRICS", "PID", "DATA"]
-    rows = [[s.id, s.role, s.term or None, s.address, f"http://{s.http}/metrics", s.pid, s.data] for s in states]
+    columns = ["NODE", "ROLE", "LEADS", "TERM", "ADDRESS", "METRICS", "PID", "DATA"]
+    rows = [
+        [s.id, s.role, _groups(s), s.term or None, s.address, f"http://{s.http}/metrics", s.pid, s.data] for s in states
+    ]
     print_table(columns, rows)
+
+
+def _groups(state: NodeState) -> str | None:
+    """The groups that a node leads, in a column."""
+    return ", ".join(f"group {group}" for group in state.leads) or None
 
 
 def _next_commands(cluster: DevCluster) -> str:

@@ -98,7 +98,7 @@ def query(
         columns = ["ID", "APPENDED", "TAG", "BYTES", "VALUE"]
         print_table(
             columns,
-            [[one.id, moment_text(one.append_time_ms), one.tag, len(one.value), _shown(one.value)] for one in found],
+            [[one.id, moment_text(one.append_time_ms), one.tag, len(one.value), shown(one.value)] for one in found],
         )
     say(_summary(found, topic, key, most))
 
@@ -114,14 +114,14 @@ def _summary(found: list[Message], topic: str, key: str, most: int) -> str:
 def _described(found: Message) -> str:
     parts = [found.id, f"appended {moment_text(found.append_time_ms)}", f"term {found.term}"]
     if found.key is not None:
-        parts.append(f"key {_shown(found.key)}")
+        parts.append(f"key {shown(found.key)}")
     if found.tag is not None:
         parts.append(f"tag {found.tag}")
-    parts += [f"{name}: {_shown(value)}" for name, value in found.headers]
+    parts += [f"{name}: {shown(value)}" for name, value in found.headers]
     return ", ".join(parts)
 
 
-def _shown(data: bytes) -> str:
+def shown(data: bytes) -> str:
     """As text, in one short line."""
     text = data.decode(errors="backslashreplace")
     text = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[: _SHOWN_CHARACTERS + 1])

@@ -63,6 +63,14 @@ format_option: Callable[[Command], Command] = click.option(
     help="For people, or for programs.",
 )
 
+
+def group_option(default: str) -> Callable[[Command], Command]:
+    """`default`: what is meant without it, in words."""
+    return click.option(
+        "--group", type=click.IntRange(0, 63), default=None, help=f"Of this group alone.  [default: {default}]"
+    )
+
+
 data_option: Callable[[Command], Command] = click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),

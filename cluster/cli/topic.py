@@ -1,4 +1,4 @@
-"""`ledgermq topic`: create, list and describe topics, and find the offsets of a time."""
+"""`ledgermq topic`: create, alter, list and describe topics, and find the offsets of a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ledger.client.records import TopicDescription
 
 @click.group()
 def topic() -> None:
-    """Topics: create, list, describe; offsets by time."""
+    """Topics: create, alter, list, describe; offsets by time."""
 
 
 @topic.command()
@@ -36,6 +36,28 @@ def create(name: str, queues: int, bootstrap: str, output: str) -> None:
         print_json(_as_json(made))
     else:
         say(f"Created topic {made.name} with {counted(made.queues, 'queue')}.")
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--queues", type=click.IntRange(1, 1024), required=True, help="How many it is to have: never fewer.")
+@bootstrap_option
+@format_option
+def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
+    """Give the topic NAME more queues, in the groups with the fewest.
+
+    Messages with keys may go to other queues from then on, so the order of a key's messages begins anew.
+    """
+
+    async def work() -> TopicDescription:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.alter_topic(name, queues)
+
+    altered = asyncio.run(work())
+    if output == "json":
+        print_json(_as_json(altered))
+    else:
+        say(f"Topic {altered.name} has {counted(altered.queues, 'queue')}.")
 
 
 @topic.command("list")
@@ -119,6 +141,7 @@ def _as_json(found: TopicDescription) -> dict[str, object]:
         "name": found.name,
         "topic_id": found.topic_id,
         "queues": found.queues,
+        "groups": list(found.groups),
         "created_ms": found.created_ms,
     }
     if found.offsets:

@@ -87,19 +87,22 @@ def compare(places: Sequence[LogPlace], on_progress: OnProgress = lambda _replic
     while any(head is not None for head in heads):
         index = min(head.index for head in heads if head is not None)
         here = [(number, head) for number, head in enumerate(heads) if head is not None and head.index == index]
-        _compare_at(here, parted, compared)
+        _compare_at(replicas, here, parted, compared)
         for number, _ in here:
             heads[number] = next(streams[number], None)
     return _concluded(replicas, parted, compared)
 
 
 def _compare_at(
+    replicas: list[Replica],
     here: list[tuple[int, Header]],
     parted: dict[tuple[int, int], tuple[Header, Header]],
     compared: set[tuple[int, int]],
 ) -> None:
     """The entries of one index, of those replicas that have it."""
     for (first, ours), (second, theirs) in combinations(here, 2):
+        if not replicas[first].place.may_be_of(replicas[second].place):
+            continue
         compared.add((first, second))
         if _key(ours) != _key(theirs):
             parted.setdefault((first, second), (ours, theirs))
@@ -141,6 +144,8 @@ def _concluded(
     comparison = Comparison(replicas)
     for first, second in combinations(range(len(replicas)), 2):
         a, b = replicas[first], replicas[second]
+        if not a.place.may_be_of(b.place):
+            continue
         if (first, second) in parted:
             ours, theirs = parted[first, second]
             is_committed = min(a.known_commit, b.known_commit) >= ours.index

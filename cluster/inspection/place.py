@@ -71,6 +71,17 @@ class LogPlace:
     flaws: tuple[Flaw, ...] = ()
     """What is wrong with the files that say all this."""
 
+    def may_be_of(self, other: LogPlace) -> bool:
+        """Whether both can be replicas of one group, as their directories are called."""
+        ours, theirs = self._number, other._number
+        return ours is None or theirs is None or ours == theirs
+
+    @property
+    def _number(self) -> int | None:
+        name = self.group.name if self.group is not None else ""
+        number = name.removeprefix(_GROUP)
+        return int(number) if name.startswith(_GROUP) and number.isdecimal() else None
+
     def reader(self) -> LogReader:
         segments = () if self.void else self.segments
         orderly = self.clean is not None

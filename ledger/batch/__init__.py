@@ -13,7 +13,7 @@ from ledger.batch.check import BATCH_OVERHEAD_BYTES, check, largest_batch
 from ledger.batch.columns import Headers
 from ledger.batch.decode import Batch
 from ledger.batch.encode import encode, resequence
-from ledger.batch.header import HEADER_BYTES, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, key_hashes, tag_hashes
+from ledger.batch.header import HEADER_BYTES, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, key_hashes, place_of, tag_hashes
 from ledger.codec import Codec
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "encode",
     "key_hashes",
     "largest_batch",
+    "place_of",
     "resequence",
     "tag_hashes",
 ]

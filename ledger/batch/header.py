@@ -51,6 +51,8 @@ MAX_PLAIN_BYTES = 64 << 20
 
 _FIXED = struct.Struct("<IIBBHIIIIIIIQQq")
 _CRC = struct.Struct("<I")
+_PLACE = struct.Struct("<II")
+_PLACE_POSITION = 32
 _CRC_POSITION = 4
 _CRC_FROM = 8
 HEADER_BYTES = _FIXED.size
@@ -114,6 +116,12 @@ class BatchHeader:
         """Where the payload begins, counted from the batch's first byte."""
         hash_columns = (self.columns & TAGS != 0) + (self.columns & KEYS != 0)
         return HEADER_BYTES + 8 * self.count * hash_columns
+
+
+def place_of(data: Buffer) -> tuple[int, int]:
+    """Topic id and queue, as they stand in what is given out to be a batch: nothing is looked at but they. (0, 0) where
+    there is no room for a header."""
+    return _PLACE.unpack_from(data, _PLACE_POSITION) if len(data) >= HEADER_BYTES else (0, 0)
 
 
 def seal(header: bytes, *parts: Buffer) -> bytes:

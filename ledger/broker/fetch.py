@@ -7,6 +7,7 @@ is decoded here; a filter by tag reads ConsumeQueue units only. What a node has 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -52,6 +53,10 @@ class Readable(Protocol):
         """Whether nothing beyond `end_offset` can have been given out elsewhere: only a leader, once it has applied all
         that earlier ones committed, can say so."""
 
+    @property
+    def due_in_s(self) -> float | None:
+        """When the next message that waits for its time comes before `end_offset`; None: none waits."""
+
 
 class Queues(Protocol):
     """What the broker knows of queues and their growth."""
@@ -77,9 +82,17 @@ async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> broker_pb2.
                 return response
             if (left := deadline - loop.time()) <= 0:
                 return response
-            await asyncio.wait((arrival,), timeout=left)
+            await asyncio.wait((arrival,), timeout=min([left, *due_times(queues, wanted)]))
         finally:
             arrival.cancel()
+
+
+def due_times(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch]) -> Iterator[float]:
+    """In how many seconds messages of these queues become due."""
+    for each in wanted:
+        with contextlib.suppress(LedgerError):
+            if (due := queues.readable(each.topic_id, each.queue).due_in_s) is not None:
+                yield due
 
 
 def has_news(asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue) -> bool:

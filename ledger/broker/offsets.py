@@ -7,6 +7,7 @@ may ask for what is committed at this moment.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ledger.broker.replica import Replica
 from ledger.errors import StorageFailedError
@@ -19,16 +20,21 @@ QUEUES_AT_ONCE = 16
 """Searched for a time before others have their turn."""
 
 
-async def list_offsets(replica: Replica, request: broker_pb2.ListOffsetsRequest) -> broker_pb2.ListOffsetsResponse:
-    """Raises UnknownTopicError, UnknownQueueError; StorageFailedError where the log is damaged in the time's place."""
-    topic = replica.state.topics.require(request.topic_id, max(request.queues, default=0))
+async def list_offsets(
+    replica: Replica,
+    request: broker_pb2.ListOffsetsRequest,
+    queues: Sequence[int],
+    response: broker_pb2.ListOffsetsResponse,
+) -> None:
+    """Adds what is asked about these queues, which live in the replica's group. Raises UnknownTopicError,
+    UnknownQueueError; StorageFailedError where the log is damaged in the time's place."""
+    topic = replica.state.topics.require(request.topic_id, max(queues))
     timed = request.HasField("time_ms")
     try:
         position = position_at(replica.log, request.time_ms, replica.driver.applied) if timed else 0
     except (RangeDamagedError, EntryFlawError) as damage:
         raise StorageFailedError(f"the time cannot be looked for on this node: {damage}") from damage
-    response = broker_pb2.ListOffsetsResponse()
-    for number, queue in enumerate(request.queues or range(topic.queues), 1):
+    for number, queue in enumerate(queues, 1):
         units = replica.queues.get(topic.topic_id, queue)
         given = response.queues.add(queue=queue, first_offset=units.first_offset)
         given.end_offset = replica.state.next_offset(topic.topic_id, queue)
@@ -36,4 +42,3 @@ async def list_offsets(replica: Replica, request: broker_pb2.ListOffsetsRequest)
             given.time_offset = offset_at(units, position)
             if number % QUEUES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-    return response

@@ -1,14 +1,16 @@
 """The gRPC rim of what operators ask: members come and go, leadership moves, a suspect node is trusted again, the log
-begins later or is held.
+begins later or is held, a group is added.
 
 Each method checks its request, finds the replica, and puts the answer into protobuf. What a request means is in
-members.py, handover.py and log_trim.py; who a new node is, and what a suspect node has lost, is asked of the `Site`.
+members.py, handover.py, log_trim.py and topic_commands.py; who a new node is, and what a suspect node has lost, is
+asked of the `Site`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from grpc import aio
@@ -16,19 +18,23 @@ from grpc import aio
 from ledger.broker.handover import begin_transfer
 from ledger.broker.log_trim import LogTrim
 from ledger.broker.members import Introduction, Members
+from ledger.broker.placement import place_group
 from ledger.broker.proposals import ChangeProposal
 from ledger.broker.replica import Replica
+from ledger.broker.replicas import Replicas
 from ledger.broker.retention import Candidate
+from ledger.broker.topic_commands import add_group, open_topic
 from ledger.errors import (
     InvalidArgumentError,
     LedgerError,
     NotSuspectError,
     RecoveryRefusedError,
     StorageFailedError,
-    UnavailableError,
+    UnknownNodeError,
     to_wire,
 )
-from ledger.state import Hold
+from ledger.state import Hold, Topic
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import operations_pb2, operations_pb2_grpc
 from raft.configuration_entry import GroupConfiguration
 from store import StoreError, Suspect
@@ -46,6 +52,8 @@ Response = TypeVar(
     operations_pb2.HoldLogResponse,
     operations_pb2.ReleaseLogResponse,
     operations_pb2.GetHoldsResponse,
+    operations_pb2.AddGroupResponse,
+    operations_pb2.OpenTopicResponse,
 )
 
 
@@ -63,16 +71,14 @@ class Site(Protocol):
 
 
 class OperationsService(operations_pb2_grpc.OperationsServicer):
-    """Until the node's group has started, it can only say so."""
+    """Until group 0 has started on this node, it can only say so."""
 
-    def __init__(self, node: int, cluster: str, site: Site) -> None:
+    def __init__(self, node: int, cluster: str, sites: Mapping[int, Site], replicas: Replicas) -> None:
+        """`sites`: the groups, by number, as they come to this node."""
         self._node = node
         self._cluster = cluster
-        self._site = site
-        self._replica: Replica | None = None
-
-    def serve(self, replica: Replica) -> None:
-        self._replica = replica
+        self._sites = sites
+        self._replicas = replicas
 
     async def GetMembers(  # noqa: N802 (gRPC names)
         self, request: operations_pb2.GetMembersRequest, context: Context
@@ -105,7 +111,9 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     ) -> operations_pb2.ChangeResponse:
         try:
             check_address(request.address)
-            change = await self._members(self._started(request.group)).add(number(request.node), request.address)
+            change = await self._members(self._replicas.require(request.group)).add(
+                number(request.node), request.address
+            )
             return await changed(change, wait=request.wait)
         except LedgerError as error:
             return refused(operations_pb2.ChangeResponse(), error)
@@ -114,7 +122,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
         self, request: operations_pb2.PromoteNodeRequest, context: Context
     ) -> operations_pb2.ChangeResponse:
         try:
-            change = await self._members(self._started(request.group)).promote(number(request.node))
+            change = await self._members(self._replicas.require(request.group)).promote(number(request.node))
             return await changed(change, wait=request.wait)
         except LedgerError as error:
             return refused(operations_pb2.ChangeResponse(), error)
@@ -123,7 +131,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
         self, request: operations_pb2.RemoveNodeRequest, context: Context
     ) -> operations_pb2.ChangeResponse:
         try:
-            change = self._members(self._started(request.group)).remove(number(request.node))
+            change = self._members(self._replicas.require(request.group)).remove(number(request.node))
             return await changed(change, wait=request.wait)
         except LedgerError as error:
             return refused(operations_pb2.ChangeResponse(), error)
@@ -133,7 +141,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     ) -> operations_pb2.TransferLeadershipResponse:
         response = operations_pb2.TransferLeadershipResponse()
         try:
-            replica = self._started(request.group)
+            replica = self._replicas.require(request.group)
             other_leads = request.from_node not in (0, self._node)
             if replica.driver.leads and (other_leads or request.to == self._node):
                 response.to = self._node  # it came about already
@@ -148,12 +156,12 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     ) -> operations_pb2.RecoverNodeResponse:
         response = operations_pb2.RecoverNodeResponse()
         try:
-            replica = self._started(request.group)
+            replica = self._replicas.require(request.group)
             doubt = self._doubt(replica, number(request.node))
             response.reason, response.since_ms, response.last_index = doubt.reason, doubt.since_ms, doubt.last_index
             if request.accept_loss:
                 self._check_is_alone(replica)
-                await self._site.accept_loss()
+                await self._sites[replica.group].accept_loss()
                 response.recovered = True
         except LedgerError as error:
             return refused(response, error)
@@ -185,7 +193,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     ) -> operations_pb2.HoldLogResponse:
         response = operations_pb2.HoldLogResponse()
         try:
-            replica = self._started(request.group)
+            replica = self._replicas.require(request.group)
             hold = await asyncio.shield(replica.hold_log(request.name, request.ttl_ms))
         except LedgerError as error:
             return refused(response, error)
@@ -198,7 +206,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     ) -> operations_pb2.ReleaseLogResponse:
         response = operations_pb2.ReleaseLogResponse()
         try:
-            response.released = await asyncio.shield(self._started(request.group).release_log(request.name))
+            response.released = await asyncio.shield(self._replicas.require(request.group).release_log(request.name))
         except LedgerError as error:
             return refused(response, error)
         return response
@@ -214,9 +222,38 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
         response.holds.extend(hold_on_the_wire(hold) for hold in replica.state.holds)
         return response
 
+    async def AddGroup(  # noqa: N802
+        self, request: operations_pb2.AddGroupRequest, context: Context
+    ) -> operations_pb2.AddGroupResponse:
+        response = operations_pb2.AddGroupResponse()
+        try:
+            replica = await self._leading(TOPICS_GROUP)
+            groups = replica.state.groups
+            if request.groups and len(groups.numbers) == request.groups + 1:
+                response.group = groups.numbers[-1]  # it came about already
+            else:
+                response.group = await new_group(replica, request.nodes)
+        except LedgerError as error:
+            return refused(response, error)
+        response.nodes.extend(replica.state.groups.nodes(response.group))
+        return response
+
+    async def OpenTopic(  # noqa: N802
+        self, request: operations_pb2.OpenTopicRequest, context: Context
+    ) -> operations_pb2.OpenTopicResponse:
+        response = operations_pb2.OpenTopicResponse()
+        topic = Topic(
+            request.topic_id, request.name, tuple(request.groups), request.created_ms, opened=len(request.groups)
+        )
+        try:
+            await asyncio.shield(open_topic(self._replicas.require(request.group), topic))
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
     async def _leading(self, group: int) -> Replica:
         """The group's replica, which leads at this moment and has applied all that was committed before it."""
-        replica = self._started(group)
+        replica = self._replicas.require(group)
         await replica.confirm_leadership()
         if not replica.driver.leads:
             raise replica.not_leading()
@@ -225,7 +262,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     def _doubt(self, replica: Replica, node: int) -> Suspect:
         if node != self._node:
             raise InvalidArgumentError(f"this is node {self._node}, not node {node}: ask the suspect node itself")
-        doubt = self._site.doubt()
+        doubt = self._sites[replica.group].doubt()
         if doubt is None or not replica.driver.raft.is_suspect:
             raise NotSuspectError(f"node {node} is not suspect: nothing that it acknowledged is in doubt")
         return doubt
@@ -238,14 +275,19 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
             )
 
     def _members(self, replica: Replica) -> Members:
-        return Members(replica, self._site.ask_newcomer)
+        return Members(replica, self._sites[replica.group].ask_newcomer)
 
-    def _started(self, group: int) -> Replica:
-        if self._replica is None:
-            raise UnavailableError("this node has not started yet: it waits for the others' first start")
-        if group != self._replica.group:
-            raise InvalidArgumentError(f"there is no group {group} on this node")
-        return self._replica
+
+async def new_group(replica: Replica, wanted: Sequence[int]) -> int:
+    """Its number, once it is in group 0's table. Raises LedgerError."""
+    groups, configuration = replica.state.groups, replica.membership.configuration
+    assert configuration is not None, "what a leader has applied begins with its own configuration"
+    if strangers := sorted(set(wanted) - configuration.members.keys()):
+        raise UnknownNodeError(f"node {strangers[0]} is no member of group 0: add it to that first")
+    number = groups.numbers[-1] + 1
+    nodes = tuple(wanted) or place_group(number, configuration.voters, (nodes for _, nodes in groups))
+    await asyncio.shield(add_group(replica, number, nodes))
+    return number
 
 
 async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ledger.batch import key_hashes
 from ledger.broker.replica import Replica
-from ledger.errors import InvalidArgumentError, ReplicaBehindError, StorageFailedError
+from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
 from ledger.v1 import broker_pb2
 from store import Header, IndexDamagedError, KeyHit, Kind, RangeDamagedError
@@ -46,8 +46,6 @@ async def query_messages(
 ) -> broker_pb2.QueryMessagesResponse:
     """Raises UnknownTopicError; ReplicaBehindError where the index is built anew, StorageFailedError where it is
     damaged, or the log is."""
-    if request.group != replica.group:
-        raise InvalidArgumentError(f"there is no group {request.group} on this node")
     replica.state.topics.require(request.topic_id, 0)
     try:
         return await _Query(replica, request).answer()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from ledger.batch import BatchHeader, check, key_hashes, tag_hashes
+from ledger.batch import Batch, BatchHeader, check, key_hashes, tag_hashes
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.membership import Membership
 from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, new_future, repeat_of
@@ -24,13 +24,16 @@ from ledger.errors import (
     BusyError,
     ChangeInProgressError,
     DiskFullError,
+    InvalidTopicNameError,
     LedgerError,
     NoLeaderError,
     NotLeaderError,
     StorageFailedError,
 )
 from ledger.holds import validate_hold
-from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State, Topic
+from ledger.retries import consumer_group_of, place_before
+from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State
+from ledger.topics import is_system_topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Stalled, Transferring
@@ -65,9 +68,11 @@ class Replica:
         membership: Membership,
         max_message_bytes: int,
         meter: Meter,
+        arrivals: Arrivals | None = None,
         doubt: Callable[[], Suspect | None] = lambda: None,
     ) -> None:
-        """`doubt`: why this node may have lost what it acknowledged, as its disk remembers it."""
+        """`arrivals`: whom to wake, perhaps for several groups (ids of topics are the same in all). `doubt`: why this
+        node may have lost what it acknowledged, as its disk remembers it."""
         self.group = group
         self.log = commit_log
         self.queues = queues
@@ -80,7 +85,9 @@ class Replica:
         """How often this node was elected by all voters, suspects among them."""
         self._doubt = doubt
         self._meter = meter
-        self.arrivals = Arrivals()
+        self.arrivals = arrivals or Arrivals()
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when a command was applied, the whole state is another, or this node leads."""
         self._projected: Projected | None = None
         """Not None exactly while this node leads and has applied its no-op."""
         self._pending_batches: dict[int, asyncio.Future[Committed]] = {}
@@ -109,6 +116,7 @@ class Replica:
                 result = self.state.apply_command(body, header.append_time_ms, index=header.index)
                 if self._projected is not None:
                     self._command_results[header.index] = result
+                self.on_change()
             case Kind.CONFIGURATION:
                 self.membership.applied(header.index, decode_configuration(bytes(body)))
                 return
@@ -124,6 +132,9 @@ class Replica:
         self.queues.get(header.topic_id, header.queue).put(
             header.base_offset, header.position, header.size, tag_hashes(body), header.count
         )
+        topic = self.state.topics.get(header.topic_id)
+        if topic is not None and (consumer_group := consumer_group_of(topic.name)) is not None:
+            self._apply_move(consumer_group, body)
         self.state.apply_batch(
             topic_id=header.topic_id,
             queue=header.queue,
@@ -137,6 +148,12 @@ class Replica:
             first_sequence=batch.first_sequence,
         )
         self.arrivals.announce(header.topic_id, header.queue)
+
+    def _apply_move(self, consumer_group: str, body: memoryview) -> None:
+        """The message is here now, and not where it was."""
+        place = place_before(Batch(bytes(body), check_crc=False).headers()[0])
+        if place is not None:
+            self.state.apply_move(consumer_group, *place)
 
     def snapshot(self) -> bytes:
         return self.state.encode()
@@ -156,6 +173,7 @@ class Replica:
         self.queues.wipe()
         self.keys.wipe()
         self._drop_before(base.end, self.state)
+        self.on_change()
 
     def log_starts(self, base: Base) -> None:
         """What was appended before is not here any more: no key finds it, and each queue begins with what was next
@@ -181,6 +199,7 @@ class Replica:
 
     def leading(self, term: int) -> None:
         self._projected = Projected(self.state)
+        self.on_change()
 
     def failed(self, failure: StoreError) -> None:
         if str(failure) != self._told_failure:  # a full disk is tried again and again
@@ -194,7 +213,10 @@ class Replica:
         the batch may still commit then, and a repeat finds out. Raises LedgerError: surely not appended by this."""
         try:
             header = check(batch, self.max_message_bytes)
-            projected = self._leading_state(len(batch))
+            topic = self.state.topics.get(header.topic_id)
+            if topic is not None and is_system_topic(topic.name):
+                raise InvalidTopicNameError(f"topic {topic.name!r} is the broker's own: nobody else writes to it")
+            projected = self.leading_state(len(batch))
             decision = projected.check(
                 topic_id=header.topic_id,
                 queue=header.queue,
@@ -213,6 +235,15 @@ class Replica:
         except LedgerError as error:
             self._meter.refused(error.code)
             raise
+
+    def append(self, batch: bytes) -> asyncio.Future[Committed]:
+        """Appends a batch of the broker's own, of which there is no repeat. Raises LedgerError: surely not appended."""
+        return self._append_batch(self.leading_state(len(batch)), BatchHeader.parse(batch), batch)
+
+    def next_offset(self, topic_id: int, queue: int) -> int:
+        """The offset that the next message appended to that queue gets. Raises LedgerError where this node does not
+        lead."""
+        return self.check_leads(0).next_offset(topic_id, queue)
 
     def _append_batch(self, projected: Projected, header: BatchHeader, batch: bytes) -> asyncio.Future[Committed]:
         record = projected.admit_batch(
@@ -256,11 +287,11 @@ class Replica:
         assert topic is not None, "a batch was applied to a topic that is not there"
         self._meter.produced(topic.name, draft.count, len(draft.body), time.perf_counter() - proposal.since)
 
-    def create_topic(self, name: str, queues: int) -> asyncio.Future[Topic]:
-        """Proposes the topic. Raises LedgerError where it cannot be created or this node does not lead."""
-        command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
-        self._leading_state(command.ByteSize()).admit_topic(name, queues)
-        return self._propose_command(command)
+    def command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+        """Proposes it; the future has what applying it gives, or ends in the LedgerError that it gives. Raises
+        LedgerError where this node does not lead, or can take nothing in just now."""
+        self.leading_state(command.ByteSize())
+        return self.propose_command(command)
 
     @property
     def is_held(self) -> bool:
@@ -275,7 +306,7 @@ class Replica:
         self.check_leads(command.ByteSize())
         self.state.holds.check_room(name)
         self._holds_to_come += 1
-        future: asyncio.Future[Hold] = self._propose_command(command)
+        future: asyncio.Future[Hold] = self.propose_command(command)
         future.add_done_callback(self._hold_has_come)
         return future
 
@@ -284,17 +315,19 @@ class Replica:
 
     def release_log(self, name: str) -> asyncio.Future[bool]:
         """Proposes it; the future tells whether there was such a hold. Raises LedgerError."""
-        command = command_pb2.Command(release_log=command_pb2.ReleaseLog(name=name))
-        self.check_leads(command.ByteSize())
-        return self._propose_command(command)
+        return self.propose_checked(command_pb2.Command(release_log=command_pb2.ReleaseLog(name=name)))
 
     def forget_holds(self) -> asyncio.Future[None]:
         """Proposes an entry, by whose append time holds expire: for when nobody else writes. Raises LedgerError."""
-        command = command_pb2.Command(forget_holds=command_pb2.ForgetHolds())
-        self.check_leads(command.ByteSize())
-        return self._propose_command(command)
+        return self.propose_checked(command_pb2.Command(forget_holds=command_pb2.ForgetHolds()))
 
-    def _propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+    def propose_checked(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+        """A command, also where there is no room. Raises LedgerError where this node does not lead."""
+        self.check_leads(command.ByteSize())
+        return self.propose_command(command)
+
+    def propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+        """For which `check_leads` or `leading_state` has passed in this turn. The future has what applying it gave."""
         body = command.SerializeToString(deterministic=True)
         proposal = CommandProposal(Draft(Kind.COMMAND, body), self._command_settled)
         self.driver.propose(proposal)
@@ -307,7 +340,7 @@ class Replica:
         else:
             proposal.future.set_result(result)
 
-    def _leading_state(self, size: int) -> Projected:
+    def leading_state(self, size: int) -> Projected:
         """The projected state, where a body of that size can be proposed now; LedgerError otherwise."""
         projected = self.check_leads(size)
         if self.no_room:
@@ -331,6 +364,11 @@ class Replica:
     def knows_the_end(self) -> bool:
         """Whether this node leads and has applied its own no-op, and so all that earlier leaders have answered."""
         return self._projected is not None
+
+    @property
+    def leading_term(self) -> int:
+        """In which this node leads and knows all that earlier leaders committed; 0 where it does not."""
+        return self.driver.raft.term if self._projected is not None else 0
 
     async def confirm_leadership(self) -> None:
         """Read index: returns once all that was committed at the call is applied here. Raises LedgerError."""

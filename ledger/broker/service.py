@@ -1,17 +1,21 @@
 """The gRPC rim of a broker: each method checks its request, finds the replica, and puts the answer into protobuf.
 
-It must not decide anything of its own: what a request means is in produce.py, fetch.py and replica.py.
+It must not decide anything of its own: what a request means is in produce.py, fetch.py, topic_commands.py and
+replica.py; which replica it is for, in replicas.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from grpc import aio
 
+from ledger.batch import place_of
+from ledger.broker.arrivals import Arrivals
+from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
@@ -19,7 +23,11 @@ from ledger.broker.produce import serve_produce
 from ledger.broker.proposals import Committed
 from ledger.broker.query import query_messages
 from ledger.broker.replica import Meter, Replica
+from ledger.broker.replicas import Replicas
+from ledger.broker.topic_commands import alter_topic, create_topic
+from ledger.broker.topic_opening import TopicOpening
 from ledger.errors import (
+    BusyError,
     LedgerError,
     ReplicaBehindError,
     StorageFailedError,
@@ -28,8 +36,12 @@ from ledger.errors import (
     to_wire,
 )
 from ledger.state import Topic
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import broker_pb2, broker_pb2_grpc, error_pb2
 from store import CommitLog, ConsumeQueue, StoreError
+
+COORDINATORS = 1
+"""Consumer groups are coordinated in the groups 0 .. COORDINATORS - 1."""
 
 Context = aio.ServicerContext[Any, Any]
 
@@ -46,10 +58,12 @@ class NodeFacts:
     version: str
     joins: bool = False
     """It waits to be added to a cluster, if it has not been."""
+    groups: int = 1
+    """How many there are to be at least: a topic that came before would not spread over them."""
 
 
 class Beginning(Protocol):
-    """The group of this node, before its replica is there."""
+    """A group of this node, before its replica is there."""
 
     @property
     def max_message_bytes(self) -> int: ...
@@ -69,23 +83,36 @@ class QueueReader:
     units: ConsumeQueue
     end_offset: int
     is_at_the_end: bool
+    due_in_s: float | None = None
 
 
 class BrokerService(broker_pb2_grpc.BrokerServicer):
-    """Serves clients of one node. Until the node's group has started, `replica` is None and it can only say so."""
+    """Serves clients of one node. Until group 0 has started here, it can only say so."""
 
-    def __init__(self, facts: NodeFacts, beginning: Beginning, meter: Meter) -> None:
+    def __init__(
+        self,
+        facts: NodeFacts,
+        meter: Meter,
+        *,
+        beginnings: Mapping[int, Beginning],
+        replicas: Replicas,
+        arrivals: Arrivals,
+        opening: TopicOpening,
+        delays: Delays,
+    ) -> None:
+        """`beginnings`: the groups of this node, by number, as they come. `arrivals`: whom all these replicas wake."""
         self._facts = facts
-        self._beginning = beginning
+        self._beginnings = beginnings
+        self._delays = delays
         self._meter = meter
-        self._replica: Replica | None = None
-
-    def serve(self, replica: Replica) -> None:
-        self._replica = replica
+        self._replicas = replicas
+        self._arrivals = arrivals
+        self._opening = opening
 
     @property
     def configuration_index(self) -> int:
-        return self._replica.membership.index if self._replica else 0
+        """Of group 0: its members are the cluster's nodes."""
+        return self._replicas.first.membership.index if self._replicas.first else 0
 
     # -- produce
 
@@ -93,7 +120,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         await serve_produce(self, context)
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        return self._started().produce(batch)
+        return self._replicas.of_queue(*place_of(batch)).produce(batch)
 
     # -- fetch
 
@@ -114,7 +141,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         return response
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
-        replica = self._started()
+        replica = self._replicas.of_queue(topic_id, queue)
         try:
             replica.state.topics.require(topic_id, queue)
         except (UnknownTopicError, UnknownQueueError) as error:
@@ -123,20 +150,22 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             raise ReplicaBehindError(
                 f"topic {topic_id} with queue {queue} has not come to this node yet: try again"
             ) from error
+        due = self._delays.due(replica, topic_id, queue)
         return QueueReader(
             replica.log,
             replica.queues.get(topic_id, queue),
-            replica.state.next_offset(topic_id, queue),
-            replica.knows_the_end,
+            replica.state.next_offset(topic_id, queue) if due is None else due.end_offset,
+            # A clock that was set back makes less of a queue due than somebody has had already: he is to try again.
+            replica.knows_the_end and due is None,
+            None if due is None else due.next_in_s,
         )
 
     def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-        return self._started().arrivals.wait_for(queues)
+        return self._arrivals.wait_for(queues)
 
     def _count(self, response: broker_pb2.FetchResponse) -> None:
-        topics = self._started().state.topics
         for given in response.queues:
-            if given.batches and (topic := topics.get(given.topic_id)) is not None:
+            if given.batches and (topic := self._replicas.topic(given.topic_id)) is not None:
                 messages = given.next_offset - given.batches[0].base_offset
                 self._meter.fetched(topic.name, messages, sum(len(batch.body) for batch in given.batches))
 
@@ -146,8 +175,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.ListOffsetsRequest, context: Context
     ) -> broker_pb2.ListOffsetsResponse:
         try:
-            replica = await self._reading(linearizable=request.linearizable)
-            return await list_offsets(replica, request)
+            return await self._list_offsets(request)
         except (LedgerError, StoreError) as error:
             return broker_pb2.ListOffsetsResponse(error=told(error))
 
@@ -155,7 +183,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.QueryMessagesRequest, context: Context
     ) -> broker_pb2.QueryMessagesResponse:
         try:
-            replica = await self._reading(linearizable=request.linearizable)
+            replica = await reading(self._replicas.require(request.group), linearizable=request.linearizable)
             return await query_messages(replica, request)
         except (LedgerError, StoreError) as error:
             return broker_pb2.QueryMessagesResponse(error=told(error))
@@ -163,34 +191,68 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     async def GetRoute(  # noqa: N802
         self, request: broker_pb2.GetRouteRequest, context: Context
     ) -> broker_pb2.GetRouteResponse:
+        try:
+            await reading(self._replicas.topics, linearizable=request.linearizable)
+        except LedgerError as error:
+            response = self.routes()
+            response.ClearField("groups")
+            response.ClearField("topics")
+            response.error.CopyFrom(to_wire(error))
+            return response
+        return self.routes(request.topics)
+
+    def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
+        """As this node knows them: of these topics, or of all."""
         facts = self._facts
         response = broker_pb2.GetRouteResponse(
-            cluster=facts.cluster, max_message_bytes=self._beginning.max_message_bytes
+            cluster=facts.cluster,
+            max_message_bytes=self._beginnings[TOPICS_GROUP].max_message_bytes,
+            coordinators=COORDINATORS,
         )
         for node, address in self._addresses().items():
             response.nodes.add(node=node, address=address)
         response.configuration_index = self.configuration_index
-        try:
-            replica = await self._reading(linearizable=request.linearizable)
-        except LedgerError as error:
-            response.error.CopyFrom(to_wire(error))
+        if (replica := self._replicas.first) is None:
             return response
-        raft = replica.driver.raft
-        response.groups.add(group=replica.group, term=raft.term, leader=raft.leader)
+        response.groups.extend(self._group_route(group) for group in replica.state.groups.numbers)
         topics = replica.state.topics
-        named = (topics.named(name) for name in request.topics) if request.topics else topics
-        response.topics.extend(self._route(topic, replica) for topic in named if topic is not None)
+        named = (topics.named(name) for name in names) if names else topics
+        response.topics.extend(topic_route(topic) for topic in named if topic is not None and topic.opened)
         return response
+
+    def _group_route(self, group: int) -> broker_pb2.GroupRoute:
+        replica = self._replicas.get(group)
+        if replica is None or replica.membership.is_removed:
+            return broker_pb2.GroupRoute(group=group)
+        raft = replica.driver.raft
+        return broker_pb2.GroupRoute(group=group, term=raft.term, leader=raft.leader)
 
     async def CreateTopic(  # noqa: N802
         self, request: broker_pb2.CreateTopicRequest, context: Context
     ) -> broker_pb2.CreateTopicResponse:
         try:
-            replica = self._started()
-            topic = await asyncio.shield(replica.create_topic(request.name, request.queues))
+            topic = await self._create_topic(request.name, request.queues)
         except LedgerError as error:
             return broker_pb2.CreateTopicResponse(error=to_wire(error))
-        return broker_pb2.CreateTopicResponse(topic=self._route(topic, replica))
+        return broker_pb2.CreateTopicResponse(topic=topic_route(topic))
+
+    async def _create_topic(self, name: str, queues: int) -> Topic:
+        replica = self._replicas.topics
+        if replica.knows_the_end and len(replica.state.groups.numbers) < self._facts.groups:
+            raise BusyError(f"the {self._facts.groups} groups of the cluster are still being made: try again shortly")
+        known = replica.state.topics.named(name)
+        if known is not None and replica.knows_the_end and not known.opened:
+            await self._opening.wait(known)  # begun before; perhaps this very client asks once more
+        return await self._opening.wait(await asyncio.shield(create_topic(replica, name, queues)))
+
+    async def AlterTopic(  # noqa: N802
+        self, request: broker_pb2.AlterTopicRequest, context: Context
+    ) -> broker_pb2.AlterTopicResponse:
+        try:
+            topic = await self._opening.wait(await alter_topic(self._replicas.topics, request.name, request.queues))
+        except LedgerError as error:
+            return broker_pb2.AlterTopicResponse(error=to_wire(error))
+        return broker_pb2.AlterTopicResponse(topic=topic_route(topic))
 
     async def GetStatus(  # noqa: N802
         self, request: broker_pb2.GetStatusRequest, context: Context
@@ -204,13 +266,15 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             data_directory=facts.data_directory,
             version=facts.version,
         )
-        response.groups.append(self._status())
+        for group, beginning in sorted(self._beginnings.items()):
+            if (replica := self._replicas.get(group)) is not None:
+                response.groups.append(self._status(replica))
+            else:
+                role = "damaged" if beginning.is_closed else self._outside
+                response.groups.add(group=group, role=role)
         return response
 
-    def _status(self) -> broker_pb2.GroupStatus:
-        replica = self._replica
-        if replica is None:
-            return broker_pb2.GroupStatus(role="damaged" if self._beginning.is_closed else self._outside)
+    def _status(self, replica: Replica) -> broker_pb2.GroupStatus:
         raft, log = replica.driver.raft, replica.log
         return broker_pb2.GroupStatus(
             group=replica.group,
@@ -242,30 +306,45 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
 
     def _addresses(self) -> Mapping[int, str]:
         """Where clients reach the nodes."""
-        return self._replica.membership.addresses() if self._replica else dict(sorted(self._facts.addresses.items()))
+        first = self._replicas.first
+        return first.membership.addresses() if first else dict(sorted(self._facts.addresses.items()))
 
     def _own_address(self) -> str:
-        own = self._replica.membership.address(self._facts.node) if self._replica else ""
+        first = self._replicas.first
+        own = first.membership.address(self._facts.node) if first else ""
         return own or self._facts.addresses.get(self._facts.node, "")
 
-    async def _reading(self, *, linearizable: bool) -> Replica:
-        replica = self._started()
-        if linearizable:
-            await replica.confirm_leadership()
-        return replica
+    async def _list_offsets(self, request: broker_pb2.ListOffsetsRequest) -> broker_pb2.ListOffsetsResponse:
+        """Group by group, as the queues live."""
+        topic = self._replicas.topic(request.topic_id)
+        if topic is None or max(request.queues, default=0) >= topic.queues:
+            replica = await reading(self._replicas.topics, linearizable=request.linearizable)
+            replica.state.topics.require(request.topic_id, max(request.queues, default=0))
+            topic = replica.state.topics.require(request.topic_id, 0)
+        response = broker_pb2.ListOffsetsResponse()
+        queues = request.queues or range(topic.queues)
+        for group in sorted({topic.groups[queue] for queue in queues}):
+            replica = await reading(self._replicas.require(group), linearizable=request.linearizable)
+            here = [queue for queue in queues if topic.groups[queue] == group]
+            await list_offsets(replica, request, here, response)
+        return response
 
-    def _started(self) -> Replica:
-        if self._replica is None:
-            raise ReplicaBehindError(f"this node does not serve yet: {self._beginning.not_ready()}")
-        return self._replica
 
-    def _route(self, topic: Topic, replica: Replica) -> broker_pb2.TopicRoute:
-        return broker_pb2.TopicRoute(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            groups=[replica.group] * topic.queues,
-            created_ms=topic.created_ms,
-        )
+async def reading(replica: Replica, *, linearizable: bool) -> Replica:
+    """The same, once it has applied what was committed at the call."""
+    if linearizable:
+        await replica.confirm_leadership()
+    return replica
+
+
+def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
+    """As clients may use it: queues that are not open yet are not there for them."""
+    return broker_pb2.TopicRoute(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        groups=topic.groups[: topic.opened],
+        created_ms=topic.created_ms,
+    )
 
 
 def told(error: LedgerError | StoreError) -> error_pb2.Error:

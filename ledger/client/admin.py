@@ -1,5 +1,5 @@
 """The asyncio admin client: makes and describes topics, asks nodes how they are, changes members, moves leadership,
-lets go of old messages.
+lets go of old messages, tells and sets how far consumer groups have come.
 
 The one idea: every answer about topics and members comes from the leader, so it is what is committed at that moment;
 every answer about a node comes from that node. It must not know how messages are sent or read.
@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
 import grpc.aio
 
 from ledger.client.arguments import checked_key
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.connection import failure
+from ledger.client.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.environment import PROCESS, Environment
-from ledger.client.log_operator import LogOperator
+from ledger.client.every_group import EveryGroup
+from ledger.client.group_operator import GroupOperator, ResetTarget
 from ledger.client.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
 from ledger.client.operator import OnProgress, Operator
 from ledger.client.outgoing import leaves_doubt
@@ -38,8 +41,8 @@ from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
-from ledger.topics import validate_queue_count, validate_topic_name
-from ledger.v1 import broker_pb2
+from ledger.topics import TOPICS_GROUP, validate_queue_count, validate_topic_name
+from ledger.v1 import broker_pb2, operations_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
 _STATUS_SECONDS = 2.0
@@ -65,8 +68,8 @@ class AsyncAdmin:
             rng=rng or random.Random(),
             environment=_environment,
         )
-        self._operator = Operator(self._client)
-        self._log_operator = LogOperator(self._client)
+        self._every_group = EveryGroup(self._client)
+        self._group_operator = GroupOperator(self._client)
 
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers."""
@@ -103,6 +106,16 @@ class AsyncAdmin:
             return _description(topic)
         return _description(topic_of(response.topic))
 
+    async def alter_topic(self, name: str, queues: int) -> TopicDescription:
+        """Give a topic more queues, in the groups with the fewest; returns when they can be used. Whoever sends with
+        keys sends them to other queues then. To ask for as many as it has is no error. Raises UnknownTopicError,
+        InvalidArgumentError (fewer than it has)."""
+        validate_queue_count(queues)
+        request = broker_pb2.AlterTopicRequest(name=name, queues=queues)
+        response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.AlterTopic(request, timeout=s))
+        self._client.routes.refresh_soon()
+        return _description(topic_of(response.topic))
+
     async def _is_there(self, name: str) -> bool:
         """Whether there is such a topic. Behind an attempt whose answer was lost it is too late to ask: a topic does
         not say who made it, and the time that it tells is of another clock."""
@@ -120,7 +133,7 @@ class AsyncAdmin:
 
     async def describe_topic(self, name: str) -> TopicDescription:
         """One topic with the offsets of its queues. Raises UnknownTopicError."""
-        topic = await self._client.topic(name)
+        topic = await self._client.topic(name, newest=True)
         offsets = await list_offsets(self._client, topic, range(len(topic.groups)))
         return replace(_description(topic), offsets=tuple(offsets[queue] for queue in sorted(offsets)))
 
@@ -210,16 +223,18 @@ class AsyncAdmin:
 
     # -- members and leadership
 
-    async def members(self, *, timeout_ms: float | None = None) -> Members:
-        """Who belongs to the cluster, how far each member is, and who leads."""
+    async def members(self, *, group: int = TOPICS_GROUP, timeout_ms: float | None = None) -> Members:
+        """Who belongs to that group, how far each member is, and who leads; all nodes belong to group 0."""
         self._client.check_open()
-        return await self._operator.members(timeout_ms)
+        (group,) = await self._every_group.numbers(group)
+        return await Operator(self._client, group).members(timeout_ms)
 
     async def add_node(
         self,
         node: int,
         address: str,
         *,
+        group: int | None = None,
         promote: bool = False,
         wait: bool = True,
         timeout_ms: float = 600_000,
@@ -229,49 +244,134 @@ class AsyncAdmin:
 
         With `wait` this returns when it has caught up, and with `promote` when it votes; without, as soon as the leader
         has taken the request. To add it once more is no error. Raises NodeRefusedError, NodeExistsError,
-        OperationTimeoutError (it goes on)."""
+        OperationTimeoutError (it goes on). `group`, here and below: in that one alone; None: in all, one after the
+        other."""
         if promote and not wait:
             raise InvalidArgumentError("A node can be promoted only once it has caught up: leave wait on.")
         self._client.check_open()
-        await self._operator.add(
-            node, address, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+        await self._every_group.add(
+            node, address, group, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
         )
 
     async def promote_node(
-        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+        self,
+        node: int,
+        *,
+        group: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Make a voter of a learner that has caught up. With `wait` this returns when it votes.
 
         Raises NodeBehindError where it lags or does not answer, UnknownNodeError, OperationTimeoutError."""
         self._client.check_open()
-        await self._operator.promote(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        await self._every_group.promote(node, group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
 
     async def remove_node(
-        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+        self,
+        node: int,
+        *,
+        group: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
     ) -> None:
         """Remove a voter or a learner; a leader hands over by that. With `wait` this returns when that is committed,
         and a leader has applied it.
 
         Raises UnknownNodeError, LastVoterError, OperationTimeoutError."""
         self._client.check_open()
-        await self._operator.remove(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        await self._every_group.remove(node, group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
 
     async def transfer_leadership(
-        self, to: int = 0, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+        self,
+        to: int = 0,
+        *,
+        group: int = TOPICS_GROUP,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
     ) -> int:
-        """Make that voter lead; 0: the most up-to-date other one. Returns which. With `wait` this returns when it does.
+        """Make that voter lead that group; 0: the most up-to-date other one. Returns which. With `wait` this returns
+        when it does.
 
         Raises TransferRefusedError, or TransferFailedError where it did not take over: the leader went on then."""
         self._client.check_open()
-        return await self._operator.transfer(to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        (group,) = await self._every_group.numbers(group)
+        return await Operator(self._client, group).transfer(
+            to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+        )
 
-    async def recover_node(self, node: int, *, accept_loss: bool = False, timeout_ms: float = 10_000) -> Doubt:
-        """Ask a suspect node what it may have lost; with `accept_loss`, have it vote and count again, although that may
-        then be lost for good. It need not have a leader.
+    async def recover_node(
+        self, node: int, *, group: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
+    ) -> list[Doubt]:
+        """Ask a suspect node what it may have lost, in each group where it is suspect; with `accept_loss`, have it vote
+        and count again, although that may then be lost for good. It need not have a leader.
 
         Raises NotSuspectError, and RecoveryRefusedError where a leader is giving it back what it lacks."""
         self._client.check_open()
-        return await self._operator.recover(node, accept_loss=accept_loss, timeout_ms=timeout_ms)
+        return await self._every_group.recover(node, group, accept_loss=accept_loss, timeout_ms=timeout_ms)
+
+    # -- groups
+
+    async def groups(self) -> list[int]:
+        """The numbers of all groups, ascending."""
+        self._client.check_open()
+        return await self._every_group.numbers()
+
+    async def add_group(self, nodes: Sequence[int] = ()) -> int:
+        """One more group, for topics and queues that come from now on; returns its number. `nodes`: those that it
+        begins on, members of group 0; empty: the three with the fewest replicas. The nodes begin it by themselves.
+
+        Raises UnknownNodeError, InvalidArgumentError (there are as many groups as there may be)."""
+        self._client.check_open()
+        before = broker_pb2.GetRouteRequest(linearizable=True)
+        route = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.GetRoute(before, timeout=s))
+        request = operations_pb2.AddGroupRequest(nodes=nodes, groups=len(route.groups))
+        response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.AddGroup(request, timeout=s))
+        return int(response.group)
+
+    # -- consumer groups
+
+    async def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
+        """All that have members, or have begun with a queue, by name."""
+        self._client.check_open()
+        return await self._group_operator.list_all()
+
+    async def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
+        """Its members, and how far it has come with each queue. Raises UnknownGroupError."""
+        self._client.check_open()
+        return await self._group_operator.describe(group)
+
+    async def reset_offsets(
+        self,
+        group: str,
+        to: ResetTarget,
+        *,
+        topic: str | None = None,
+        queues: Iterable[int] | None = None,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        """Have a consumer group go on at "earliest", at "latest" (behind what is there now), at an offset, or at what
+        was appended at a time (a datetime with a time zone) or later, whether it has members or not: members go on
+        there within a moment. What they have in hand then is handed out again if it lies behind that place.
+
+        topic, queues   only these; None: all that it consumes
+        dry_run         only tell what would be
+
+        Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError,
+        InvalidArgumentError: nothing has changed."""
+        self._client.check_open()
+        return await self._group_operator.reset(group, to, topic=topic, queues=queues, dry_run=dry_run)
+
+    async def delete_consumer_group(self, group: str) -> int:
+        """Forget how far a consumer group has come; returns with how many queues it had begun. A consumer that joins
+        it later begins at its `start`. Its retry and dead letter topics stay, with what is in them.
+
+        Raises UnknownGroupError, GroupNotEmptyError."""
+        self._client.check_open()
+        return await self._group_operator.delete(group)
 
     # -- the log's start
 
@@ -281,38 +381,53 @@ class AsyncAdmin:
         before_time_ms: int | None = None,
         keep_bytes: int | None = None,
         before: tuple[str, int, int] | None = None,
+        group: int | None = None,
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> LogCut:
         """Let go of the oldest messages, on all nodes, for good. One argument says what is to stay: what was appended
         at `before_time_ms` (ms since 1970) or later, the last `keep_bytes` bytes of the log, or the messages of
         `before`, (topic, queue, offset), from that offset on. Whole segments go, those that hold nothing of it, and
-        never the one in use. Returns when they are gone for the leader; the others follow.
+        never the one in use. Returns when they are gone for the leader; the others follow. `group`: in that one alone;
+        None: in all, or, with `before`, in the one of that queue.
 
         Raises LogHeldError, UnknownTopicError, UnknownQueueError, OffsetBeyondEndError, InvalidArgumentError. A dry run
         tells what would go if nobody held the log, and who does."""
         self._client.check_open()
-        return await self._log_operator.trim(
-            before_time_ms=before_time_ms, keep_bytes=keep_bytes, before=before, dry_run=dry_run, timeout_ms=timeout_ms
+        return await self._every_group.trim(
+            group,
+            before_time_ms=before_time_ms,
+            keep_bytes=keep_bytes,
+            before=before,
+            dry_run=dry_run,
+            timeout_ms=timeout_ms,
         )
 
-    async def hold_log(self, name: str, *, ttl_ms: int = DEFAULT_TTL_MS, timeout_ms: float | None = None) -> LogHold:
+    async def hold_log(
+        self,
+        name: str,
+        *,
+        ttl_ms: int = DEFAULT_TTL_MS,
+        group: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> LogHold:
         """Keep all that the log holds now, whatever the settings say, until `release_log`, or for `ttl_ms` (a second to
-        366 days). A hold of this name that is there already lasts for that long from now on.
+        366 days). A hold of this name that is there already lasts for that long from now on. `group`, here and below:
+        in that one alone; None: in all. Returns the hold that expires first.
 
         Raises InvalidArgumentError, where there are too many holds (1,000) too."""
         self._client.check_open()
-        return await self._log_operator.hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
+        return await self._every_group.hold(name, group, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
 
-    async def release_log(self, name: str, *, timeout_ms: float | None = None) -> bool:
+    async def release_log(self, name: str, *, group: int | None = None, timeout_ms: float | None = None) -> bool:
         """End a hold. Returns whether there was one; a repeat whose first answer was lost finds none."""
         self._client.check_open()
-        return await self._log_operator.release(name, timeout_ms=timeout_ms)
+        return await self._every_group.release(name, group, timeout_ms=timeout_ms)
 
-    async def log_holds(self, *, timeout_ms: float | None = None) -> list[LogHold]:
-        """All holds that have not been released and have not expired, by name."""
+    async def log_holds(self, *, group: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
+        """All holds that have not been released and have not expired, by group and name."""
         self._client.check_open()
-        return await self._log_operator.holds(timeout_ms)
+        return await self._every_group.holds(group, timeout_ms=timeout_ms)
 
 
 class _Creation:

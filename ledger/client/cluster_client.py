@@ -27,10 +27,9 @@ from ledger.errors import (
     UnknownTopicError,
     from_wire,
 )
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import broker_pb2, error_pb2
 
-# Topics and their placement live there.
-TOPICS_GROUP = 0
 MAX_BACKOFF_MS = 1000
 # A node that is stopped but not dead answers nothing: ask again, perhaps there is another leader by then.
 _ATTEMPT_SECONDS = 5.0
@@ -160,11 +159,12 @@ class ClusterClient:
         task = asyncio.current_task()
         return self.closed and not (task is not None and task.cancelling())
 
-    async def topic(self, name: str) -> Topic:
-        """The topic of this name. One that no answer named so far is asked of the leader, who knows."""
+    async def topic(self, name: str, *, newest: bool = False) -> Topic:
+        """The topic of this name. One that no answer named so far is asked of the leader, who knows; with `newest` any:
+        it may have more queues by now."""
         self.check_open()
         known = self.routes.table.topics.get(name)
-        if known is not None:
+        if known is not None and not newest:
             return known
         request = broker_pb2.GetRouteRequest(topics=[name], linearizable=True)
         response = await self.call(TOPICS_GROUP, lambda stub, seconds: stub.GetRoute(request, timeout=seconds))

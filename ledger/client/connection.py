@@ -15,6 +15,8 @@ import grpc.aio
 
 from ledger.errors import InvalidArgumentError, LedgerError, RequestTimeoutError, UnavailableError
 from ledger.v1.broker_pb2_grpc import BrokerStub
+from ledger.v1.consumer_group_operations_pb2_grpc import ConsumerGroupOperationsStub
+from ledger.v1.consumer_group_pb2_grpc import ConsumerGroupsStub
 from ledger.v1.operations_pb2_grpc import OperationsStub
 
 MAX_WIRE_MESSAGE_BYTES = 64 * 1024 * 1024
@@ -37,12 +39,14 @@ _SETTLE_S = 0.005
 """Without a pause 50 of 150 clients left an error behind, with one of a millisecond none."""
 
 
-class NodeStub(BrokerStub, OperationsStub):
+class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub):
     """All that clients ask of a node."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         BrokerStub.__init__(self, channel)
         OperationsStub.__init__(self, channel)
+        ConsumerGroupsStub.__init__(self, channel)
+        ConsumerGroupOperationsStub.__init__(self, channel)
 
 
 class Channel(Protocol):

@@ -236,7 +236,10 @@ class AsyncConsumer:
         if self._settings.node is not None:
             self._client.node_address(self._settings.node)
         for name in self._names:
-            self._topics[name] = topic = await self._client.topic(name)
+            topic = await self._client.topic(name)
+            if self._only_queues and self._only_queues[-1] >= len(topic.groups):
+                topic = await self._client.topic(name, newest=True)  # it may have more by now
+            self._topics[name] = topic
             queues = self._queues_of(topic)
             if isinstance(self._start_at, int):
                 starts = dict.fromkeys(queues, self._start_at)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import grpc.aio
@@ -70,6 +70,16 @@ class Fetcher:
         self._loop = asyncio.get_running_loop()
         self._task = self._started()
 
+    def add(self, cursors: Iterable[Cursor]) -> None:
+        self._cursors.update(((cursor.topic_id, cursor.queue), cursor) for cursor in cursors)
+        self.restart()
+
+    def remove(self, cursor: Cursor) -> None:
+        """It may be none of these."""
+        if self._cursors.get((cursor.topic_id, cursor.queue)) is cursor:
+            del self._cursors[cursor.topic_id, cursor.queue]
+            self.restart()
+
     def restart(self) -> None:
         """A cursor has moved: what is under way is of no use any more."""
         self._task.cancel()
@@ -113,8 +123,8 @@ class Fetcher:
 
     def _in_turn(self) -> list[Cursor]:
         """The cursors to fetch for, beginning with another one each time: the first ones may get all the bytes."""
-        first = next(iter(self._cursors))
-        self._cursors[first] = self._cursors.pop(first)
+        for first in list(self._cursors)[:1]:
+            self._cursors[first] = self._cursors.pop(first)
         return [cursor for cursor in self._cursors.values() if cursor.error is None]
 
     async def _wait_for_room(self) -> None:
@@ -135,6 +145,8 @@ class Fetcher:
             )
         except grpc.aio.AioRpcError as error:
             return self._noted(address, failure(address, error))
+        if asyncio.current_task() is not self._task:  # gRPC swallows a cancellation that comes with the answer
+            raise asyncio.CancelledError
         self._client.routes.heard_of(response.configuration_index)
         error_of_any = None
         for queue in response.queues:

@@ -6,18 +6,20 @@ must not know how nodes are reached.
 
 from __future__ import annotations
 
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.records import LogCut, LogHold
 from ledger.errors import InvalidArgumentError
 from ledger.holds import validate_hold
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import operations_pb2
 
 
 class LogOperator:
-    """Over the connections of one admin client."""
+    """Of one group, over the connections of one admin client."""
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(self, client: ClusterClient, group: int = TOPICS_GROUP) -> None:
         self._client = client
+        self._group = group
 
     async def trim(
         self,
@@ -30,7 +32,7 @@ class LogOperator:
     ) -> LogCut:
         if (before_time_ms, keep_bytes, before).count(None) != 2:
             raise InvalidArgumentError("Say what is to stay by one of before_time_ms, keep_bytes and before.")
-        request = operations_pb2.TrimLogRequest(group=TOPICS_GROUP, dry_run=dry_run)
+        request = operations_pb2.TrimLogRequest(group=self._group, dry_run=dry_run)
         if before_time_ms is not None:
             request.since_ms = before_time_ms
         elif keep_bytes is not None:
@@ -43,7 +45,7 @@ class LogOperator:
                 raise InvalidArgumentError(f"before is {before}: queues and offsets count from 0.")
             request.place.CopyFrom(operations_pb2.QueueOffset(topic=topic, queue=queue, offset=offset))
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.TrimLog(request, timeout=s), timeout_ms=timeout_ms
+            self._group, lambda stub, s: stub.TrimLog(request, timeout=s), timeout_ms=timeout_ms
         )
         return LogCut(
             first_index=response.first_index,
@@ -54,30 +56,30 @@ class LogOperator:
             bytes_kept=response.bytes_kept,
             held_by=tuple(response.held_by),
             dry_run=dry_run,
+            group=self._group,
         )
 
     async def hold(self, name: str, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
         validate_hold(name, ttl_ms)
-        request = operations_pb2.HoldLogRequest(group=TOPICS_GROUP, name=name, ttl_ms=ttl_ms)
+        request = operations_pb2.HoldLogRequest(group=self._group, name=name, ttl_ms=ttl_ms)
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.HoldLog(request, timeout=s), timeout_ms=timeout_ms
+            self._group, lambda stub, s: stub.HoldLog(request, timeout=s), timeout_ms=timeout_ms
         )
-        return _hold(response.hold)
+        return self._hold(response.hold)
 
     async def release(self, name: str, *, timeout_ms: float | None) -> bool:
-        request = operations_pb2.ReleaseLogRequest(group=TOPICS_GROUP, name=name)
+        request = operations_pb2.ReleaseLogRequest(group=self._group, name=name)
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.ReleaseLog(request, timeout=s), timeout_ms=timeout_ms
+            self._group, lambda stub, s: stub.ReleaseLog(request, timeout=s), timeout_ms=timeout_ms
         )
         return bool(response.released)
 
     async def holds(self, timeout_ms: float | None) -> list[LogHold]:
-        request = operations_pb2.GetHoldsRequest(group=TOPICS_GROUP)
+        request = operations_pb2.GetHoldsRequest(group=self._group)
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.GetHolds(request, timeout=s), timeout_ms=timeout_ms
+            self._group, lambda stub, s: stub.GetHolds(request, timeout=s), timeout_ms=timeout_ms
         )
-        return [_hold(each) for each in response.holds]
+        return [self._hold(each) for each in response.holds]
 
-
-def _hold(hold: operations_pb2.Hold) -> LogHold:
-    return LogHold(hold.name, hold.index, hold.taken_ms, hold.expires_ms)
+    def _hold(self, hold: operations_pb2.Hold) -> LogHold:
+        return LogHold(hold.name, hold.index, hold.taken_ms, hold.expires_ms, self._group)

@@ -17,7 +17,7 @@ from typing import Any
 
 import grpc.aio
 
-from ledger.client.cluster_client import TOPICS_GROUP, ClusterClient
+from ledger.client.cluster_client import ClusterClient
 from ledger.client.connection import NodeStub
 from ledger.client.outgoing import leaves_doubt
 from ledger.client.records import Doubt, Member, Members
@@ -31,6 +31,7 @@ from ledger.errors import (
     UnknownNodeError,
     from_wire,
 )
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import operations_pb2
 
 _LOOK_AGAIN_S = 0.1
@@ -53,15 +54,16 @@ class Deadline:
 
 
 class Operator:
-    """Over the connections of one admin client."""
+    """Of one group, over the connections of one admin client."""
 
-    def __init__(self, client: ClusterClient) -> None:
+    def __init__(self, client: ClusterClient, group: int = TOPICS_GROUP) -> None:
         self._client = client
+        self._group = group
 
     async def members(self, timeout_ms: float | None) -> Members:
-        request = operations_pb2.GetMembersRequest(group=TOPICS_GROUP)
+        request = operations_pb2.GetMembersRequest(group=self._group)
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.GetMembers(request, timeout=s), timeout_ms=timeout_ms
+            self._group, lambda stub, s: stub.GetMembers(request, timeout=s), timeout_ms=timeout_ms
         )
         return _members(response)
 
@@ -69,7 +71,7 @@ class Operator:
         self, node: int, address: str, *, promote: bool, wait: bool, timeout_ms: float, on_progress: OnProgress | None
     ) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.AddNodeRequest(group=TOPICS_GROUP, node=node, address=address, wait=wait)
+        request = operations_pb2.AddNodeRequest(group=self._group, node=node, address=address, wait=wait)
         await self._change(f"adding node {node}", lambda stub, s: stub.AddNode(request, timeout=s), deadline)
         if not wait:
             return
@@ -79,7 +81,7 @@ class Operator:
 
     async def promote(self, node: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.PromoteNodeRequest(group=TOPICS_GROUP, node=node, wait=wait)
+        request = operations_pb2.PromoteNodeRequest(group=self._group, node=node, wait=wait)
         await self._change(f"promoting node {node}", lambda stub, s: stub.PromoteNode(request, timeout=s), deadline)
         if wait:
             await self._until(
@@ -88,7 +90,7 @@ class Operator:
 
     async def remove(self, node: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.RemoveNodeRequest(group=TOPICS_GROUP, node=node, wait=wait)
+        request = operations_pb2.RemoveNodeRequest(group=self._group, node=node, wait=wait)
         await self._change(
             f"removing node {node}",
             lambda stub, s: stub.RemoveNode(request, timeout=s),
@@ -103,9 +105,9 @@ class Operator:
     async def transfer(self, to: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> int:
         deadline = Deadline(timeout_ms)
         before = (await self.members(deadline.left_ms)).leader
-        request = operations_pb2.TransferLeadershipRequest(group=TOPICS_GROUP, to=to, from_node=before)
+        request = operations_pb2.TransferLeadershipRequest(group=self._group, to=to, from_node=before)
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.TransferLeadership(request, timeout=s), timeout_ms=deadline.left_ms
+            self._group, lambda stub, s: stub.TransferLeadership(request, timeout=s), timeout_ms=deadline.left_ms
         )
         target: int = response.to
         if wait and target != before:
@@ -118,11 +120,11 @@ class Operator:
         return target
 
     async def recover(self, node: int, *, accept_loss: bool, timeout_ms: float) -> Doubt:
-        request = operations_pb2.RecoverNodeRequest(group=TOPICS_GROUP, node=node, accept_loss=accept_loss)
+        request = operations_pb2.RecoverNodeRequest(group=self._group, node=node, accept_loss=accept_loss)
         response = await self._client.call(
-            TOPICS_GROUP, lambda stub, s: stub.RecoverNode(request, timeout=s), node=node, timeout_ms=timeout_ms
+            self._group, lambda stub, s: stub.RecoverNode(request, timeout=s), node=node, timeout_ms=timeout_ms
         )
-        return Doubt(node, response.reason, response.since_ms, response.last_index, response.recovered)
+        return Doubt(node, response.reason, response.since_ms, response.last_index, response.recovered, self._group)
 
     # -- how
 
@@ -136,7 +138,7 @@ class Operator:
         """Until a leader has taken it. `done_already`: what a repeat is told where the first one came about."""
         attempts = _Attempts(send)
         try:
-            await self._client.call(TOPICS_GROUP, attempts, timeout_ms=deadline.left_ms)
+            await self._client.call(self._group, attempts, timeout_ms=deadline.left_ms)
         except (ChangeInProgressError, RequestTimeoutError) as error:
             if not attempts.doubtful:
                 raise

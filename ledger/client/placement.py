@@ -1,7 +1,8 @@
 """Puts pieces into the lanes of their topics' queues.
 
 The one idea: a topic that is not known yet is asked for once, and what comes for it meanwhile waits in line, so that
-order holds from the very first message. It must not know what becomes of a piece in its lane.
+order holds from the very first message. So does what comes for a queue that it did not have when it was asked for. It
+must not know what becomes of a piece in its lane.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.lane import Lane
 from ledger.client.outgoing import Piece
+from ledger.client.route_table import Topic
 from ledger.client.topic_lanes import TopicLanes
 from ledger.errors import ClosedError, LedgerError
 
@@ -40,6 +42,7 @@ class Placement:
         self._topics: dict[str, TopicLanes] = {}
         self._parked: dict[str, Parked] = {}
         self._resolving: dict[str, asyncio.Task[None]] = {}
+        client.routes.on_growth.append(self._grown)
 
     async def resolve(self, topic: str) -> None:
         """Returns when the topic is known; raises UnknownTopicError, or why nobody could be asked."""
@@ -49,7 +52,7 @@ class Placement:
     def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
         """Into a lane, at once or when the topic is known. What is wrong with the place, its receipt is told."""
         lanes = self._topics.get(topic)
-        if lanes is not None:
+        if lanes is not None and (queue is None or queue < lanes.queues):
             self._place(lanes, piece, queue, close)
         else:
             self._resolution(topic)
@@ -94,12 +97,11 @@ class Placement:
     async def _resolve(self, topic: str) -> None:
         error: LedgerError | None = None
         try:
-            route = await self._client.topic(topic)
-            self._topics[topic] = TopicLanes(
-                topic,
-                [self._make_lane(route.topic_id, queue, group) for queue, group in enumerate(route.groups)],
-                self._first_queue,
-            )
+            route = await self._client.topic(topic, newest=topic in self._topics)
+            if topic in self._topics:
+                self._grown(route)
+            else:
+                self._topics[topic] = TopicLanes(topic, self._lanes_of(route), self._first_queue)
         except LedgerError as failed:
             error = failed
             raise
@@ -109,6 +111,18 @@ class Placement:
         finally:
             del self._resolving[topic]
             self._unpark(topic, error)
+
+    def _grown(self, route: Topic) -> None:
+        """A topic may have more queues than it had."""
+        lanes = self._topics.get(route.name)
+        if lanes is not None and lanes.queues < len(route.groups):
+            lanes.extend(self._lanes_of(route, lanes.queues))
+
+    def _lanes_of(self, route: Topic, first: int = 0) -> list[Lane]:
+        """Of its queues from the first on."""
+        return [
+            self._make_lane(route.topic_id, queue, route.groups[queue]) for queue in range(first, len(route.groups))
+        ]
 
     def _unpark(self, topic: str, error: LedgerError | None) -> None:
         for piece, queue, close in self._parked.pop(topic):

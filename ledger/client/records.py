@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ledger.retries import attempts, origin
+
 
 class TopicQueue(NamedTuple):
     """One queue of one topic; equal to the plain tuple `(topic, queue)`."""
@@ -37,6 +39,17 @@ class Message:
     def id(self) -> str:
         """`topic:queue:offset`: the same on every node, for as long as the message is kept."""
         return f"{self.topic}:{self.queue}:{self.offset}"
+
+    @property
+    def origin(self) -> str:
+        """`topic:queue:offset` of the place where its producer put it: its own id, unless it was moved to be consumed
+        again, or given up."""
+        return origin(self.headers) or self.id
+
+    @property
+    def attempt(self) -> int:
+        """How often a consumer group was given it, this time included."""
+        return attempts(self.headers) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +163,7 @@ class Doubt:
     since_ms: int
     last_index: int
     accepted: bool
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +180,9 @@ class LogCut:
     bytes_kept: int
     held_by: tuple[str, ...]
     dry_run: bool
+    group: int = 0
+    by_group: tuple[LogCut, ...] = ()
+    """Of a trim in several groups: each of them. All the rest are sums then, and `first_index` is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +194,7 @@ class LogHold:
     index: int
     taken_ms: int
     expires_ms: int
+    group: int = 0
 
 
 @dataclass(frozen=True, slots=True)

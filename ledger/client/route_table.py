@@ -46,14 +46,16 @@ class Said:
     max_message_bytes: int
     # Index of the committed configuration that names these nodes; 0: they are what that node was set up with.
     configuration: int = 0
+    coordinators: int = 0  # 0: it did not say
 
 
 class RouteTable:
-    """The sum of all answers so far. Topics are never deleted, nor their ids used again."""
+    """The sum of all answers so far. Topics are never deleted, nor their ids used again; queues only ever come."""
 
     def __init__(self, bootstrap: tuple[str, ...]) -> None:
         self.cluster = ""
         self.max_message_bytes = 0  # 0: not known yet
+        self.coordinators = 1  # groups in which consumer groups are coordinated
         self.nodes: dict[int, str] = {}
         self.leaders: dict[int, Leader] = {}
         # The newest term of each group that anybody told us of, with a leader or without.
@@ -78,9 +80,20 @@ class RouteTable:
         """Take an answer in. Returns the groups whose leader is another one now."""
         self.cluster = said.cluster or self.cluster
         self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
+        self.coordinators = said.coordinators or self.coordinators
         self._learn_nodes(said)
-        self.topics.update((topic.name, topic) for topic in said.topics)
+        self.topics.update((topic.name, topic) for topic in said.topics if self._is_news(topic))
         return {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}
+
+    def grown_by(self, said: Said) -> list[Topic]:
+        """Topics that are known here with fewer queues than an answer says."""
+        known = self.topics
+        return [each for each in said.topics if each.name in known and len(each.groups) > len(known[each.name].groups)]
+
+    def _is_news(self, topic: Topic) -> bool:
+        """A node that is behind may not know of the newest queues."""
+        known = self.topics.get(topic.name)
+        return known is None or len(topic.groups) >= len(known.groups)
 
     def _learn_nodes(self, said: Said) -> None:
         if said.configuration == 0 and self.configuration == 0:

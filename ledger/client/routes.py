@@ -26,11 +26,13 @@ _ANSWER_SECONDS = 2.0
 
 
 class Routes:
-    """The table, and a task that asks. `on_leader_change` callbacks get the groups whose leader is another one."""
+    """The table, and a task that asks. `on_leader_change` callbacks get the groups whose leader is another one,
+    `on_growth` a topic that has more queues."""
 
     def __init__(self, connections: Connections, bootstrap: tuple[str, ...], backoff: Backoff) -> None:
         self.table = RouteTable(bootstrap)
         self.on_leader_change: list[Callable[[set[int]], None]] = []
+        self.on_growth: list[Callable[[Topic], None]] = []
         self._connections = connections
         self._backoff = backoff
         self._wanted = asyncio.Event()
@@ -82,7 +84,12 @@ class Routes:
             self.refresh_soon()
 
     def learn(self, response: broker_pb2.GetRouteResponse) -> None:
-        self._changed(self.table.learn(_said(response)))
+        said = _said(response)
+        grown = self.table.grown_by(said)
+        self._changed(self.table.learn(said))
+        for topic in grown:
+            for callback in self.on_growth:
+                callback(topic)
 
     async def _ask(self, address: str) -> bool:
         """One node's answer into the table. Whether there was one: nodes may be down, that is no error here."""
@@ -128,6 +135,7 @@ def _said(response: broker_pb2.GetRouteResponse) -> Said:
         leaders={group.group: Leader(group.leader, group.term) for group in response.groups},
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
+        coordinators=response.coordinators,
         configuration=response.configuration_index,
     )
 

@@ -25,14 +25,15 @@ _STALL_SECONDS = 1.5
 
 
 class Sender:
-    """One outbox, and a stream to each leader that its lanes need."""
+    """One outbox, and a stream to the leader of each group that its lanes need."""
 
     def __init__(self, client: ClusterClient, outbox: Outbox, buffer: Buffer) -> None:
         self._client = client
         self._outbox = outbox
         self._buffer = buffer
         self._loop = asyncio.get_running_loop()
-        self._streams: dict[str, ProduceStream] = {}
+        # By address of the leader, and group: answers come in order, and no group is to wait for another.
+        self._streams: dict[tuple[str, int], ProduceStream] = {}
         self._poll_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -116,14 +117,14 @@ class Sender:
         lane = dispatch.lane
         address = self._client.routes.table.leader_address(lane.group)
         if address is not None:
-            self._stream(address).submit(lane, dispatch.batches)
+            self._stream(address, lane.group).submit(lane, dispatch.batches)
             return
         self._client.routes.refresh_soon()
         nobody = no_leader(lane.group)
         self._take_back([Returned(lane, batch, nobody, sent=False) for batch in dispatch.batches])
 
-    def _stream(self, address: str) -> ProduceStream:
-        stream = self._streams.get(address)
+    def _stream(self, address: str, group: int) -> ProduceStream:
+        stream = self._streams.get((address, group))
         if stream is None or stream.broken:
 
             def returned(batches: Sequence[Returned]) -> None:
@@ -131,7 +132,7 @@ class Sender:
 
             stub, routes = self._client.connections.stub(address), self._client.routes
             stream = ProduceStream(address, stub, returned, routes.heard_of)
-            self._streams[address] = stream
+            self._streams[address, group] = stream
         return stream
 
     def _returned(self, address: str, batches: Sequence[Returned]) -> None:
@@ -156,15 +157,14 @@ class Sender:
         """Streams whose node says nothing: ask who leads, and leave the node when it is another or time is up."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            for stream in list(self._streams.values()):
-                self._look_at(stream)
+            for (_, group), stream in list(self._streams.items()):
+                self._look_at(group, stream)
 
-    def _look_at(self, stream: ProduceStream) -> None:
+    def _look_at(self, group: int, stream: ProduceStream) -> None:
         waited = stream.waited()
         if waited < _STALL_SECONDS:
             return
-        table = self._client.routes.table
-        leads = any(table.leader_address(group) == stream.address for group in table.leaders)
+        leads = self._client.routes.table.leader_address(group) == stream.address
         if not leads or waited * 1000 >= self._client.request_timeout_ms:
             stream.breaks(RequestTimeoutError(f"Node {stream.address} did not answer within {waited:.1f} s."))
         else:

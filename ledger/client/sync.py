@@ -6,18 +6,18 @@ know how anything is done: every method is one call over there.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
-import contextlib
-import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from ledger.client.admin import AsyncAdmin
 from ledger.client.consumer import AsyncConsumer
+from ledger.client.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.cursor import QueueBatch
+from ledger.client.group_operator import ResetTarget
+from ledger.client.loop_thread import made, started, stopped
 from ledger.client.offsets import QueueTimes
 from ledger.client.operator import OnProgress
 from ledger.client.outgoing import Headers
@@ -37,76 +37,7 @@ from ledger.client.records import (
 from ledger.errors import ClosedError
 from ledger.holds import DEFAULT_TTL_MS
 
-T = TypeVar("T")
-
 _ITERATION_MESSAGES = 500
-
-
-class _LoopThread:
-    """An event loop in a daemon thread. Made before a fork, it is of no use behind it."""
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._lock = threading.Lock()  # nothing is submitted behind the end
-        self._closing = False
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._thread.is_alive() and not self._closing
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it there, and wait for it here. An interrupt here cancels it there."""
-        future = self.submit(work)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        with self._lock:
-            if self.alive:
-                return asyncio.run_coroutine_threadsafe(self._closed_where_cancelled(work), self._loop)
-        work.close()
-        raise _closed()
-
-    def close(self) -> None:
-        """End the loop; what still runs there raises ClosedError. To do it twice, or from two threads, is harmless."""
-        with self._lock:
-            winding_up, self._closing = self.alive, True
-            if winding_up:
-                asyncio.run_coroutine_threadsafe(self._wind_up(), self._loop)
-        self._thread.join()
-
-    def _work(self) -> None:
-        self._loop.run_forever()
-        self._loop.close()
-
-    async def _wind_up(self) -> None:
-        """All that was submitted has begun by now, and nothing is submitted any more."""
-        rest = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in rest:
-            task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
-        self._loop.call_soon(self._loop.stop)  # behind the callbacks that tell the other threads
-
-    async def _closed_where_cancelled(self, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            return await work
-        except asyncio.CancelledError:
-            if not self._closing:
-                raise
-            raise _closed() from None
-
-
-def _closed() -> ClosedError:
-    return ClosedError("This client is closed: make a new one.")
-
-
-async def _made(make: Callable[[], T]) -> T:
-    return make()
 
 
 class Producer:
@@ -114,7 +45,7 @@ class Producer:
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncProducer(bootstrap_servers, **settings)
-        self._thread = _started(self._client, "ledgermq-producer")
+        self._thread = started(self._client, "ledgermq-producer")
 
     def send(
         self,
@@ -170,7 +101,7 @@ class Producer:
 
     def close(self) -> None:
         """Flush and close; to do it twice is harmless."""
-        _stopped(self._client, self._thread)
+        stopped(self._client, self._thread)
 
     def __enter__(self) -> Producer:
         return self
@@ -186,7 +117,7 @@ class Consumer:
 
     def __init__(self, *topics: str, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncConsumer(*topics, bootstrap_servers=bootstrap_servers, **settings)
-        self._thread = _started(self._client, "ledgermq-consumer")
+        self._thread = started(self._client, "ledgermq-consumer")
         # Read ahead for iteration: to cross to the other thread for each message would cost more than the message.
         self._ahead: deque[Message] = deque()
 
@@ -225,7 +156,7 @@ class Consumer:
         for message in self._ahead:
             if (message.topic, message.queue) == (topic, queue):
                 return message.offset
-        return self._thread.run(_made(lambda: self._client.position(topic, queue)))
+        return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
     def beginning_offsets(self) -> dict[TopicQueue, int]:
         return self._thread.run(self._client.beginning_offsets())
@@ -238,7 +169,7 @@ class Consumer:
 
     def close(self) -> None:
         """Close, also while other threads read: iteration is over for them, and getmany() raises ClosedError."""
-        _stopped(self._client, self._thread)
+        stopped(self._client, self._thread)
 
     def __enter__(self) -> Consumer:
         return self
@@ -254,10 +185,13 @@ class Admin:
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
         self._client = AsyncAdmin(bootstrap_servers, **settings)
-        self._thread = _started(self._client, "ledgermq-admin")
+        self._thread = started(self._client, "ledgermq-admin")
 
     def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
         return self._thread.run(self._client.create_topic(name, queues))
+
+    def alter_topic(self, name: str, queues: int) -> TopicDescription:
+        return self._thread.run(self._client.alter_topic(name, queues))
 
     def list_topics(self) -> list[TopicDescription]:
         return self._thread.run(self._client.list_topics())
@@ -290,14 +224,15 @@ class Admin:
     def cluster(self) -> list[NodeStatus]:
         return self._thread.run(self._client.cluster())
 
-    def members(self, *, timeout_ms: float | None = None) -> Members:
-        return self._thread.run(self._client.members(timeout_ms=timeout_ms))
+    def members(self, *, group: int = 0, timeout_ms: float | None = None) -> Members:
+        return self._thread.run(self._client.members(group=group, timeout_ms=timeout_ms))
 
     def add_node(
         self,
         node: int,
         address: str,
         *,
+        group: int | None = None,
         promote: bool = False,
         wait: bool = True,
         timeout_ms: float = 600_000,
@@ -306,29 +241,81 @@ class Admin:
         """`on_progress` is called on the client's thread, here and below."""
         self._thread.run(
             self._client.add_node(
-                node, address, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+                node, address, group=group, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
             )
         )
 
     def promote_node(
-        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
+        self,
+        node: int,
+        *,
+        group: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
     ) -> None:
-        self._thread.run(self._client.promote_node(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress))
-
-    def remove_node(
-        self, node: int, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
-    ) -> None:
-        self._thread.run(self._client.remove_node(node, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress))
-
-    def transfer_leadership(
-        self, to: int = 0, *, wait: bool = True, timeout_ms: float = 30_000, on_progress: OnProgress | None = None
-    ) -> int:
-        return self._thread.run(
-            self._client.transfer_leadership(to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        self._thread.run(
+            self._client.promote_node(node, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
         )
 
-    def recover_node(self, node: int, *, accept_loss: bool = False, timeout_ms: float = 10_000) -> Doubt:
-        return self._thread.run(self._client.recover_node(node, accept_loss=accept_loss, timeout_ms=timeout_ms))
+    def remove_node(
+        self,
+        node: int,
+        *,
+        group: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._thread.run(
+            self._client.remove_node(node, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def transfer_leadership(
+        self,
+        to: int = 0,
+        *,
+        group: int = 0,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        return self._thread.run(
+            self._client.transfer_leadership(to, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def recover_node(
+        self, node: int, *, group: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
+    ) -> list[Doubt]:
+        return self._thread.run(
+            self._client.recover_node(node, group=group, accept_loss=accept_loss, timeout_ms=timeout_ms)
+        )
+
+    def groups(self) -> list[int]:
+        return self._thread.run(self._client.groups())
+
+    def add_group(self, nodes: Sequence[int] = ()) -> int:
+        return self._thread.run(self._client.add_group(nodes))
+
+    def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
+        return self._thread.run(self._client.list_consumer_groups())
+
+    def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
+        return self._thread.run(self._client.describe_consumer_group(group))
+
+    def reset_offsets(
+        self,
+        group: str,
+        to: ResetTarget,
+        *,
+        topic: str | None = None,
+        queues: Iterable[int] | None = None,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        return self._thread.run(self._client.reset_offsets(group, to, topic=topic, queues=queues, dry_run=dry_run))
+
+    def delete_consumer_group(self, group: str) -> int:
+        return self._thread.run(self._client.delete_consumer_group(group))
 
     def trim_log(
         self,
@@ -336,6 +323,7 @@ class Admin:
         before_time_ms: int | None = None,
         keep_bytes: int | None = None,
         before: tuple[str, int, int] | None = None,
+        group: int | None = None,
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> LogCut:
@@ -344,22 +332,30 @@ class Admin:
                 before_time_ms=before_time_ms,
                 keep_bytes=keep_bytes,
                 before=before,
+                group=group,
                 dry_run=dry_run,
                 timeout_ms=timeout_ms,
             )
         )
 
-    def hold_log(self, name: str, *, ttl_ms: int = DEFAULT_TTL_MS, timeout_ms: float | None = None) -> LogHold:
-        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms))
+    def hold_log(
+        self,
+        name: str,
+        *,
+        ttl_ms: int = DEFAULT_TTL_MS,
+        group: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> LogHold:
+        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, group=group, timeout_ms=timeout_ms))
 
-    def release_log(self, name: str, *, timeout_ms: float | None = None) -> bool:
-        return self._thread.run(self._client.release_log(name, timeout_ms=timeout_ms))
+    def release_log(self, name: str, *, group: int | None = None, timeout_ms: float | None = None) -> bool:
+        return self._thread.run(self._client.release_log(name, group=group, timeout_ms=timeout_ms))
 
-    def log_holds(self, *, timeout_ms: float | None = None) -> list[LogHold]:
-        return self._thread.run(self._client.log_holds(timeout_ms=timeout_ms))
+    def log_holds(self, *, group: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
+        return self._thread.run(self._client.log_holds(group=group, timeout_ms=timeout_ms))
 
     def close(self) -> None:
-        _stopped(self._client, self._thread)
+        stopped(self._client, self._thread)
 
     def __enter__(self) -> Admin:
         return self
@@ -368,21 +364,3 @@ class Admin:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _started(client: AsyncProducer | AsyncConsumer | AsyncAdmin, name: str) -> _LoopThread:
-    thread = _LoopThread(name)
-    try:
-        thread.run(client.start())
-    except BaseException:
-        thread.close()
-        raise
-    return thread
-
-
-def _stopped(client: AsyncProducer | AsyncConsumer | AsyncAdmin, thread: _LoopThread) -> None:
-    try:
-        with contextlib.suppress(ClosedError):  # it has been closed, or another thread is about it
-            thread.run(client.stop())
-    finally:
-        thread.close()

@@ -23,6 +23,14 @@ class TopicLanes:
         self._current = first % len(lanes)
         self._closed_before = lanes[self._current].closed
 
+    @property
+    def queues(self) -> int:
+        return len(self._lanes)
+
+    def extend(self, lanes: Sequence[Lane]) -> None:
+        """The topic has more queues: these come behind those that are here."""
+        self._lanes = [*self._lanes, *lanes]
+
     def pick(self, key: bytes | None, queue: int | None) -> Lane:
         """The lane of the queue asked for, else of the key's queue, else the one whose turn it is."""
         if queue is not None:

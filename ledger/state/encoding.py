@@ -2,15 +2,18 @@
 
     little-endian, without gaps
 
-    +--------+--------+---------+--------+---------+-----------+--------+   magic, version, next topic id; how many
-    | magic  | version| next id | topics | offsets | producers | holds  |   topics, offsets, producers, holds follow
-    +--------+--------+---------+--------+---------+-----------+--------+   (version 1 knew no holds)
-    each topic       id, queues, created_ms, bytes of the name; the name in UTF-8           in the order of creation
+    +-------+---------+---------+--------+---------+-----------+-------+--------+-------------+   numbers of what
+    | magic | version | next id | topics | offsets | producers | holds | groups | consumption |   follows, of the
+    +-------+---------+---------+--------+---------+-----------+-------+--------+-------------+   last: its bytes
+    each topic       id, queues, created_ms, bytes of the name; the name in UTF-8;          in the order of creation
+                     how many queues are open; the group of each queue
     each offset      topic id, queue, next offset                                           sorted
     each producer    producer id, topic id, queue, epoch, next sequence, last append time,
                      how many records; the records                                          least recently used first
     each record      first sequence, count, base offset, append time, index, term           oldest first
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
+    each group       number, how many nodes; the nodes, in order                            sorted by number
+    consumption      as consumption_encoding.py has it
     crc              CRC32C of all before it
 
 The one idea: equal states have equal bytes. Everything stands in one order, and nothing is there that two replicas
@@ -25,51 +28,72 @@ from collections.abc import Iterator
 import google_crc32c
 
 from ledger.errors import InternalError
+from ledger.state.consumption import Consumption
+from ledger.state.consumption_encoding import decode_consumption, encode_consumption
+from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import Topic, TopicTable
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 2
-_HEADER = struct.Struct("<IIIIII")
-_HOLDS = struct.Struct("<I")
+VERSION = 3
+_HEADER = struct.Struct("<IIIIIIIII")
+_COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
 _OFFSET = struct.Struct("<IIq")
 _PRODUCER = struct.Struct("<QIIIQqI")
 _RECORD = struct.Struct("<QIqqQQ")
 _HOLD = struct.Struct("<QqqI")
+_GROUP = struct.Struct("<II")
 _CRC = struct.Struct("<I")
 
 NextOffsets = dict[tuple[int, int], int]
 
 
-Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable]
+Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable, GroupTable, Consumption]
 
 
-def encode_state(topics: TopicTable, next_offsets: NextOffsets, producers: Producers, holds: HoldTable) -> bytes:
+def encode_state(
+    topics: TopicTable,
+    next_offsets: NextOffsets,
+    producers: Producers,
+    holds: HoldTable,
+    groups: GroupTable,
+    consumption: Consumption,
+) -> bytes:
     """The bytes of a state made of these."""
-    counts = (topics.next_id, len(topics), len(next_offsets), len(producers))
-    parts = [_HEADER.pack(MAGIC, VERSION, *counts), _HOLDS.pack(len(holds))]
-    for topic in topics:
-        name = topic.name.encode()
-        parts.append(_TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name)) + name)
+    consumed = encode_consumption(consumption)
+    counts = (len(topics), len(next_offsets), len(producers), len(holds), len(groups), len(consumed))
+    parts = [_HEADER.pack(MAGIC, VERSION, topics.next_id, *counts)]
+    parts.extend(map(_topic, topics))
     parts.extend(_OFFSET.pack(*key, offset) for key, offset in sorted(next_offsets.items()))
     for key, sequence in producers:
         parts.append(_producer(key, sequence))
         parts.extend(map(_record, sequence.records))
     parts.extend(map(_hold, holds))
+    parts.extend(_GROUP.pack(group, len(nodes)) + _numbers(nodes) for group, nodes in groups)
+    parts.append(consumed)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
 
 
 def decode_state(data: bytes, limits: ProducerLimits) -> Parts:
     """The parts of the state that these bytes are of. InternalError when they are of none that this program knows."""
-    version, *counts = _checked_counts(data)
     try:
-        return _Reader(data, limits).state(*counts, has_holds=version > 1)
+        return _Reader(data, limits).state(*_checked_counts(data))
     except (struct.error, StopIteration, UnicodeDecodeError) as error:
         raise InternalError(f"A snapshot of the state does not hold what it says that it holds ({error}).") from error
+
+
+def _topic(topic: Topic) -> bytes:
+    name = topic.name.encode()
+    fixed = _TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name))
+    return fixed + name + _COUNT.pack(topic.opened) + _numbers(topic.groups)
+
+
+def _numbers(numbers: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<{len(numbers)}I", *numbers)
 
 
 def _producer(key: ProducerQueue, sequence: Sequence) -> bytes:
@@ -87,19 +111,20 @@ def _hold(hold: Hold) -> bytes:
     return _HOLD.pack(hold.index, hold.taken_ms, hold.expires_ms, len(name)) + name
 
 
-def _checked_counts(data: bytes) -> tuple[int, int, int, int, int]:
-    """Version, next topic id and the numbers of topics, offsets and producers, of bytes whose CRC is right."""
+def _checked_counts(data: bytes) -> list[int]:
+    """The header's numbers, from the next topic id on."""
     if len(data) < _HEADER.size + _CRC.size:
         raise InternalError(f"{len(data)} bytes are fewer than a snapshot of the state has.")
     magic, version, *counts = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise InternalError("These bytes are no snapshot of the state.")
-    if not 1 <= version <= VERSION:
-        raise InternalError(f"A snapshot of the state is of version {version}, unknown here: upgrade this node.")
+    if version != VERSION:
+        raise InternalError(
+            f"A snapshot of the state is of version {version}, this program knows {VERSION}: use the one that wrote it."
+        )
     if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
         raise InternalError("The CRC of a snapshot of the state is wrong: fetch it again.")
-    next_id, topics, offsets, producers = counts
-    return version, next_id, topics, offsets, producers
+    return counts
 
 
 class _Reader:
@@ -110,27 +135,41 @@ class _Reader:
         self._limits = limits
         self._at = _HEADER.size
 
-    def state(self, next_id: int, topics: int, offsets: int, producers: int, *, has_holds: bool) -> Parts:
-        holds = next(self._each(_HOLDS, 1))[0] if has_holds else 0
+    def state(
+        self, next_id: int, topics: int, offsets: int, producers: int, holds: int, groups: int, consumed: int
+    ) -> Parts:
         table = TopicTable([self._topic() for _ in range(topics)], next_id)
         next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
         known = Producers(self._limits, [self._producer() for _ in range(producers)])
         held = HoldTable([self._hold() for _ in range(holds)])
+        known_groups = GroupTable([self._group() for _ in range(groups)])
+        consumption = decode_consumption(self._take(consumed))
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(f"A snapshot of the state of {len(self._data)} bytes ends at {self._at}.")
-        return table, next_offsets, known, held
+        return table, next_offsets, known, held, known_groups, consumption
 
     def _topic(self) -> Topic:
         topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))
-        return Topic(topic_id, self._text(name_bytes), queues, created_ms)
+        name, opened = self._text(name_bytes), next(self._each(_COUNT, 1))[0]
+        return Topic(topic_id, name, self._numbers(queues), created_ms, opened)
+
+    def _group(self) -> tuple[int, tuple[int, ...]]:
+        group, nodes = next(self._each(_GROUP, 1))
+        return group, self._numbers(nodes)
+
+    def _numbers(self, count: int) -> tuple[int, ...]:
+        return tuple(number for (number,) in self._each(_COUNT, count))
 
     def _hold(self) -> Hold:
         index, taken_ms, expires_ms, name_bytes = next(self._each(_HOLD, 1))
         return Hold(self._text(name_bytes), index, taken_ms, expires_ms)
 
     def _text(self, size: int) -> str:
+        return self._take(size).decode()
+
+    def _take(self, size: int) -> bytes:
         first, self._at = self._at, self._at + size
-        return self._data[first : self._at].decode()
+        return self._data[first : self._at]
 
     def _producer(self) -> tuple[ProducerQueue, Sequence]:
         producer_id, topic_id, queue, epoch, next_sequence, last_append_time_ms, count = next(self._each(_PRODUCER, 1))
@@ -139,5 +178,4 @@ class _Reader:
         return ProducerQueue(producer_id, topic_id, queue), sequence
 
     def _each(self, layout: struct.Struct, count: int) -> Iterator[tuple[int, ...]]:
-        first, self._at = self._at, self._at + count * layout.size
-        return layout.iter_unpack(self._data[first : self._at])
+        return layout.iter_unpack(self._take(count * layout.size))

@@ -1,4 +1,5 @@
-"""The replicated state: topics, the next offset of each queue, where each producer stands, and who holds the log.
+"""The replicated state: topics, the next offset of each queue, where each producer stands, who consumes what and how
+far, who holds the log, and, in group 0, which groups there are.
 
 The one idea: a pure function of the committed entries, applied in their order; every replica that has applied the same
 entries has the same state, and `digest` shows it. No clock, no randomness, no I/O; append times come with the entries.
@@ -8,22 +9,25 @@ It must not know who leads, or what has been appended and not yet committed: tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import xxhash
 from google.protobuf.message import DecodeError
 
-from ledger.errors import InternalError, InvalidArgumentError, InvalidTopicNameError, TopicExistsError
+from ledger.errors import InternalError, InvalidArgumentError, LedgerError
 from ledger.holds import validate_hold
+from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import decode_state, encode_state
+from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
+from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
 from ledger.state.topic_table import Topic, TopicTable
-from ledger.topics import validate_queue_count, validate_topic_name
+from ledger.topics import validate_queue_count, validate_stored_name
 from ledger.v1 import command_pb2
 
-CommandResult = Topic | Hold | bool | None | InvalidTopicNameError | InvalidArgumentError | TopicExistsError
+CommandResult = Topic | Hold | QueueResults | bool | int | None | LedgerError
 
 
 class State:
@@ -33,6 +37,8 @@ class State:
         self.topics = TopicTable()
         self.producers = Producers(limits or ProducerLimits())
         self.holds = HoldTable()
+        self.groups = GroupTable()
+        self.consumption = Consumption()
         # Queues that have messages: topic id and queue -> offset of the next one, > 0.
         self._next_offsets: dict[tuple[int, int], int] = {}
 
@@ -76,9 +82,14 @@ class State:
         record = BatchRecord(first_sequence, count, base_offset, append_time_ms, index, term)
         self.producers.add(ProducerQueue(producer_id, topic_id, queue), epoch, record)
 
+    def apply_move(self, consumer_group: str, topic_id: int, queue: int, offset: int) -> None:
+        """With the batch of a committed entry that message came to a topic of the consumer group's own, where it is
+        from now on."""
+        self.consumption.progress.settle(ConsumedQueue(consumer_group, topic_id, queue), offset)
+
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`; what it made, or why it could not (the same on every replica):
-        the Topic, the Hold, whether there was one to release, or None.
+        the Topic, the Hold, what became of each queue, whether there was anything to do, or None.
 
         InternalError where this program does not know the command: going on would part it from the other replicas.
         """
@@ -88,17 +99,12 @@ class State:
             raise InternalError("A committed command cannot be read: the log holds what no leader writes.") from error
         self.producers.expire(append_time_ms)
         self.holds.expire(append_time_ms)
-        match command.WhichOneof("command"):
-            case "create_topic":
-                return self._create_topic(command.create_topic.name, command.create_topic.queues, append_time_ms)
-            case "hold_log":
-                return self._hold_log(command.hold_log, append_time_ms, index)
-            case "release_log":
-                return self.holds.release(command.release_log.name)
-            case "forget_holds":
-                return None
-            case _:
-                raise InternalError("A committed command is unknown to this program: upgrade this node.")
+        try:
+            return self._apply(command, append_time_ms, index)
+        except LedgerError as refusal:
+            if isinstance(refusal, InternalError):
+                raise
+            return refusal
 
     def digest(self) -> int:
         """A 64-bit hash of the whole state: equal on replicas that have applied the same entries."""
@@ -106,27 +112,78 @@ class State:
 
     def encode(self) -> bytes:
         """The whole state as bytes, which are equal where the states are."""
-        return encode_state(self.topics, self._next_offsets, self.producers, self.holds)
+        return encode_state(self.topics, self._next_offsets, self.producers, self.holds, self.groups, self.consumption)
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
         """The state that `encode` gave. The limits are no part of it. InternalError when the bytes are no state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
-        state.topics, state._next_offsets, state.producers, state.holds = parts
+        state.topics, state._next_offsets, state.producers, state.holds, state.groups, state.consumption = parts
         return state
 
-    def _create_topic(self, name: str, queues: int, append_time_ms: int) -> CommandResult:
-        try:
-            validate_topic_name(name)
-            validate_queue_count(queues)
-            return self.topics.create(name, queues, append_time_ms)
-        except (InvalidTopicNameError, InvalidArgumentError, TopicExistsError) as refusal:
-            return refusal
+    def _apply(self, command: command_pb2.Command, now_ms: int, index: int) -> CommandResult:
+        """Raises LedgerError where it cannot be done."""
+        match command.WhichOneof("command"):
+            case "create_topic":
+                return self._create_topic(command.create_topic, now_ms)
+            case "alter_topic":
+                self._check_groups(command.alter_topic.groups)
+                return self.topics.extend(command.alter_topic.topic_id, command.alter_topic.groups)
+            case "open_topic":
+                opened = command.open_topic
+                return self.topics.open(opened.topic_id, opened.name, opened.groups, opened.created_ms)
+            case "topic_opened":
+                return self.topics.opened(command.topic_opened.topic_id, command.topic_opened.queues)
+            case "add_group":
+                self.groups.add(command.add_group.group, tuple(command.add_group.nodes))
+                return None
+            case "hold_log":
+                return self._hold_log(command.hold_log, now_ms, index)
+            case "release_log":
+                return self.holds.release(command.release_log.name)
+            case "join_consumer_group":
+                return self.consumption.join(command.join_consumer_group, index)
+            case "leave_consumer_group":
+                return self.consumption.leave(command.leave_consumer_group, index)
+            case "assign_queues":
+                return self.consumption.assign(command.assign_queues, index)
+            case "release_queues":
+                return self.consumption.release(command.release_queues, index)
+            case "claim_queues":
+                return self.consumption.claim(command.claim_queues, self._end_of)
+            case "acknowledge_offsets":
+                return self.consumption.acknowledge(command.acknowledge_offsets, self._end_of)
+            case "reset_offsets":
+                return self.consumption.reset(command.reset_offsets, self._end_of)
+            case "forget_consumer_group":
+                return self.consumption.forget(command.forget_consumer_group.consumer_group)
+            case "renew_queues":
+                return self.consumption.renew(command.renew_queues, index)
+            case "forget_holds":
+                return None
+            case _:
+                raise InternalError("A committed command is unknown to this program: upgrade this node.")
 
-    def _hold_log(self, wanted: command_pb2.HoldLog, now_ms: int, index: int) -> CommandResult:
-        try:
-            validate_hold(wanted.name, wanted.ttl_ms)
-            return self.holds.take(wanted.name, index=index, now_ms=now_ms, ttl_ms=wanted.ttl_ms)
-        except InvalidArgumentError as refusal:
-            return refusal
+    def _create_topic(self, wanted: command_pb2.CreateTopic, now_ms: int) -> Topic:
+        validate_stored_name(wanted.name)
+        validate_queue_count(wanted.queues)
+        groups = wanted.groups or (0,) * wanted.queues
+        if len(groups) != wanted.queues:
+            raise InvalidArgumentError(f"{wanted.queues} queues cannot live in {len(groups)} places.")
+        self._check_groups(groups)
+        return self.topics.create(wanted.name, groups, now_ms)
+
+    def _hold_log(self, wanted: command_pb2.HoldLog, now_ms: int, index: int) -> Hold:
+        validate_hold(wanted.name, wanted.ttl_ms)
+        return self.holds.take(wanted.name, index=index, now_ms=now_ms, ttl_ms=wanted.ttl_ms)
+
+    def _end_of(self, topic_id: int, queue: int) -> int:
+        """Raises UnknownTopicError, UnknownQueueError."""
+        self.topics.require(topic_id, queue)
+        return self.next_offset(topic_id, queue)
+
+    def _check_groups(self, groups: Iterable[int]) -> None:
+        for group in groups:
+            if group not in self.groups:
+                raise InvalidArgumentError(f"There is no group {group}: the last one is {self.groups.numbers[-1]}.")

@@ -12,12 +12,13 @@ It must not know how entries are appended, and it never changes the applied stat
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 from ledger.errors import TopicExistsError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
 from ledger.state.sequence import BatchRecord, Decision, Sequence
-from ledger.topics import validate_queue_count, validate_topic_name
+from ledger.topics import validate_queue_count, validate_stored_name
 
 
 class Projected:
@@ -30,7 +31,8 @@ class Projected:
         # What the pending ones touched, and nothing else: topic id and queue -> next offset, producer -> sequence.
         self._next_offsets: dict[tuple[int, int], int] = {}
         self._sequences: dict[ProducerQueue, Sequence] = {}
-        self._topic_names: set[str] = set()
+        # Topics to come, and the groups of their queues.
+        self._new_topics: dict[str, tuple[int, ...]] = {}
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """The offset that the queue's next message will get."""
@@ -67,21 +69,29 @@ class Projected:
         assert record.index == 0, f"the batch at index {record.index} was appended again at {index}"
         record.index, record.term, record.append_time_ms = index, term, append_time_ms
 
-    def admit_topic(self, name: str, queues: int) -> None:
+    def placed(self) -> Iterator[int]:
+        """The group of each queue that there is, or will be."""
+        for topic in self._state.topics:
+            yield from topic.groups
+        for groups in self._new_topics.values():
+            yield from groups
+
+    def admit_topic(self, name: str, queues: int, groups: tuple[int, ...] = ()) -> None:
         """Take the creation of a topic, which is appended next; or say why it cannot be created."""
-        validate_topic_name(name)
+        validate_stored_name(name)
         validate_queue_count(queues)
         self._state.topics.check_free(name)
-        if name in self._topic_names:
+        if name in self._new_topics:
             raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
-        self._topic_names.add(name)
+        self._new_topics[name] = groups
 
     def settle(self, applied: int) -> None:
         """Drop what the applied state, which has come to this index, now says itself."""
         while self._pending and 0 < self._pending[0][1].index <= applied:
             self._drop(*self._pending.popleft())
-        if self._topic_names:
-            self._topic_names = {name for name in self._topic_names if self._state.topics.named(name) is None}
+        if self._new_topics:
+            topics = self._state.topics
+            self._new_topics = {name: groups for name, groups in self._new_topics.items() if topics.named(name) is None}
 
     def _sequence(self, key: ProducerQueue, epoch: int) -> Sequence:
         sequence = self._sequences.get(key)

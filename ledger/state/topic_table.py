@@ -1,34 +1,49 @@
-"""The topics that exist, by id and by name.
+"""The topics that exist, by id and by name, and in which group each of their queues lives.
 
 The one idea: ids count up from 1 and are never used twice, so whatever bears the id of a topic can never be taken for a
-later topic of the same name. It must not know what lies in the queues.
+later topic of the same name. Group 0 makes topics, and holds all of them; any other group holds those that have queues
+in it, as it was told when these were opened. Queues only ever come, behind those that are there.
+
+It must not know what lies in the queues, or which group it is the table of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from ledger.errors import TopicExistsError, UnknownQueueError, UnknownTopicError
 
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A named stream of so many queues."""
+    """A named stream. Queue i lives in group `groups[i]`; the first `opened` queues are open there."""
 
     topic_id: int
     name: str
-    queues: int
+    groups: tuple[int, ...]
     created_ms: int
+    opened: int
+
+    @property
+    def queues(self) -> int:
+        return len(self.groups)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether all its queues are."""
+        return self.opened == len(self.groups)
 
 
 class TopicTable:
-    """Every topic, in the order of creation."""
+    """Every topic, in the order in which this table came to know it."""
 
     def __init__(self, topics: Iterable[Topic] = (), next_id: int = 1) -> None:
         self._next_id = next_id
         self._by_id = {topic.topic_id: topic for topic in topics}  # each id < next_id
         self._by_name = {topic.name: topic for topic in self._by_id.values()}  # the same topics
+        # Those of them with queues that are not open yet (a dict, because a set has no order).
+        self._opening = {topic.topic_id: None for topic in self._by_id.values() if not topic.is_open}
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -49,6 +64,10 @@ class TopicTable:
         """The topic of this name."""
         return self._by_name.get(name)
 
+    def opening(self) -> list[Topic]:
+        """Topics with queues that are not open in their groups yet."""
+        return [self._by_id[topic_id] for topic_id in self._opening]
+
     def require(self, topic_id: int, queue: int) -> Topic:
         """The topic of this id, which has this queue; or UnknownTopicError, UnknownQueueError."""
         topic = self._by_id.get(topic_id)
@@ -58,15 +77,43 @@ class TopicTable:
             raise UnknownQueueError(f"Topic {topic.name!r} has no queue {queue}: its last one is {topic.queues - 1}.")
         return topic
 
-    def create(self, name: str, queues: int, created_ms: int) -> Topic:
-        """A new topic, or TopicExistsError."""
+    # -- group 0
+
+    def create(self, name: str, groups: Sequence[int], created_ms: int) -> Topic:
+        """A new topic, or TopicExistsError. It is open where all its queues live in group 0."""
         self.check_free(name)
-        topic = Topic(self._next_id, name, queues, created_ms)
-        self._next_id += 1
-        self._by_id[topic.topic_id] = self._by_name[name] = topic
-        return topic
+        opened = 0 if any(groups) else len(groups)
+        return self._put(Topic(self._next_id, name, tuple(groups), created_ms, opened))
+
+    def extend(self, topic_id: int, groups: Sequence[int]) -> Topic:
+        """The topic with more queues; as it was, where these are none that come behind its own. UnknownTopicError."""
+        topic = self.require(topic_id, 0)
+        has_more = len(groups) > topic.queues and tuple(groups[: topic.queues]) == topic.groups
+        return self._put(replace(topic, groups=tuple(groups))) if has_more else topic
+
+    def opened(self, topic_id: int, queues: int) -> Topic:
+        """So many of its queues are open, if not more. UnknownTopicError, UnknownQueueError."""
+        topic = self.require(topic_id, queues - 1)
+        return self._put(replace(topic, opened=max(topic.opened, queues)))
 
     def check_free(self, name: str) -> None:
         """Raise TopicExistsError if there is a topic of this name."""
         if name in self._by_name:
             raise TopicExistsError(f"Topic {name!r} exists already: use it, or choose another name.")
+
+    # -- any other group
+
+    def open(self, topic_id: int, name: str, groups: Sequence[int], created_ms: int) -> Topic:
+        """The topic as group 0 has it, unless more of it is known here already."""
+        known = self._by_id.get(topic_id)
+        if known is not None and known.queues >= len(groups):
+            return known
+        return self._put(Topic(topic_id, name, tuple(groups), created_ms, len(groups)))
+
+    def _put(self, topic: Topic) -> Topic:
+        self._next_id = max(self._next_id, topic.topic_id + 1)
+        self._by_id[topic.topic_id] = self._by_name[topic.name] = topic
+        self._opening.pop(topic.topic_id, None)
+        if not topic.is_open:
+            self._opening[topic.topic_id] = None
+        return topic

@@ -174,7 +174,7 @@ class GetRouteRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
 
 class GetRouteResponse(_message.Message):
-    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes", "configuration_index")
+    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes", "configuration_index", "coordinators")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
@@ -182,6 +182,7 @@ class GetRouteResponse(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
+    COORDINATORS_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     cluster: str
     nodes: _containers.RepeatedCompositeFieldContainer[NodeRoute]
@@ -189,7 +190,8 @@ class GetRouteResponse(_message.Message):
     topics: _containers.RepeatedCompositeFieldContainer[TopicRoute]
     max_message_bytes: int
     configuration_index: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ...) -> None: ...
+    coordinators: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ...) -> None: ...
 
 class NodeRoute(_message.Message):
     __slots__ = ("node", "address")
@@ -230,6 +232,22 @@ class CreateTopicRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class CreateTopicResponse(_message.Message):
+    __slots__ = ("error", "topic")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    topic: TopicRoute
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., topic: _Optional[_Union[TopicRoute, _Mapping]] = ...) -> None: ...
+
+class AlterTopicRequest(_message.Message):
+    __slots__ = ("name", "queues")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    queues: int
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class AlterTopicResponse(_message.Message):
     __slots__ = ("error", "topic")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]

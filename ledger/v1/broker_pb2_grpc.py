@@ -64,6 +64,11 @@ class BrokerStub:
                 request_serializer=ledger_dot_v1_dot_broker__pb2.CreateTopicRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_broker__pb2.CreateTopicResponse.FromString,
                 _registered_method=True)
+        self.AlterTopic = channel.unary_unary(
+                '/ledger.v1.Broker/AlterTopic',
+                request_serializer=ledger_dot_v1_dot_broker__pb2.AlterTopicRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_broker__pb2.AlterTopicResponse.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/ledger.v1.Broker/GetStatus',
                 request_serializer=ledger_dot_v1_dot_broker__pb2.GetStatusRequest.SerializeToString,
@@ -108,7 +113,15 @@ class BrokerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateTopic(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The answer comes once its queues can be written to. (The leader of group 0, here and below.)
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterTopic(self, request, context):
+        """More queues for a topic; to ask for as many as it has changes nothing.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -152,6 +165,11 @@ def add_BrokerServicer_to_server(servicer, server):
                     servicer.CreateTopic,
                     request_deserializer=ledger_dot_v1_dot_broker__pb2.CreateTopicRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_broker__pb2.CreateTopicResponse.SerializeToString,
+            ),
+            'AlterTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterTopic,
+                    request_deserializer=ledger_dot_v1_dot_broker__pb2.AlterTopicRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_broker__pb2.AlterTopicResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -321,6 +339,33 @@ class Broker:
             '/ledger.v1.Broker/CreateTopic',
             ledger_dot_v1_dot_broker__pb2.CreateTopicRequest.SerializeToString,
             ledger_dot_v1_dot_broker__pb2.CreateTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Broker/AlterTopic',
+            ledger_dot_v1_dot_broker__pb2.AlterTopicRequest.SerializeToString,
+            ledger_dot_v1_dot_broker__pb2.AlterTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,

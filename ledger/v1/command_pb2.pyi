@@ -1,29 +1,94 @@
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
     FORGET_HOLDS_FIELD_NUMBER: _ClassVar[int]
+    ADD_GROUP_FIELD_NUMBER: _ClassVar[int]
+    ALTER_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_OPENED_FIELD_NUMBER: _ClassVar[int]
+    JOIN_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    ASSIGN_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    RELEASE_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    CLAIM_QUEUES_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    RESET_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    FORGET_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    RENEW_QUEUES_FIELD_NUMBER: _ClassVar[int]
     create_topic: CreateTopic
     hold_log: HoldLog
     release_log: ReleaseLog
     forget_holds: ForgetHolds
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ...) -> None: ...
+    add_group: AddGroup
+    alter_topic: AlterTopic
+    open_topic: OpenTopic
+    topic_opened: TopicOpened
+    join_consumer_group: JoinConsumerGroup
+    leave_consumer_group: LeaveConsumerGroup
+    assign_queues: AssignQueues
+    release_queues: ReleaseQueues
+    claim_queues: ClaimQueues
+    acknowledge_offsets: AcknowledgeOffsets
+    reset_offsets: ResetOffsets
+    forget_consumer_group: ForgetConsumerGroup
+    renew_queues: RenewQueues
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
-    __slots__ = ("name", "queues")
+    __slots__ = ("name", "queues", "groups")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     name: str
     queues: int
-    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ...) -> None: ...
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AddGroup(_message.Message):
+    __slots__ = ("group", "nodes")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    nodes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, group: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AlterTopic(_message.Message):
+    __slots__ = ("topic_id", "groups")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class OpenTopic(_message.Message):
+    __slots__ = ("topic_id", "name", "groups", "created_ms")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    name: str
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    created_ms: int
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., groups: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
+
+class TopicOpened(_message.Message):
+    __slots__ = ("topic_id", "queues")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queues: int
+    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class HoldLog(_message.Message):
     __slots__ = ("name", "ttl_ms")
@@ -42,3 +107,159 @@ class ReleaseLog(_message.Message):
 class ForgetHolds(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class JoinConsumerGroup(_message.Message):
+    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    member: str
+    client_id: str
+    strategy: str
+    room: str
+    session_timeout_ms: int
+    subscriptions: _containers.RepeatedCompositeFieldContainer[QueueCount]
+    configured: _containers.RepeatedCompositeFieldContainer[QueueRef]
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...
+
+class QueueCount(_message.Message):
+    __slots__ = ("topic_id", "queues")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queues: int
+    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class QueueRef(_message.Message):
+    __slots__ = ("topic_id", "queue")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ...) -> None: ...
+
+class LeaveConsumerGroup(_message.Message):
+    __slots__ = ("consumer_group", "members")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    members: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, consumer_group: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AssignQueues(_message.Message):
+    __slots__ = ("consumer_group", "generation", "targets")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    TARGETS_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    generation: int
+    targets: _containers.RepeatedCompositeFieldContainer[QueueTarget]
+    def __init__(self, consumer_group: _Optional[str] = ..., generation: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[QueueTarget, _Mapping]]] = ...) -> None: ...
+
+class QueueTarget(_message.Message):
+    __slots__ = ("topic_id", "queue", "member")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    member: str
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., member: _Optional[str] = ...) -> None: ...
+
+class ReleaseQueues(_message.Message):
+    __slots__ = ("consumer_group", "member", "queues")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    member: str
+    queues: _containers.RepeatedCompositeFieldContainer[OwnedEpoch]
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[OwnedEpoch, _Mapping]]] = ...) -> None: ...
+
+class OwnedEpoch(_message.Message):
+    __slots__ = ("topic_id", "queue", "epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    epoch: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class ClaimQueues(_message.Message):
+    __slots__ = ("consumer_group", "queues")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    queues: _containers.RepeatedCompositeFieldContainer[ClaimedQueue]
+    def __init__(self, consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[ClaimedQueue, _Mapping]]] = ...) -> None: ...
+
+class ClaimedQueue(_message.Message):
+    __slots__ = ("topic_id", "queue", "epoch", "start_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    epoch: int
+    start_offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., start_offset: _Optional[int] = ...) -> None: ...
+
+class AcknowledgeOffsets(_message.Message):
+    __slots__ = ("consumer_group", "offsets")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    offsets: _containers.RepeatedCompositeFieldContainer[AcknowledgedOffset]
+    def __init__(self, consumer_group: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[AcknowledgedOffset, _Mapping]]] = ...) -> None: ...
+
+class AcknowledgedOffset(_message.Message):
+    __slots__ = ("topic_id", "queue", "epoch", "offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    epoch: int
+    offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ResetOffsets(_message.Message):
+    __slots__ = ("consumer_group", "offsets")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    offsets: _containers.RepeatedCompositeFieldContainer[ResetOffset]
+    def __init__(self, consumer_group: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[ResetOffset, _Mapping]]] = ...) -> None: ...
+
+class ResetOffset(_message.Message):
+    __slots__ = ("topic_id", "queue", "offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ForgetConsumerGroup(_message.Message):
+    __slots__ = ("consumer_group",)
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    def __init__(self, consumer_group: _Optional[str] = ...) -> None: ...
+
+class RenewQueues(_message.Message):
+    __slots__ = ("consumer_group", "queues")
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueRef]
+    def __init__(self, consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...

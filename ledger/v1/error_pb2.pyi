@@ -20,6 +20,11 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OFFSET_BEYOND_END: _ClassVar[Code]
     PRODUCER_FENCED: _ClassVar[Code]
     DUPLICATE_FORGOTTEN: _ClassVar[Code]
+    INVALID_GROUP_NAME: _ClassVar[Code]
+    UNKNOWN_MEMBER: _ClassVar[Code]
+    CONSUMER_FENCED: _ClassVar[Code]
+    GROUP_CONFLICT: _ClassVar[Code]
+    GROUP_FULL: _ClassVar[Code]
     NOT_LEADER: _ClassVar[Code]
     NO_LEADER: _ClassVar[Code]
     BUSY: _ClassVar[Code]
@@ -40,6 +45,8 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     NOT_SUSPECT: _ClassVar[Code]
     RECOVERY_REFUSED: _ClassVar[Code]
     LOG_HELD: _ClassVar[Code]
+    GROUP_NOT_EMPTY: _ClassVar[Code]
+    UNKNOWN_GROUP: _ClassVar[Code]
 CODE_UNSPECIFIED: Code
 INVALID_ARGUMENT: Code
 INVALID_TOPIC_NAME: Code
@@ -53,6 +60,11 @@ OFFSET_TOO_LOW: Code
 OFFSET_BEYOND_END: Code
 PRODUCER_FENCED: Code
 DUPLICATE_FORGOTTEN: Code
+INVALID_GROUP_NAME: Code
+UNKNOWN_MEMBER: Code
+CONSUMER_FENCED: Code
+GROUP_CONFLICT: Code
+GROUP_FULL: Code
 NOT_LEADER: Code
 NO_LEADER: Code
 BUSY: Code
@@ -73,6 +85,8 @@ TRANSFER_REFUSED: Code
 NOT_SUSPECT: Code
 RECOVERY_REFUSED: Code
 LOG_HELD: Code
+GROUP_NOT_EMPTY: Code
+UNKNOWN_GROUP: Code
 
 class Error(_message.Message):
     __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset")

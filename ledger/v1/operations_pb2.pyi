@@ -242,3 +242,41 @@ class GetHoldsResponse(_message.Message):
     error: _error_pb2.Error
     holds: _containers.RepeatedCompositeFieldContainer[Hold]
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ...) -> None: ...
+
+class AddGroupRequest(_message.Message):
+    __slots__ = ("nodes", "groups")
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    nodes: _containers.RepeatedScalarFieldContainer[int]
+    groups: int
+    def __init__(self, nodes: _Optional[_Iterable[int]] = ..., groups: _Optional[int] = ...) -> None: ...
+
+class AddGroupResponse(_message.Message):
+    __slots__ = ("error", "group", "nodes")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    group: int
+    nodes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., group: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class OpenTopicRequest(_message.Message):
+    __slots__ = ("group", "topic_id", "name", "groups", "created_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    topic_id: int
+    name: str
+    groups: _containers.RepeatedScalarFieldContainer[int]
+    created_ms: int
+    def __init__(self, group: _Optional[int] = ..., topic_id: _Optional[int] = ..., name: _Optional[str] = ..., groups: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
+
+class OpenTopicResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...

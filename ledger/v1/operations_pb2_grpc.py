@@ -84,6 +84,16 @@ class OperationsStub:
                 request_serializer=ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.FromString,
                 _registered_method=True)
+        self.AddGroup = channel.unary_unary(
+                '/ledger.v1.Operations/AddGroup',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.AddGroupRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.AddGroupResponse.FromString,
+                _registered_method=True)
+        self.OpenTopic = channel.unary_unary(
+                '/ledger.v1.Operations/OpenTopic',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.OpenTopicRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.OpenTopicResponse.FromString,
+                _registered_method=True)
 
 
 class OperationsServicer:
@@ -156,6 +166,20 @@ class OperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AddGroup(self, request, context):
+        """One more group. The leader of group 0 answers once that is committed; the nodes begin it by themselves then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def OpenTopic(self, request, context):
+        """Between nodes: group 0's leader has the leader of another group open a topic's queues there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperationsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -208,6 +232,16 @@ def add_OperationsServicer_to_server(servicer, server):
                     servicer.GetHolds,
                     request_deserializer=ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.SerializeToString,
+            ),
+            'AddGroup': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddGroup,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.AddGroupRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.AddGroupResponse.SerializeToString,
+            ),
+            'OpenTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.OpenTopic,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.OpenTopicRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.OpenTopicResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -480,6 +514,60 @@ class Operations:
             '/ledger.v1.Operations/GetHolds',
             ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.SerializeToString,
             ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddGroup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/AddGroup',
+            ledger_dot_v1_dot_operations__pb2.AddGroupRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.AddGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def OpenTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/OpenTopic',
+            ledger_dot_v1_dot_operations__pb2.OpenTopicRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.OpenTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,

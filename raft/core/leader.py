@@ -21,7 +21,7 @@ from raft.core.quorum import majority, reached_by_majority
 from raft.core.reads import Reads
 from raft.core.ready import Role
 from raft.core.server import Server
-from raft.core.transfer import Transfer
+from raft.core.transfer import Prefer, Transfer, nobody
 
 MAX_APPEND_BYTES = 1 << 20
 
@@ -63,7 +63,7 @@ class Leader:
         reach: Reach,
         max_uncommitted_bytes: int,
         *,
-        preferred_leader: int = 0,
+        prefer: Prefer = nobody,
         accepts_loss: bool = False,
     ) -> None:
         assert server.is_saved, "a vote for itself that is not saved does not count"
@@ -92,7 +92,7 @@ class Leader:
         # Until a majority has answered this round, nothing is committed and no read answered.
         self._fresh_round = 0
         self._reads = Reads()
-        self._transfer = Transfer(server, self.progress, timing, preferred_leader)
+        self._transfer = Transfer(server, self.progress, timing, prefer)
         # The tick since which own writes wait to be held and none was; 0: none waits.
         self._stuck_since = 0
 

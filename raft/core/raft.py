@@ -56,6 +56,7 @@ from raft.core.messages import (
 from raft.core.progress import Progress
 from raft.core.ready import Ready, Role, RoleChange
 from raft.core.server import Durable, Server
+from raft.core.transfer import Prefer, nobody
 from raft.core.voting import grants
 
 
@@ -73,20 +74,20 @@ class Raft:
         reach: Reach,
         max_uncommitted_bytes: int,
         suspicion: int = 0,
-        preferred_leader: int = 0,
+        prefer: Prefer = nobody,
     ) -> None:
         """`state`, `log`, `configurations` (those in the log, by index) and `commit` are what recovery found. Not 0, a
         random `suspicion` says that this node may have lost what it acknowledged (see suspicion.py).
         `jitter` gives the extra ticks of each election timeout. `reach(first, max_bytes)` gives the last entry, and the
         bytes up to it, that one Append from `first` on may carry: at least one entry, only what was written.
-        The uncommitted tail that clients may fill is bounded by `max_uncommitted_bytes`. To `preferred_leader` any
-        other hands over when it can; 0: none is preferred."""
+        The uncommitted tail that clients may fill is bounded by `max_uncommitted_bytes`. To whom `prefer` names of the
+        voters any other hands over when it can."""
         self._server = Server(node, state, log, configurations, commit, suspicion)
         self._timing = timing
         self._jitter = jitter
         self._reach = reach
         self._max_uncommitted_bytes = max_uncommitted_bytes
-        self._preferred_leader = preferred_leader
+        self._prefer = prefer
         self._role: Follower | Candidate | Leader = Follower(self._server, self._new_timer(), leader=0)
         # The index of a no-op that the next Ready asks for.
         self._no_op: int | None = None
@@ -431,7 +432,7 @@ class Raft:
             self._timing,
             self._reach,
             self._max_uncommitted_bytes,
-            preferred_leader=self._preferred_leader,
+            prefer=self._prefer,
             accepts_loss=self._role.campaign.unanimous,
         )
         self._server.suspicion = 0  # what a leader has is what the group has

@@ -6,13 +6,13 @@
       +──> refused: no voter, suspect, not heard of lately
 
 The one idea: while it lasts the leader takes no proposals, so the target's log becomes the leader's and stays it; what
-was taken before is not lost by it. With a preferred leader set, whoever else leads hands over to that one as soon as
-it is there. Must not know: roles, how entries get to the target.
+was taken before is not lost by it. Where one of the voters is preferred, whoever else leads hands over to that one as
+soon as it is there. Must not know: roles, how entries get to the target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from raft.core.election_timer import Timing
 from raft.core.errors import TransferRefused
@@ -24,15 +24,22 @@ from raft.core.server import Server
 # came to nothing.
 PREFERENCE_PATIENCE = 8
 
+# Which of these voters is to lead, the same on all servers; 0: whoever does.
+Prefer = Callable[[tuple[int, ...]], int]
+
+
+def nobody(_: tuple[int, ...]) -> int:
+    return 0
+
 
 class Transfer:
-    __slots__ = ("_began", "_preferred", "_progress", "_server", "_ticks", "_timing", "to")
+    __slots__ = ("_began", "_prefer", "_progress", "_server", "_ticks", "_timing", "to")
 
-    def __init__(self, server: Server, progress: Mapping[int, Progress], timing: Timing, preferred: int) -> None:
+    def __init__(self, server: Server, progress: Mapping[int, Progress], timing: Timing, prefer: Prefer) -> None:
         self._server = server
         self._progress = progress
         self._timing = timing
-        self._preferred = preferred
+        self._prefer = prefer
         # Of the leadership.
         self._ticks = 0
         # When the last one began.
@@ -58,8 +65,8 @@ class Transfer:
         self._ticks = ticks
         if self.to and ticks - self._began >= self._timing.election_ticks:
             self.to = 0
-        if not self.to and self._wants_preferred():
-            self.begin(self._preferred, ticks)
+        if not self.to and (preferred := self._prefer(self._server.voters)) and self._wants(preferred):
+            self.begin(preferred, ticks)
 
     def heard(self, node: int) -> None:
         """That node holds more than before."""
@@ -86,13 +93,13 @@ class Transfer:
         server = self._server
         server.send(TimeoutNow(server.node, node, server.term))
 
-    def _wants_preferred(self) -> bool:
+    def _wants(self, preferred: int) -> bool:
         """Whether the preferred leader is another one, which keeps up."""
-        if self._preferred not in self._server.voters or self._preferred == self._server.node:
+        if preferred not in self._server.voters or preferred == self._server.node:
             return False
         if self._ticks - self._began < PREFERENCE_PATIENCE * self._timing.election_ticks:
             return False
-        progress = self._progress[self._preferred]
+        progress = self._progress[preferred]
         fresh = self._ticks - progress.heard_at < self._timing.election_ticks
         keeps_up = progress.mode is Mode.REPLICATE and progress.match >= self._server.commit
         return fresh and keeps_up and not progress.suspicion

@@ -70,19 +70,29 @@ class ReadEntriesResponse(_message.Message):
     first_index: int
     def __init__(self, entries: _Optional[bytes] = ..., commit: _Optional[int] = ..., refusal: _Optional[str] = ..., differs: _Optional[bool] = ..., first_index: _Optional[int] = ...) -> None: ...
 
+class ControlBundle(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[ControlMessage]
+    def __init__(self, messages: _Optional[_Iterable[_Union[ControlMessage, _Mapping]]] = ...) -> None: ...
+
 class ControlMessage(_message.Message):
-    __slots__ = ("vote_request", "vote_response", "heartbeat", "heartbeat_response", "timeout_now")
+    __slots__ = ("vote_request", "vote_response", "heartbeat", "heartbeat_response", "timeout_now", "group", "incarnation")
     VOTE_REQUEST_FIELD_NUMBER: _ClassVar[int]
     VOTE_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
     vote_request: VoteRequest
     vote_response: VoteResponse
     heartbeat: Heartbeat
     heartbeat_response: HeartbeatResponse
     timeout_now: TimeoutNow
-    def __init__(self, vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_response: _Optional[_Union[VoteResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., heartbeat_response: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ...) -> None: ...
+    group: int
+    incarnation: bytes
+    def __init__(self, vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_response: _Optional[_Union[VoteResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., heartbeat_response: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ..., group: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
     __slots__ = ("term", "last_index", "last_term", "pre", "transfer", "unanimous")

@@ -46,8 +46,8 @@ class RaftStub:
                 _registered_method=True)
         self.Control = channel.stream_stream(
                 '/raft.v1.Raft/Control',
-                request_serializer=raft_dot_v1_dot_raft__pb2.ControlMessage.SerializeToString,
-                response_deserializer=raft_dot_v1_dot_raft__pb2.ControlMessage.FromString,
+                request_serializer=raft_dot_v1_dot_raft__pb2.ControlBundle.SerializeToString,
+                response_deserializer=raft_dot_v1_dot_raft__pb2.ControlBundle.FromString,
                 _registered_method=True)
         self.Replicate = channel.stream_stream(
                 '/raft.v1.Raft/Replicate',
@@ -74,7 +74,7 @@ class RaftServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Control(self, request_iterator, context):
-        """Votes and heartbeats, on a connection of their own, so that they never queue behind bulk.
+        """Votes and heartbeats of all groups, on a connection of their own, so that they never queue behind bulk.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -102,8 +102,8 @@ def add_RaftServicer_to_server(servicer, server):
             ),
             'Control': grpc.stream_stream_rpc_method_handler(
                     servicer.Control,
-                    request_deserializer=raft_dot_v1_dot_raft__pb2.ControlMessage.FromString,
-                    response_serializer=raft_dot_v1_dot_raft__pb2.ControlMessage.SerializeToString,
+                    request_deserializer=raft_dot_v1_dot_raft__pb2.ControlBundle.FromString,
+                    response_serializer=raft_dot_v1_dot_raft__pb2.ControlBundle.SerializeToString,
             ),
             'Replicate': grpc.stream_stream_rpc_method_handler(
                     servicer.Replicate,
@@ -190,8 +190,8 @@ class Raft:
             request_iterator,
             target,
             '/raft.v1.Raft/Control',
-            raft_dot_v1_dot_raft__pb2.ControlMessage.SerializeToString,
-            raft_dot_v1_dot_raft__pb2.ControlMessage.FromString,
+            raft_dot_v1_dot_raft__pb2.ControlBundle.SerializeToString,
+            raft_dot_v1_dot_raft__pb2.ControlBundle.FromString,
             options,
             channel_credentials,
             insecure,

@@ -10,7 +10,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,33 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import TIMEOUT_S, run, start
 
 from cluster.dev import DevCluster
 
-TIMEOUT_S = 60
 MISSING_PORT = "127.0.0.1:1"
-
-
-def start(*arguments: str, cwd: Path | None = None, **options: Any) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, **options.pop("environment", {})}
-    return subprocess.Popen(
-        [sys.executable, "-m", "cluster.cli", *arguments],
-        cwd=cwd,
-        env=environment,
-        stdin=options.pop("stdin", subprocess.DEVNULL),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        **options,
-    )
-
-
-def run(*arguments: str, input: bytes = b"", status: int = 0, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command to its end, and checks its exit status, and that nobody sees a traceback."""
-    process = start(*arguments, stdin=subprocess.PIPE, **options)
-    out, err = process.communicate(input, timeout=TIMEOUT_S)
-    assert process.returncode == status, err.decode()
-    assert b"Traceback" not in err
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
 
 @pytest.fixture(scope="module")

@@ -64,6 +64,17 @@ def test_an_empty_log_is_a_prefix_of_any(node: StoppedNode, other: StoppedNode, 
     assert (status, prefix["path"], prefix["overlap"]) == (0, str(other.group), False)
 
 
+def test_only_replicas_of_one_group_are_compared(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+    log = other.open()
+    log.truncate(30)
+    append_batch(log, 29, term=2, commit=30)
+    log.close()
+    _, (found,) = diff(node, other)
+    assert found["type"] == "parting"
+    other.group.rename(other.path / "group-1")
+    assert diff(node, other) == (0, [])
+
+
 def test_a_fork_in_a_tail_is_no_failure(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
     """A leader that was cut off has appended what nobody else has; it knows of no commit there."""
     log = other.open()

@@ -28,7 +28,7 @@ def status_of(*arguments: str) -> int:
     return ended.value.code
 
 
-COMMANDS = ["dev", "server", "topic", "produce", "message", "consume", "cluster", "log", "demo"]
+COMMANDS = ["dev", "server", "topic", "produce", "message", "consume", "group", "dlq", "cluster", "log", "demo"]
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,6 +206,21 @@ def test_health(nodes: list[NodeStatus], status: str) -> None:
     verdict = health_of(rows_of(nodes))
     assert verdict.status == status
     assert verdict.sentence.startswith(status)
+
+
+def of_groups(node: int, *roles: str) -> NodeStatus:
+    """What a node is in group 0, 1, ..."""
+    groups = tuple(GroupStatus(group, role, 3, 0, 100, 100, 100, 0, 0, False) for group, role in enumerate(roles))
+    return NodeStatus(node, f"h:{node}", reachable=True, groups=groups)
+
+
+def test_health_of_several_groups() -> None:
+    led = health_of(rows_of([of_groups(1, "leader", "follower"), of_groups(2, "follower", "leader")]))
+    assert led.status == "healthy"
+    assert "node 1 leads group 0 in term 3, node 2 leads group 1 in term 3; 2 of 2 nodes" in led.sentence
+    half = health_of(rows_of([of_groups(1, "leader", "candidate"), of_groups(2, "follower", "follower")]))
+    assert half.status == "unavailable"
+    assert "nobody leads group 1" in half.sentence
 
 
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("15m", 900_000), ("24h", 86_400_000), ("7d", 604_800_000)])

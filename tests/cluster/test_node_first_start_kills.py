@@ -13,6 +13,9 @@ from cluster.group import LocalGroup
 from cluster.metrics import Meters
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
+from cluster.ticker import Ticker
+from ledger.broker.arrivals import Arrivals
+from raft.control_lines import ControlLines
 from raft.transport import GrpcTransport
 from store import NodeDirectory
 from store.memory_disk import Killed, MemoryDisk
@@ -35,7 +38,10 @@ async def begin(disk: MemoryDisk) -> LocalGroup:
     """A process that finds this disk, up to where the group takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
-    group = LocalGroup(0, SETTINGS, disk, directory, meters, Surroundings(GrpcTransport))
+    lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
+    surroundings = Surroundings(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
+    ticker = Ticker(surroundings.vital, SETTINGS.tick_ms)
+    group = LocalGroup(0, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
     await group.take_part()
     return group
 

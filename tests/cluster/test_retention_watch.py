@@ -87,7 +87,7 @@ class Hand:
     """A watch of node 1 that looks when it is told to, by clocks and a disk that say what they are told to."""
 
     def __init__(self, fleet: Fleet) -> None:
-        replica = fleet.running[1]._group.replica
+        replica = fleet.running[1]._groups.first.replica
         assert replica is not None
         self.fleet = fleet
         self.replica: Replica = replica

@@ -68,14 +68,22 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "cleaning_hour": 4, "disk_clean_ratio": 0.1, "disk_force_ratio": 0.2, "disk_refuse_ratio": 0.3,
         "retention_check_ms": 20, "index_data": "/i", "flush_pages": 9, "flush_thorough_ms": 900, "write": "staged",
         "staged_segments": 5, "write_out_interval_ms": 20, "busy_ms": 77, "warm": True, "lock_memory": True,
-        "read_ahead": "random",
+        "read_ahead": "random", "retry_delays_s": "1,2.5", "groups": 3, "spread_leaders": False,
+        "nameservers": "n:1,n:2",
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()
     for key, value in given.items():
         monkeypatch.setenv(f"LEDGERMQ_{key.upper()}", str(value))
     settings = NodeSettings.load(None)
-    expected = {**given, "data": Path("/d"), "index_data": Path("/i"), "peers": {2: "h:2"}}
+    expected = {
+        **given,
+        "data": Path("/d"),
+        "index_data": Path("/i"),
+        "peers": {2: "h:2"},
+        "retry_delays_s": (1.0, 2.5),
+        "nameservers": ("n:1", "n:2"),
+    }
     assert settings.model_dump() == expected
 
 

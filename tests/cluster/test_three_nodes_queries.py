@@ -180,7 +180,7 @@ async def test_where_the_log_begins_later_older_messages_are_not_found(make_flee
     for number in range(20):
         batch = sample_batch(topic_id, [bytes(250 << 10)], first_sequence=number, keys=[b"key"])
         assert (await fleet.produce(1, batch)).base_offset == number
-    group = fleet.running[1]._group
+    group = fleet.running[1]._groups.first
     assert group is not None
     replica = group.replica
     assert replica is not None

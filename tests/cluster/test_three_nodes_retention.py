@@ -45,7 +45,7 @@ def segments_of(fleet: Fleet, node: int) -> list[str]:
 
 
 def start_of(fleet: Fleet, node: int) -> int:
-    replica = fleet.running[node]._group.replica
+    replica = fleet.running[node]._groups.first.replica
     assert replica is not None
     return replica.log.first_index
 
@@ -88,7 +88,7 @@ async def test_what_is_too_much_goes_on_all_replicas_and_readers_are_told(make_f
     await fill(fleet, 8)
     start = await until_start(fleet, 1)
     leader = await fleet.leader()
-    replica = fleet.running[leader]._group.replica
+    replica = fleet.running[leader]._groups.first.replica
     assert replica is not None
     log = replica.log
     assert KEPT_BYTES <= log.end - log.start < KEPT_BYTES + 2 * SEGMENT_BYTES, "no more goes than must"
@@ -128,7 +128,7 @@ async def check_readers(fleet: Fleet) -> None:
 
 
 async def check_metrics(fleet: Fleet, leader: int) -> None:
-    replica = fleet.running[leader]._group.replica
+    replica = fleet.running[leader]._groups.first.replica
     assert replica is not None
     seen = await scrape(fleet.http(leader))
     assert seen["ledgermq_log_first_index"] == replica.log.first_index

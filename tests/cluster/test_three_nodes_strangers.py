@@ -49,12 +49,12 @@ async def identity(fleet: Fleet, *, sender: int, receiver: int) -> dict[str, str
     }
 
 
-async def refusal(fleet: Fleet, node: int, metadata: dict[str, str], message: Any = None) -> tuple[str, str]:
+async def refusal(
+    fleet: Fleet, node: int, metadata: dict[str, str], message: Any = None, *, method: str = "Replicate"
+) -> tuple[str, str]:
     """Status and sentence with which the node ends a stream that says this of itself."""
     async with aio.insecure_channel(fleet.address(node)) as channel:
-        stub = raft_pb2_grpc.RaftStub(channel)
-        method = stub.Control if message is None else stub.Replicate
-        call = method(metadata=tuple(metadata.items()), timeout=10)
+        call = getattr(raft_pb2_grpc.RaftStub(channel), method)(metadata=tuple(metadata.items()), timeout=10)
         if message is not None:
             await call.write(message)
         with pytest.raises(aio.AioRpcError) as ended:
@@ -81,8 +81,35 @@ async def test_a_stream_that_means_somebody_else_is_refused(fleet: Fleet, case: 
     assert not await not_ready(fleet.http(2))  # what a stranger believes does not matter
 
 
+@pytest.mark.parametrize("case", ["another cluster", "another node", "itself", "no number"])
+async def test_so_is_one_of_all_groups(fleet: Fleet, case: str) -> None:
+    difference, status, sentence = DIFFERENCES[case]
+    metadata = {**await identity(fleet, sender=1, receiver=2), **difference}
+    ended = await refusal(fleet, 2, metadata, method="Control")
+    assert ended[0] == status
+    assert sentence in ended[1]
+
+
 async def test_a_stream_without_metadata_is_refused(fleet: Fleet) -> None:
     assert (await refusal(fleet, 2, {}))[0] == "UNAVAILABLE"
+    assert (await refusal(fleet, 2, {}, method="Control"))[0] == "FAILED_PRECONDITION"
+
+
+async def test_on_the_stream_of_all_groups_each_message_says_whom_it_means(fleet: Fleet) -> None:
+    """Another disk, and a group that is not here, hear nothing; the others are not held up by that."""
+    known = (await introduction(fleet, 2)).incarnation
+    metadata = await identity(fleet, sender=1, receiver=2)
+    would_you = raft_pb2.VoteRequest(term=(await fleet.status(2)).term, pre=True)
+    strange = raft_pb2.ControlMessage(vote_request=would_you, incarnation=bytes(16))
+    elsewhere = raft_pb2.ControlMessage(vote_request=would_you, incarnation=known, group=7)
+    meant = raft_pb2.ControlMessage(vote_request=would_you, incarnation=known)
+    async with aio.insecure_channel(fleet.address(2)) as channel:
+        call = raft_pb2_grpc.RaftStub(channel).Control(metadata=tuple(metadata.items()), timeout=10)
+        await call.write(raft_pb2.ControlBundle(messages=[strange, elsewhere, meant]))
+        answers: raft_pb2.ControlBundle = await call.read()
+        call.cancel()
+    assert [answer.WhichOneof("message") for answer in answers.messages] == ["vote_response"]
+    assert not await not_ready(fleet.http(2))
 
 
 async def test_once_begun_nobody_is_empty(fleet: Fleet) -> None:

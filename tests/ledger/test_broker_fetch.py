@@ -36,6 +36,7 @@ class OneQueue:
 
     log: CommitLog
     units: CountingQueue
+    due_in_s: float | None = None
     is_at_the_end: bool = True
 
     @classmethod

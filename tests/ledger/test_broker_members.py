@@ -12,6 +12,7 @@ from ledger.broker.handover import begin_transfer, successors
 from ledger.broker.members import CAUGHT_UP_BYTES, Introduction, Members
 from ledger.broker.membership import Membership
 from ledger.broker.operations import OperationsService, changed
+from ledger.broker.replicas import Replicas
 from ledger.errors import (
     ChangeInProgressError,
     InvalidArgumentError,
@@ -27,6 +28,7 @@ from ledger.errors import (
     UnknownNodeError,
     from_wire,
 )
+from ledger.state import State
 from ledger.v1 import operations_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, Progress, TransferRefused
@@ -97,6 +99,7 @@ class Leader:
         self.membership = Membership(1, ONE, {})
         self.membership.applied(1, GROUP)
         self.newest = GROUP
+        self.state = State()
 
     def newest_configuration(self) -> GroupConfiguration:
         return self.newest
@@ -267,9 +270,9 @@ def test_a_successor_that_does_not_answer_is_passed_over(leader: Leader) -> None
 
 @pytest.fixture
 def service(leader: Leader, site: Site) -> OperationsService:
-    service = OperationsService(1, "test", site)
-    service.serve(leader)  # type: ignore[arg-type]
-    return service
+    replicas = Replicas()
+    replicas.add(leader)  # type: ignore[arg-type]
+    return OperationsService(1, "test", {0: site}, replicas)
 
 
 async def transfer(service: OperationsService, to: int, from_node: int) -> int:
@@ -314,9 +317,10 @@ async def test_recovery(leader: Leader, site: Site, service: OperationsService) 
 
 
 async def test_another_group_and_a_node_that_has_not_started(leader: Leader, site: Site) -> None:
-    service = OperationsService(1, "test", site)
+    replicas = Replicas()
+    service = OperationsService(1, "test", {0: site}, replicas)
     request = operations_pb2.RemoveNodeRequest(group=7, node=2)
     assert from_wire((await service.RemoveNode(request, None)).error).code == "UNAVAILABLE"  # type: ignore[arg-type]
-    service.serve(leader)  # type: ignore[arg-type]
+    replicas.add(leader)  # type: ignore[arg-type]
     answer = await service.RemoveNode(request, None)  # type: ignore[arg-type]
     assert "no group 7" in answer.error.message

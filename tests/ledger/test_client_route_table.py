@@ -94,6 +94,28 @@ def test_topics_add_up(table: RouteTable) -> None:
     assert table.topics == {"one": one, "two": two}
 
 
+def test_queues_come_and_a_node_that_is_behind_takes_none_away(table: RouteTable) -> None:
+    few, more = Topic("one", 1, (0, 1), 7), Topic("one", 1, (0, 1, 2), 7)
+    assert table.grown_by(said(1, 5, (few,))) == [], "it is new, and has not grown"
+    table.learn(said(1, 5, (few,)))
+    assert table.grown_by(said(1, 5, (more,))) == [more]
+    for answer in (more, few):
+        table.learn(said(1, 5, (answer,)))
+        assert table.topics == {"one": more}
+    assert table.grown_by(said(1, 5, (few,))) == []
+
+
+def test_a_group_of_which_a_node_only_knows_that_it_is_there_is_in_doubt_until_another_tells(table: RouteTable) -> None:
+    elsewhere = Said("dev", NODES, {0: Leader(1, 5), 1: Leader(0, 0)}, (), max_message_bytes=4096)
+    doubts = []
+    for answer in (elsewhere, Said("dev", NODES, {1: Leader(3, 2)}, (), max_message_bytes=4096)):
+        table.learn(answer)
+        doubts.append(table.in_doubt)
+    assert doubts == [True, False]
+    table.learn(elsewhere)
+    assert table.leader_address(1) == "c:3"
+
+
 # --- addresses and waits ---------------------------------------------------------------------------------------------
 
 

@@ -12,8 +12,8 @@ import pytest
 from fake_broker import FakeBroker, FakeCluster
 
 import ledger
+from ledger.client.loop_thread import LoopThread
 from ledger.client.outgoing import Acknowledged, Piece
-from ledger.client.sync import _LoopThread
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
 
 SECONDS = 10
@@ -223,7 +223,7 @@ async def test_a_thread_that_reads_ends_when_another_closes_the_consumer(broker:
 async def test_what_still_runs_on_the_background_loop_ends_with_it() -> None:
     def work() -> None:
         for _ in range(50):  # what is submitted last may not have begun
-            thread = _LoopThread("test")
+            thread = LoopThread("test")
             futures = [thread.submit(asyncio.sleep(3600)) for _ in range(3)]
             closers = [threading.Thread(target=thread.close) for _ in range(2)]
             for closer in closers:
@@ -243,9 +243,9 @@ async def test_what_is_submitted_while_another_thread_closes_always_ends() -> No
     def work() -> int:
         ends = 0
         for _ in range(50):
-            thread = _LoopThread("test")
+            thread = LoopThread("test")
 
-            def submit(thread: _LoopThread = thread) -> None:
+            def submit(thread: LoopThread = thread) -> None:
                 nonlocal ends
                 while True:
                     try:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-
-import google_crc32c
 import pytest
 
 from ledger.errors import InvalidArgumentError
 from ledger.holds import MAX_HOLDS, MAX_TTL_MS, validate_hold
 from ledger.state import Hold, State
-from ledger.state.encoding import VERSION
 from ledger.state.machine import CommandResult
 from ledger.v1 import command_pb2
 
@@ -110,13 +106,3 @@ def test_they_are_in_the_bytes_of_the_state_in_one_order() -> None:
     assert again.encode() == one.encode()
     hold(again, "d", now_ms=11_000)  # it goes on alike: the others expire by this entry
     assert names(again) == ["d"]
-
-
-def test_bytes_of_version_1_have_none() -> None:
-    data = State().encode()
-    assert VERSION == 2
-    old = bytearray(data[: -2 * 4])  # without the number of holds, and the CRC
-    old[4] = 1
-    state = State.decode(bytes(old) + struct.pack("<I", google_crc32c.value(bytes(old))))
-    assert names(state) == []
-    assert state.encode() == data

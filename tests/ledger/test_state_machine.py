@@ -56,8 +56,8 @@ def test_topics_are_numbered_from_one() -> None:
     state = State()
     first = state.apply_command(create_topic("a", 4), 10, index=1)
     second = state.apply_command(create_topic("b", 1), 20, index=1)
-    assert first == Topic(1, "a", 4, created_ms=10)
-    assert second == Topic(2, "b", 1, created_ms=20)
+    assert first == Topic(1, "a", (0, 0, 0, 0), created_ms=10, opened=4)
+    assert second == Topic(2, "b", (0,), created_ms=20, opened=1)
     assert state.topics.get(2) == state.topics.named("b") == second
     assert list(state.topics) == [first, second]
     assert state.topics.named("c") is None

@@ -116,7 +116,7 @@ def test_nothing_stays_behind_when_everything_is_applied() -> None:
     leader.state.apply_command(create_topic("new", 1), 0, index=1)
     leader.apply(len(leader.log))
     fresh = Projected(leader.state)
-    for name in ("_pending", "_next_offsets", "_sequences", "_topic_names"):
+    for name in ("_pending", "_next_offsets", "_sequences", "_new_topics"):
         assert len(getattr(leader.projected, name)) == len(getattr(fresh, name)) == 0
 
 

@@ -116,7 +116,7 @@ class Node:
             reach=self.reach,
             max_uncommitted_bytes=network.max_uncommitted_bytes,
             suspicion=suspicion,
-            preferred_leader=network.preferred_leader,
+            prefer=lambda _: network.preferred_leader,
         )
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:

@@ -1,0 +1,68 @@
+"""What idle groups cost: three nodes on this machine with so many groups, and nothing to do.
+
+    .venv/bin/python bench/groups_idle.py [--groups 1 4 16] [--seconds 20]
+
+For each number of groups a fresh cluster is left alone until every group is led by whose turn it is; then what each
+node process takes of a core is read from /proc, over so many seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cluster.grpc_engine import prefer_older_engine
+
+prefer_older_engine()  # before anything imports grpc
+
+from cluster.dev import DevCluster  # noqa: E402
+
+NODES = 3
+SETTLE_S = 8.0
+
+
+def measure(groups: int, seconds: float) -> tuple[list[float], list[int]]:
+    """Percent of a core, and how many groups it leads, of each node."""
+    with tempfile.TemporaryDirectory(prefix="ledgermq-idle-") as directory:
+        cluster = DevCluster(Path(directory) / "data")
+        try:
+            cluster.start(NODES, groups=groups, timeout_s=60)
+            time.sleep(SETTLE_S)
+            nodes = [cluster.node(node) for node in range(1, NODES + 1)]
+            before, started = [cpu_s(node.pid) for node in nodes], time.perf_counter()
+            time.sleep(seconds)
+            passed = time.perf_counter() - started
+            used = [cpu_s(node.pid) - was for node, was in zip(nodes, before, strict=True)]
+            return [100 * each / passed for each in used], [len(state.leads) for state in cluster.status()]
+        finally:
+            cluster.purge()
+
+
+def cpu_s(pid: int | None) -> float:
+    """User and system time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("--groups", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--seconds", type=float, default=20)
+    wanted = parser.parse_args()
+    table = Table("groups", "led by each node", "% of a core, each node", "the most")
+    for groups in wanted.groups:
+        used, led = measure(groups, wanted.seconds)
+        table.add_row(
+            str(groups), ", ".join(map(str, led)), ", ".join(f"{each:.1f}" for each in used), f"{max(used):.1f}"
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

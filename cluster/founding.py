@@ -1,0 +1,40 @@
+"""On which nodes a group begins, and who of them is to lead it.
+
+The one idea: both follow from what every node knows, so nobody need be asked: group g is to be led by the g-th of its
+voters in turn, and that one begins it too, so it leads from the start. It must not know how a group is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cluster.settings import NodeSettings
+from raft.core.transfer import Prefer, nobody
+
+
+@dataclass(frozen=True, slots=True)
+class Founding:
+    """The nodes that a group begins on, and where they are."""
+
+    voters: tuple[int, ...]
+    addresses: Mapping[int, str]
+
+
+def first_group(settings: NodeSettings) -> Founding:
+    """Of group 0: all nodes of the first start."""
+    return Founding(tuple(sorted(settings.peers)), settings.peers)
+
+
+def in_turn(group: int, voters: Sequence[int]) -> int:
+    """The voter whose turn it is to begin, and to lead, that group. There is one."""
+    return sorted(voters)[group % len(voters)]
+
+
+def preferred(group: int, settings: NodeSettings) -> Prefer:
+    """Who is to lead that group, as its voters come and go."""
+    if settings.preferred_leader:
+        return lambda _: settings.preferred_leader
+    if not settings.spread_leaders or (group == 0 and settings.groups == 1):
+        return nobody
+    return lambda voters: in_turn(group, voters)

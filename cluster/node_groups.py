@@ -1,0 +1,218 @@
+"""The groups of one node: which there are, from the first start to the stop, and what they share.
+
+    directory ──> groups that are here already          group 0's table ──> those that begin here, and those that are
+    a leader that adds this node ──> one more                               still missing by the settings
+
+The one idea: group 0 says which groups there are, and all nodes follow it. So a node needs to be told of nothing but
+group 0, and a group that is to begin on it begins by itself, as soon as that is committed there.
+
+It must not know ports; nor what a group does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cluster.founding import Founding
+from cluster.group import LocalGroup
+from cluster.group_calls import GroupCalls
+from cluster.group_log import GroupError
+from cluster.metrics import Meters
+from cluster.removal import RemovalWatch
+from cluster.settings import NodeSettings
+from cluster.surroundings import Surroundings
+from cluster.ticker import Ticker
+from ledger.broker.arrivals import Arrivals
+from ledger.broker.handover import hand_over
+from ledger.broker.placement import place_group
+from ledger.broker.replica import Replica
+from ledger.broker.replicas import Replicas
+from ledger.broker.topic_commands import add_group
+from ledger.broker.topic_opening import TopicOpening
+from ledger.errors import LedgerError
+from ledger.state.group_table import MAX_GROUPS
+from ledger.topics import TOPICS_GROUP
+from raft.v1 import raft_pb2
+from store import Disk, NodeDirectory, StoreError
+
+log = logging.getLogger("cluster.groups")
+
+RETRY_S = 0.5
+TRY_AGAIN_S = 30.0
+MOST_REASONS = 3
+
+
+class NodeGroups:
+    """Made with the files of all groups open and checked. From `start` to `stop`."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        disk: Disk,
+        directory: NodeDirectory,
+        meters: Meters,
+        surroundings: Surroundings,
+        *,
+        on_start: Callable[[Replica], None],
+    ) -> None:
+        """`on_start` is told of each replica that takes part from then on. Raises StoreError, GroupError."""
+        self.replicas = Replicas(lambda group: self.local[group].not_ready() if group in self.local else "")
+        self.arrivals = Arrivals()
+        self._calls = GroupCalls(self._addresses, surroundings)
+        self.opening = TopicOpening(self.replicas, self._calls, surroundings.vital.spawn)
+        self.local: dict[int, LocalGroup] = {}
+        """By number. They only ever come."""
+        self._settings = settings
+        self._disk = disk
+        self._directory = directory
+        self._meters = meters
+        self._surroundings = surroundings
+        self._on_start = on_start
+        self._ticker = Ticker(surroundings.vital, settings.tick_ms)
+        self._starts: dict[int, asyncio.Task[None]] = {}
+        self._watches: list[asyncio.Task[None]] = []
+        self._news = asyncio.Event()
+        """Group 0's table, or who leads it, may be another."""
+        for number in sorted({TOPICS_GROUP, *directory.groups()}):
+            self._open(number)
+
+    @property
+    def first(self) -> LocalGroup:
+        """Group 0."""
+        return self.local[TOPICS_GROUP]
+
+    def start(self) -> None:
+        """Returns at once; first starts and elections go on by themselves."""
+        for number, group in self.local.items():
+            if number == TOPICS_GROUP or group.has_begun:
+                self._begin(number)
+        self._watches.append(self._surroundings.vital.spawn(self._follow(), "group 0's table"))
+
+    async def stop(self) -> None:
+        """Orderly: what was acknowledged is flushed. Nothing may come in any more."""
+        tasks = [*self._starts.values(), *self._watches]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.opening.stop()
+        await self._calls.stop()
+        await self._ticker.stop()
+        for group in [*self.local.values()]:
+            await group.stop()
+
+    async def hand_over(self) -> None:
+        """Writes go on elsewhere at once; without this they would wait for an election timeout and more."""
+        within_s = self._settings.tick_ms * self._settings.election_ticks / 1000
+        led = [replica for replica in self.replicas if replica.driver.leads]
+        leaders = await asyncio.gather(*(hand_over(replica, within_s) for replica in led))
+        for replica, leader in zip(led, leaders, strict=True):
+            if leader:
+                log.info("group %d: handed leadership to node %d", replica.group, leader)
+            else:
+                log.info("group %d: nobody took leadership over in time", replica.group)
+
+    def not_ready(self) -> str:
+        """Why this node should not be given work; empty when it should."""
+        reasons = [reason for group in self.local.values() if (reason := group.not_ready())]
+        more = len(reasons) - MOST_REASONS
+        return "; ".join(reasons[:MOST_REASONS]) + (f"; and {more} more" if more > 0 else "")
+
+    def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
+        """Who this node is in that group; None while that is not known here. Whoever adds this node to a group that is
+        not here makes one."""
+        number, group = request.group, self.local.get(request.group)
+        if group is None and request.adding and number < MAX_GROUPS and request.cluster == self._settings.cluster:
+            group = self._try_open(number)
+            self._news.set()
+        if group is None or not (request.adding or group.is_founded or group.has_begun):
+            return None
+        return group.newcomer.introduce(request)
+
+    def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
+        """What the log of another node lacks in that group."""
+        group = self.local.get(request.group)
+        if group is None:
+            refusal = f"node {self._settings.node} has no replica of group {request.group}"
+            return raft_pb2.ReadEntriesResponse(refusal=refusal)
+        return group.read_entries(request)
+
+    # -- groups that come
+
+    def _open(self, number: int) -> LocalGroup:
+        group = self.local[number] = LocalGroup(
+            number,
+            self._settings,
+            self._disk,
+            self._directory,
+            self._meters,
+            self._surroundings,
+            self._ticker,
+            self.arrivals,
+        )
+        return group
+
+    def _try_open(self, number: int) -> LocalGroup | None:
+        """A group that is new here. Where the disk has no place for it, the others go on, and it is tried again."""
+        try:
+            return self._open(number)
+        except (StoreError, GroupError) as trouble:
+            log.error("group %d cannot begin on this node: %s", number, trouble)
+            asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._news.set)
+            return None
+
+    def _begin(self, number: int, founding: Founding | None = None) -> None:
+        work = self._take_part(self.local[number], founding)
+        self._starts[number] = self._surroundings.vital.spawn(work, f"start of group {number}")
+
+    async def _take_part(self, group: LocalGroup, founding: Founding | None) -> None:
+        await group.take_part(founding)
+        replica = group.replica
+        assert replica is not None
+        if group.number == TOPICS_GROUP:
+            replica.on_change = self._first_changed
+        self.replicas.add(replica)
+        self._on_start(replica)
+        self._first_changed()
+        watch = RemovalWatch(group, self._settings, self._surroundings).run()
+        self._watches.append(self._surroundings.vital.spawn(watch, f"watch for removal from group {group.number}"))
+
+    # -- group 0
+
+    def _first_changed(self) -> None:
+        self._news.set()
+        self.opening.look()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            replica = self.replicas.first
+            if replica is not None:
+                self._begin_those_named(replica)
+                await self._add_those_missing(replica)
+
+    def _begin_those_named(self, replica: Replica) -> None:
+        """Groups that are to begin here, or are here and had nothing in them."""
+        for number, nodes in replica.state.groups:
+            if number in self._starts:
+                continue
+            is_new = number not in self.local and self._settings.node in nodes
+            if number in self.local or (is_new and self._try_open(number) is not None):
+                self._begin(number, Founding(nodes, replica.membership.addresses()))
+
+    async def _add_those_missing(self, replica: Replica) -> None:
+        """As many as this node's settings say, if it leads group 0."""
+        groups, configuration = replica.state.groups, replica.membership.configuration
+        try:
+            while replica.knows_the_end and configuration and len(groups.numbers) < self._settings.groups:
+                number = groups.numbers[-1] + 1
+                await add_group(replica, number, place_group(number, configuration.voters, (ns for _, ns in groups)))
+                groups = replica.state.groups
+        except LedgerError as error:
+            log.info("groups are still to be added: %s", error)
+            asyncio.get_running_loop().call_later(RETRY_S, self._news.set)
+
+    def _addresses(self) -> list[str]:
+        return [*self.replicas.topics.membership.addresses().values()]

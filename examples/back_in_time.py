@@ -1,0 +1,47 @@
+"""A consumer group goes back in time: what was sent since a moment is consumed once more, while its member goes on.
+
+As after a bug in the consumer: it was fixed, and what came since it appeared has to be done again.
+"""
+
+import os
+import time
+from datetime import UTC, datetime
+
+from ledger import Admin, GroupConsumer, Producer
+
+BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
+RUN = int(time.time())
+TOPIC, GROUP = f"measurements-{RUN}", f"averages-{RUN}"
+
+
+def read(consumer: GroupConsumer, count: int) -> list[int]:
+    values: list[int] = []
+    while len(values) < count:
+        values += [int(message.value) for message in consumer.getmany(count - len(values), timeout_ms=60_000)]
+    return sorted(values)
+
+
+def main() -> None:
+    with Admin(BOOTSTRAP) as admin, Producer(BOOTSTRAP) as producer:
+        admin.create_topic(TOPIC, queues=2)
+        with GroupConsumer(TOPIC, group=GROUP, bootstrap_servers=BOOTSTRAP) as consumer:
+            for value in range(10):
+                producer.send(TOPIC, b"%d" % value)
+            assert read(consumer, 10) == list(range(10))
+
+            deployed = datetime.now(UTC)  # the bug
+            time.sleep(0.01)  # append times are in whole milliseconds
+            for value in range(10, 16):
+                producer.send(TOPIC, b"%d" % value)
+            assert read(consumer, 6) == list(range(10, 16))
+
+            for one in admin.reset_offsets(GROUP, deployed, dry_run=True):
+                print(f"would go from {one.before} to {one.after} in queue {one.queue}")
+            admin.reset_offsets(GROUP, deployed)
+            again = read(consumer, 6)
+            print(f"consumed again: {again}")
+            assert again == list(range(10, 16))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Which member of a consumer group is to consume which queue: the strategies, by name.
+
+    average               each topic evenly, in runs of neighbours, and as few moves as that takes (balance.py)
+    circle                in turns: the first queue to the first member, the second to the second, ...
+    consistent_hash       the next of the members' points on a ring of hashes: only what must move does
+    machine_room          evenly among the members in the queue's room; queues of a room without members wait
+    nearest_machine_room  the same; but queues of a room without members go to all
+    by_configuration      to the member that is configured with it; others wait
+
+The one idea: a pure function of what the members tell and of who has what, so that it can be computed by whoever leads,
+and the same again. Whoever subscribes to a topic may get its queues, nobody else. Where a queue's room is not known, it
+counts as near to all.
+
+It must not know when to assign, nor how members are told.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from ledger.broker.balance import Pool, balance
+from ledger.hashing import key_hash
+from ledger.state.consumer_group_table import ConsumerGroup, TopicQueueId
+
+VIRTUAL_NODES = 10
+"""Points of each member on the ring, as RocketMQ has them."""
+
+Assignment = dict[TopicQueueId, str]
+Rooms = Mapping[TopicQueueId, str]
+"""Queue -> the machine room of the node that leads its Raft group. "", or not there: not known."""
+
+NO_ROOMS: Rooms = MappingProxyType({})
+
+
+def assign(group: ConsumerGroup, rooms: Rooms = NO_ROOMS) -> Assignment:
+    """The member of each queue that the consumer group reads, by the group's own strategy. Queues that are to wait are
+    not in it."""
+    pools = _pools(group)
+    match group.strategy:
+        case "average":
+            return balance(pools, group.shares)
+        case "circle":
+            return _in_circle(pools)
+        case "consistent_hash":
+            return _on_ring(pools)
+        case "machine_room":
+            return balance(_by_room(pools, group, rooms, else_all=False), group.shares)
+        case "nearest_machine_room":
+            return balance(_by_room(pools, group, rooms, else_all=True), group.shares)
+        case "by_configuration":
+            return _as_configured(pools, group)
+    raise AssertionError(f"nobody could join by {group.strategy!r}")
+
+
+def _pools(group: ConsumerGroup) -> list[Pool]:
+    """The queues of topics with the same subscribers together."""
+    subscribers: defaultdict[int, list[str]] = defaultdict(list)
+    for name, member in sorted(group.members.items()):
+        for topic_id, _ in member.told.subscriptions:
+            subscribers[topic_id].append(name)
+    queues: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
+    for topic_id, members in sorted(subscribers.items()):
+        queues[tuple(members)] += [TopicQueueId(topic_id, queue) for queue in range(group.queues[topic_id])]
+    return [Pool(members, tuple(each)) for members, each in queues.items() if each]
+
+
+def _by_room(pools: Iterable[Pool], group: ConsumerGroup, rooms: Rooms, *, else_all: bool) -> list[Pool]:
+    """Smaller pools: of each room. `else_all`: of a room without members, all may have the queues; else nobody."""
+    parts = []
+    for pool in pools:
+        members: defaultdict[str, list[str]] = defaultdict(list)
+        for member in pool.members:
+            members[group.members[member].told.room].append(member)
+        queues: defaultdict[str, list[TopicQueueId]] = defaultdict(list)
+        for queue in pool.queues:
+            room = rooms.get(queue, "")
+            queues["" if else_all and room not in members else room].append(queue)
+        near = {**{room: tuple(each) for room, each in members.items()}, "": pool.members}
+        parts += [Pool(near[room], tuple(each)) for room, each in queues.items() if room in near]
+    return parts
+
+
+def _in_circle(pools: Iterable[Pool]) -> Assignment:
+    """As RocketMQ's AllocateMessageQueueAveragelyByCircle, but once round all topics of a pool, not anew for each."""
+    return {queue: pool.members[place % len(pool.members)] for pool in pools for place, queue in enumerate(pool.queues)}
+
+
+def _on_ring(pools: list[Pool]) -> Assignment:
+    assignment: Assignment = {}
+    points = {member: _points(member) for member in {member: None for pool in pools for member in pool.members}}
+    for pool in pools:
+        ring = sorted(point for member in pool.members for point in points[member])
+        for queue in pool.queues:
+            place = bisect_left(ring, (key_hash(f"{queue.topic_id}:{queue.queue}".encode()),))
+            assignment[queue] = ring[place % len(ring)][1]
+    return assignment
+
+
+def _points(member: str) -> list[tuple[int, str]]:
+    return [(key_hash(f"{member}#{node}".encode()), member) for node in range(VIRTUAL_NODES)]
+
+
+def _as_configured(pools: Iterable[Pool], group: ConsumerGroup) -> Assignment:
+    """Where several are configured with a queue, the one that has it keeps it; else the first by name gets it."""
+    assignment: Assignment = {}
+    for pool in pools:
+        existing = frozenset(pool.queues)
+        for member in pool.members:
+            for queue in group.members[member].told.configured:
+                share = group.shares.get(queue)
+                has_it = share is not None and member == (share.target or share.owner)
+                if queue in existing and (has_it or queue not in assignment):
+                    assignment[queue] = member
+    return assignment

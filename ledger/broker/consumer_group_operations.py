@@ -1,0 +1,215 @@
+"""The gRPC rim of what operators ask about consumer groups: which there are, how far they have come; to set them back
+or forward, and to forget them.
+
+The one idea: each answer is about one Raft group, from its leader, as of that moment; whoever asks puts them together.
+It must not decide anything of its own: that is in the state, claims.py and coordinator.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from grpc import aio
+
+from ledger.broker.consumer_group_service import ConsumerGroupService, Desk
+from ledger.broker.lag import lag_of
+from ledger.broker.replica import Replica
+from ledger.consumer_groups import validate_group_name
+from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, to_wire
+from ledger.retries import DEAD_LETTERS, RETRY, resending_group
+from ledger.state import ConsumerGroup, Topic, TopicQueueId
+from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.v1 import command_pb2, consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
+
+Context = aio.ServicerContext[Any, Any]
+Response = TypeVar(
+    "Response",
+    consumer_group_operations_pb2.ListConsumerGroupsResponse,
+    consumer_group_operations_pb2.DescribeConsumerGroupResponse,
+    consumer_group_operations_pb2.ResetOffsetsResponse,
+    consumer_group_operations_pb2.RenewQueuesResponse,
+    consumer_group_operations_pb2.ForgetConsumerGroupResponse,
+)
+
+QUEUES_AT_ONCE = 100
+"""Looked at before others have their turn."""
+
+
+class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
+    """`service` has the Raft groups that this node serves. `now_ms`: since 1970."""
+
+    def __init__(self, service: ConsumerGroupService, now_ms: Callable[[], int]) -> None:
+        self._service = service
+        self._now_ms = now_ms
+
+    async def ListConsumerGroups(  # noqa: N802 (gRPC names)
+        self, request: consumer_group_operations_pb2.ListConsumerGroupsRequest, context: Context
+    ) -> consumer_group_operations_pb2.ListConsumerGroupsResponse:
+        response = consumer_group_operations_pb2.ListConsumerGroupsResponse(now_ms=self._now_ms())
+        try:
+            response.consumer_groups.extend(await summaries((await self._leading(request.group)).replica))
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def DescribeConsumerGroup(  # noqa: N802
+        self, request: consumer_group_operations_pb2.DescribeConsumerGroupRequest, context: Context
+    ) -> consumer_group_operations_pb2.DescribeConsumerGroupResponse:
+        response = consumer_group_operations_pb2.DescribeConsumerGroupResponse(now_ms=self._now_ms())
+        try:
+            validate_group_name(request.consumer_group)
+            replica = (await self._leading(request.group)).replica
+        except LedgerError as error:
+            return refused(response, error)
+        group = replica.state.consumption.groups.get(request.consumer_group)
+        if group is not None:
+            put_members(group, response)
+        for number, (key, progress) in enumerate(replica.state.consumption.progress.of(request.consumer_group), 1):
+            lag = lag_of(replica, key, progress)
+            response.queues.add(
+                topic_id=key.topic_id,
+                queue=key.queue,
+                first_offset=lag.first_offset,
+                end_offset=lag.end_offset,
+                offset=progress.offset,
+                settled=len(progress.settled),
+                epoch=progress.epoch,
+                lag_messages=lag.messages,
+                waiting_since_ms=lag.waiting_since_ms,
+            )
+            if number % QUEUES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return response
+
+    async def ResetOffsets(  # noqa: N802
+        self, request: consumer_group_operations_pb2.ResetOffsetsRequest, context: Context
+    ) -> consumer_group_operations_pb2.ResetOffsetsResponse:
+        response = consumer_group_operations_pb2.ResetOffsetsResponse()
+        wanted = command_pb2.ResetOffsets(
+            consumer_group=request.consumer_group,
+            offsets=[
+                command_pb2.ResetOffset(topic_id=each.topic_id, queue=each.queue, offset=each.offset)
+                for each in request.queues
+            ],
+        )
+        try:
+            validate_group_name(request.consumer_group)
+            desk = await self._leading(request.group)
+            for each in wanted.offsets:
+                check_offset(desk.replica, each)
+            results = await asyncio.shield(desk.claims.reset(wanted))
+        except LedgerError as error:
+            return refused(response, error)
+        refusals = [each for each in results if isinstance(each, LedgerError)]
+        return refused(response, refusals[0]) if refusals else response
+
+    async def RenewQueues(  # noqa: N802
+        self, request: consumer_group_operations_pb2.RenewQueuesRequest, context: Context
+    ) -> consumer_group_operations_pb2.RenewQueuesResponse:
+        response = consumer_group_operations_pb2.RenewQueuesResponse()
+        try:
+            coordinator = self._service.coordinator(request.group, request.consumer_group)
+            queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
+            await coordinator.renew(request.consumer_group, queues)
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def ForgetConsumerGroup(  # noqa: N802
+        self, request: consumer_group_operations_pb2.ForgetConsumerGroupRequest, context: Context
+    ) -> consumer_group_operations_pb2.ForgetConsumerGroupResponse:
+        response = consumer_group_operations_pb2.ForgetConsumerGroupResponse()
+        try:
+            validate_group_name(request.consumer_group)
+            forgetting = self._service.desk(request.group).claims.forget(request.consumer_group)
+            response.queues = await asyncio.shield(forgetting)
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def _leading(self, group: int) -> Desk:
+        """Of the Raft group, which this node leads at this moment, with all applied that was committed before."""
+        desk = self._service.desk(group)
+        await desk.replica.confirm_leadership()
+        if not desk.replica.driver.leads:
+            raise desk.replica.not_leading()
+        return desk
+
+
+async def summaries(replica: Replica) -> list[consumer_group_operations_pb2.ConsumerGroupSummary]:
+    """Of every consumer group that this Raft group knows of, by name."""
+    found: defaultdict[str, consumer_group_operations_pb2.ConsumerGroupSummary] = defaultdict(
+        consumer_group_operations_pb2.ConsumerGroupSummary
+    )
+    for group in replica.state.consumption.groups:
+        found[group.name].members, found[group.name].strategy = len(group.members), group.strategy
+    for number, (key, progress) in enumerate(replica.state.consumption.progress.in_any_order(), 1):
+        topic = replica.state.topics.get(key.topic_id)
+        if topic is None or topic.name.startswith(DEAD_LETTERS):
+            continue
+        lag, one = lag_of(replica, key, progress), found[key.consumer_group]
+        if topic.name.startswith(RETRY):
+            one.retry_messages += lag.messages
+        else:
+            one.queues += 1
+            one.lag_messages += lag.messages
+            if lag.messages:
+                one.waiting_since_ms = min(one.waiting_since_ms or lag.waiting_since_ms, lag.waiting_since_ms)
+        if number % QUEUES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    for topic in replica.state.topics:
+        if topic.name.startswith(DEAD_LETTERS):
+            name = topic.name.removeprefix(DEAD_LETTERS)
+            found[name].dead_letters = not_sent_again(replica, topic, resending_group(name))
+    for name, one in found.items():
+        one.name = name
+    return [found[name] for name in sorted(found)]
+
+
+def not_sent_again(replica: Replica, topic: Topic, resending: str) -> int:
+    """So many dead letters are kept in that topic that were not sent again by that consumer group."""
+    count = 0
+    for queue in [queue for queue, group in enumerate(topic.groups) if group == replica.group]:
+        key = ConsumedQueue(resending, topic.topic_id, queue)
+        progress = replica.state.consumption.progress.get(key) or Progress(epoch=0, offset=0)
+        count += lag_of(replica, key, progress).messages
+    return count
+
+
+def put_members(group: ConsumerGroup, response: consumer_group_operations_pb2.DescribeConsumerGroupResponse) -> None:
+    response.strategy, response.rebalancing = group.strategy, group.assigned != group.generation
+    for _, member in sorted(group.members.items()):
+        told = member.told
+        response.members.add(
+            member=told.member,
+            client_id=told.client_id,
+            room=told.room,
+            session_timeout_ms=told.session_timeout_ms,
+        )
+    for queue, share in sorted(group.shares.items()):
+        response.shares.add(
+            topic_id=queue.topic_id, queue=queue.queue, owner=share.owner, epoch=share.epoch, target=share.target
+        )
+
+
+def check_offset(replica: Replica, wanted: command_pb2.ResetOffset) -> None:
+    """Raises OffsetTooLowError, OffsetBeyondEndError, UnknownTopicError, UnknownQueueError."""
+    topic = replica.state.topics.require(wanted.topic_id, wanted.queue)
+    first = replica.queues.get(wanted.topic_id, wanted.queue).first_offset
+    end = replica.state.next_offset(wanted.topic_id, wanted.queue)
+    if not first <= wanted.offset <= end:
+        wrong = OffsetTooLowError if wanted.offset < first else OffsetBeyondEndError
+        raise wrong(
+            f"queue {wanted.queue} of topic {topic.name!r} cannot be consumed from offset {wanted.offset} on: "
+            f"valid are {first} to {end}",
+            first_offset=first,
+            end_offset=end,
+        )
+
+
+def refused(response: Response, error: LedgerError) -> Response:
+    response.error.CopyFrom(to_wire(error))
+    return response

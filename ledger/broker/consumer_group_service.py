@@ -1,0 +1,284 @@
+"""The gRPC rim for consumers of consumer groups: each method checks its request, finds coordinator or replica, and puts
+the answer into protobuf.
+
+It must not decide anything of its own: what a request means is in coordinator.py, acknowledgements.py and the state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from grpc import aio
+
+from ledger.broker.acknowledgements import Acknowledgements
+from ledger.broker.claims import Claims
+from ledger.broker.coordinator import Coordinator
+from ledger.broker.replica import Replica
+from ledger.broker.replicas import Replicas
+from ledger.broker.service import COORDINATORS, topic_route
+from ledger.broker.topic_commands import keep_topic
+from ledger.broker.topic_opening import TopicOpening
+from ledger.consumer_groups import coordinator_group, validate_group_name
+from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
+from ledger.retries import dead_letter_topic, retry_topic
+from ledger.state import QueueResults, Topic
+from ledger.v1 import command_pb2, consumer_group_pb2, consumer_group_pb2_grpc
+
+Context = aio.ServicerContext[Any, Any]
+Response = TypeVar(
+    "Response",
+    consumer_group_pb2.JoinResponse,
+    consumer_group_pb2.AttendResponse,
+    consumer_group_pb2.ReleaseResponse,
+    consumer_group_pb2.LeaveResponse,
+    consumer_group_pb2.ClaimResponse,
+    consumer_group_pb2.AcknowledgeResponse,
+    consumer_group_pb2.MoveResponse,
+    consumer_group_pb2.PrepareRetriesResponse,
+)
+
+MAX_WAIT_MS = 60_000
+AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
+"""Start offsets of a claim."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What one Raft group has for consumers."""
+
+    replica: Replica
+    coordinator: Coordinator
+    acknowledgements: Acknowledgements
+    claims: Claims
+
+
+class Site(Protocol):
+    """A group on this node."""
+
+    @property
+    def desk(self) -> Desk | None:
+        """None until it has started."""
+
+
+class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
+    """Until a Raft group has started here, this can only say so."""
+
+    def __init__(
+        self,
+        sites: Mapping[int, Site],
+        replicas: Replicas,
+        opening: TopicOpening,
+        retries: int,
+        coordinators: int = COORDINATORS,
+    ) -> None:
+        """`sites`: the groups of this node, by number, as they come. `retries`: after how many different delays a
+        message may be handed out again."""
+        self._sites = sites
+        self._replicas = replicas
+        self._opening = opening
+        self._retries = retries
+        self._coordinators = coordinators
+        self.refusals: Counter[str] = Counter()
+        """What consumers were refused, by code."""
+
+    @property
+    def desks(self) -> dict[int, Desk]:
+        """Of the Raft groups that have started here, by number."""
+        return {number: site.desk for number, site in sorted(self._sites.items()) if site.desk is not None}
+
+    # -- as a coordinator
+
+    async def Join(  # noqa: N802 (gRPC names)
+        self, request: consumer_group_pb2.JoinRequest, context: Context
+    ) -> consumer_group_pb2.JoinResponse:
+        response = consumer_group_pb2.JoinResponse()
+        wanted = command_pb2.JoinConsumerGroup(
+            consumer_group=request.consumer_group,
+            member=request.member,
+            client_id=request.client_id,
+            strategy=request.strategy,
+            room=request.room,
+            session_timeout_ms=request.session_timeout_ms,
+            subscriptions=[
+                command_pb2.QueueCount(topic_id=each.topic_id, queues=each.queues) for each in request.subscriptions
+            ],
+            configured=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in request.configured],
+        )
+        try:
+            await self.coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)
+        except LedgerError as error:
+            return self._refused(response, error)
+        return response
+
+    async def Attend(  # noqa: N802
+        self, request: consumer_group_pb2.AttendRequest, context: Context
+    ) -> consumer_group_pb2.AttendResponse:
+        response = consumer_group_pb2.AttendResponse()
+        wait_s = min(request.max_wait_ms, MAX_WAIT_MS) / 1000
+        try:
+            coordinator = self.coordinator(request.group, request.consumer_group)
+            group = await coordinator.attend(request.consumer_group, request.member, request.version, wait_s)
+        except LedgerError as error:
+            return self._refused(response, error)
+        response.version = group.members[request.member].version
+        for each in group.view(request.member):
+            response.queues.add(
+                topic_id=each.queue.topic_id, queue=each.queue.queue, epoch=each.epoch, leaving=each.is_leaving
+            )
+        return response
+
+    async def Release(  # noqa: N802
+        self, request: consumer_group_pb2.ReleaseRequest, context: Context
+    ) -> consumer_group_pb2.ReleaseResponse:
+        response = consumer_group_pb2.ReleaseResponse()
+        wanted = command_pb2.ReleaseQueues(
+            consumer_group=request.consumer_group,
+            member=request.member,
+            queues=[
+                command_pb2.OwnedEpoch(topic_id=each.topic_id, queue=each.queue, epoch=each.epoch)
+                for each in request.queues
+            ],
+        )
+        try:
+            await self.coordinator(request.group, request.consumer_group).release(request.consumer_group, wanted)
+        except LedgerError as error:
+            return self._refused(response, error)
+        return response
+
+    async def Leave(  # noqa: N802
+        self, request: consumer_group_pb2.LeaveRequest, context: Context
+    ) -> consumer_group_pb2.LeaveResponse:
+        response = consumer_group_pb2.LeaveResponse()
+        try:
+            coordinator = self.coordinator(request.group, request.consumer_group)
+            await coordinator.leave(request.consumer_group, [request.member])
+        except LedgerError as error:
+            return self._refused(response, error)
+        return response
+
+    # -- where the queues are
+
+    async def Claim(  # noqa: N802
+        self, request: consumer_group_pb2.ClaimRequest, context: Context
+    ) -> consumer_group_pb2.ClaimResponse:
+        response = consumer_group_pb2.ClaimResponse()
+        try:
+            validate_group_name(request.consumer_group)
+            desk = self.desk(request.group)
+            wanted = command_pb2.ClaimQueues(
+                consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
+            )
+            results = await asyncio.shield(desk.claims.claim(wanted))
+        except LedgerError as error:
+            return self._refused(response, error)
+        response.queues.extend(self._progress_of(results))
+        return response
+
+    async def Acknowledge(  # noqa: N802
+        self, request: consumer_group_pb2.AcknowledgeRequest, context: Context
+    ) -> consumer_group_pb2.AcknowledgeResponse:
+        response = consumer_group_pb2.AcknowledgeResponse()
+        offsets = [
+            command_pb2.AcknowledgedOffset(
+                topic_id=each.topic_id, queue=each.queue, epoch=each.epoch, offset=each.offset
+            )
+            for each in request.queues
+        ]
+        try:
+            results = await self.desk(request.group).acknowledgements.add(request.consumer_group, offsets)
+        except LedgerError as error:
+            return self._refused(response, error)
+        response.queues.extend(self._progress_of(results))
+        return response
+
+    async def Move(  # noqa: N802
+        self, request: consumer_group_pb2.MoveRequest, context: Context
+    ) -> consumer_group_pb2.MoveResponse:
+        response = consumer_group_pb2.MoveResponse()
+        try:
+            moving = self.desk(request.group).claims.move(request)
+            if moving is not None:
+                await asyncio.shield(moving)
+        except LedgerError as error:
+            return self._refused(response, error)
+        return response
+
+    # -- in group 0
+
+    async def PrepareRetries(  # noqa: N802
+        self, request: consumer_group_pb2.PrepareRetriesRequest, context: Context
+    ) -> consumer_group_pb2.PrepareRetriesResponse:
+        response = consumer_group_pb2.PrepareRetriesResponse()
+        name = request.consumer_group
+        try:
+            validate_group_name(name)
+            retry = await self._kept(retry_topic(name), self._retries)
+            dead_letters = await self._kept(dead_letter_topic(name), 1)
+        except LedgerError as error:
+            return self._refused(response, error)
+        response.retry.CopyFrom(topic_route(retry))
+        response.dead_letters.CopyFrom(topic_route(dead_letters))
+        return response
+
+    def _progress_of(self, results: QueueResults) -> list[consumer_group_pb2.QueueProgress]:
+        progress = []
+        for each in results:
+            if isinstance(each, LedgerError):
+                self.refusals[each.code] += 1
+                progress.append(consumer_group_pb2.QueueProgress(error=to_wire(each)))
+            else:
+                progress.append(consumer_group_pb2.QueueProgress(offset=each.offset, settled=each.settled))
+        return progress
+
+    def _refused(self, response: Response, error: LedgerError) -> Response:
+        self.refusals[error.code] += 1
+        response.error.CopyFrom(to_wire(error))
+        return response
+
+    async def _kept(self, name: str, queues: int) -> Topic:
+        """The broker's own topic of that name, with so many queues in each group, once it is open."""
+        try:
+            topic = await keep_topic(self._replicas.topics, name, queues)
+        except TopicExistsError:  # somebody else is making it
+            raise BusyError(f"topic {name!r} is being made: try again shortly") from None
+        return await self._opening.wait(topic)
+
+    def coordinator(self, group: int, consumer_group: str) -> Coordinator:
+        """Raises LedgerError where it is not here."""
+        validate_group_name(consumer_group)
+        right = coordinator_group(consumer_group, self._coordinators)
+        if group != right:
+            raise InvalidArgumentError(
+                f"consumer group {consumer_group!r} is coordinated in group {right}, not in group {group}"
+            )
+        return self.desk(group).coordinator
+
+    def desk(self, group: int) -> Desk:
+        """Of the Raft group. Raises LedgerError where it is not here."""
+        self._replicas.require(group)
+        desk = self._sites[group].desk
+        if desk is None:
+            raise UnavailableError(f"group {group} has not started on this node yet: try again shortly")
+        return desk
+
+
+def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:
+    """With the place where the consumer group begins, if it has not begun, as this leader knows it. Raises
+    UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
+    replica.state.topics.require(wanted.topic_id, wanted.queue)
+    match wanted.start_offset:
+        case offset if offset >= 0:
+            start = offset
+        case offset if offset == AT_THE_FIRST:
+            start = replica.queues.get(wanted.topic_id, wanted.queue).first_offset
+        case offset if offset == BEHIND_THE_LAST:
+            start = replica.state.next_offset(wanted.topic_id, wanted.queue)
+        case offset:
+            raise InvalidArgumentError(f"{offset} is no offset to begin at")
+    return command_pb2.ClaimedQueue(
+        topic_id=wanted.topic_id, queue=wanted.queue, epoch=wanted.epoch, start_offset=start
+    )

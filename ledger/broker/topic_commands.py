@@ -1,0 +1,89 @@
+"""What changes topics, and which groups there are, as commands to the leader of group 0; `open_topic` to any other.
+
+The one idea: where new queues go is decided once, by the leader, who knows what is on its way; the command says it. All
+raise LedgerError where the replica does not lead, and the futures end in one where it stops leading first.
+
+It must not know what comes of a topic after its command: that is topic_opening.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ledger.broker.placement import place_queues
+from ledger.broker.replica import Replica
+from ledger.errors import BusyError, InvalidArgumentError, UnknownTopicError
+from ledger.state import Topic
+from ledger.topics import validate_queue_count
+from ledger.v1 import command_pb2
+
+_BYTES_A_QUEUE = 5
+"""In a command, at most."""
+
+
+def create_topic(replica: Replica, name: str, queues: int) -> asyncio.Future[Topic]:
+    """A new topic, with its queues where there are fewest. Raises TopicExistsError, InvalidTopicNameError, ..."""
+    validate_queue_count(queues)
+    projected = replica.leading_state(queues * _BYTES_A_QUEUE)
+    groups = place_queues(queues, replica.state.groups.numbers, projected.placed())
+    projected.admit_topic(name, queues, groups)
+    wanted = command_pb2.CreateTopic(name=name, queues=queues, groups=groups)
+    return replica.propose_command(command_pb2.Command(create_topic=wanted))
+
+
+async def keep_topic(replica: Replica, name: str, queues: int) -> Topic:
+    """The broker's own topic of that name, with so many queues in each group; made, or given more, where that is
+    missing."""
+    replica.check_leads(0)
+    wanted = tuple(group for group in replica.state.groups.numbers for _ in range(queues))
+    topic: Topic | None = replica.state.topics.named(name)
+    if topic is None:
+        replica.leading_state(len(wanted) * _BYTES_A_QUEUE).admit_topic(name, len(wanted), wanted)
+        made = command_pb2.CreateTopic(name=name, queues=len(wanted), groups=wanted)
+        created: Topic = await asyncio.shield(replica.propose_command(command_pb2.Command(create_topic=made)))
+        return created
+    new = [group for group in wanted if group not in topic.groups]
+    if not new:
+        return topic
+    more = command_pb2.AlterTopic(topic_id=topic.topic_id, groups=(*topic.groups, *new))  # for groups that have come
+    altered: Topic = await asyncio.shield(replica.propose_checked(command_pb2.Command(alter_topic=more)))
+    return altered
+
+
+async def alter_topic(replica: Replica, name: str, queues: int) -> Topic:
+    """The topic with so many queues, not fewer than it has. Raises UnknownTopicError, InvalidArgumentError, ..."""
+    validate_queue_count(queues)
+    projected = replica.leading_state(queues * _BYTES_A_QUEUE)
+    topic = replica.state.topics.named(name)
+    if topic is None:
+        raise UnknownTopicError(f"there is no topic {name!r}: check the name")
+    if queues < topic.queues:
+        raise InvalidArgumentError(f"topic {name!r} has {topic.queues} queues: it can only be given more, not {queues}")
+    if queues == topic.queues:
+        return topic
+    new = place_queues(queues - topic.queues, replica.state.groups.numbers, projected.placed())
+    wanted = command_pb2.AlterTopic(topic_id=topic.topic_id, groups=(*topic.groups, *new))
+    altered: Topic = await asyncio.shield(replica.propose_command(command_pb2.Command(alter_topic=wanted)))
+    if altered.queues != queues:
+        raise BusyError(f"topic {name!r} was given other queues meanwhile: try again")
+    return altered
+
+
+def topic_opened(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
+    """All queues that `topic` has are open in their groups."""
+    opened = command_pb2.TopicOpened(topic_id=topic.topic_id, queues=topic.queues)
+    return replica.propose_checked(command_pb2.Command(topic_opened=opened))
+
+
+def open_topic(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
+    """The queues of this topic that live in the replica's group may be written to."""
+    opened = command_pb2.OpenTopic(
+        topic_id=topic.topic_id, name=topic.name, groups=topic.groups, created_ms=topic.created_ms
+    )
+    return replica.propose_checked(command_pb2.Command(open_topic=opened))
+
+
+def add_group(replica: Replica, group: int, nodes: Sequence[int]) -> asyncio.Future[None]:
+    """One more group, which begins on these nodes."""
+    return replica.propose_checked(command_pb2.Command(add_group=command_pb2.AddGroup(group=group, nodes=nodes)))

@@ -1,0 +1,176 @@
+"""An operator's requests in all groups that they are about, one group after the other.
+
+The one idea: a group knows nothing of others, so what is to be so in all of them is asked of each; asked once more,
+what is done already is no error, and the rest goes on. Group 0 has all nodes: a node comes to it first, and leaves it
+last.
+
+It must not know what one group does with a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ledger.client.cluster_client import ClusterClient
+from ledger.client.log_operator import LogOperator
+from ledger.client.operator import Deadline, OnProgress, Operator
+from ledger.client.records import Doubt, LogCut, LogHold
+from ledger.errors import InvalidArgumentError, NotSuspectError, UnknownTopicError
+from ledger.topics import TOPICS_GROUP
+
+
+class EveryGroup:
+    """Over the connections of one admin client. `group`, everywhere: that one alone; None: all."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    async def numbers(self, group: int | None = None) -> list[int]:
+        """The groups that there are, as nodes said last; or the one, if there is such a group."""
+        known = self._known()
+        if group is None:
+            return known
+        if group not in known:  # it may be new
+            await self._client.routes.refresh()
+            known = self._known()
+        if group not in known:
+            raise InvalidArgumentError(f"There is no group {group}: the last one is {known[-1]}.")
+        return [group]
+
+    def _known(self) -> list[int]:
+        return sorted(self._client.routes.table.leaders) or [TOPICS_GROUP]
+
+    # -- members
+
+    async def add(
+        self,
+        node: int,
+        address: str,
+        group: int | None,
+        *,
+        promote: bool,
+        wait: bool,
+        timeout_ms: float,
+        on_progress: OnProgress | None,
+    ) -> None:
+        deadline = Deadline(timeout_ms)
+        for number in await self.numbers(group):
+            await Operator(self._client, number).add(
+                node, address, promote=promote, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+            )
+
+    async def promote(
+        self, node: int, group: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+    ) -> None:
+        deadline = Deadline(timeout_ms)
+        for number in await self._groups_of(node, group, deadline):
+            await Operator(self._client, number).promote(
+                node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+            )
+
+    async def remove(
+        self, node: int, group: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+    ) -> None:
+        deadline = Deadline(timeout_ms)
+        for number in reversed(await self._groups_of(node, group, deadline)):
+            await Operator(self._client, number).remove(
+                node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+            )
+
+    async def _groups_of(self, node: int, group: int | None, deadline: Deadline) -> list[int]:
+        """Those of them that it is a member of; group 0 where it is in none, which says so."""
+        groups = await self.numbers(group)
+        if len(groups) == 1:
+            return groups
+        members = {number: await Operator(self._client, number).members(deadline.left_ms) for number in groups}
+        return [number for number in groups if members[number].get(node) is not None] or [TOPICS_GROUP]
+
+    async def recover(self, node: int, group: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
+        """Of each group in which that node is suspect."""
+        deadline, groups = Deadline(timeout_ms), await self.numbers(group)
+        doubts, trusted = [], None
+        for number in groups:
+            try:
+                operator = Operator(self._client, number)
+                doubts.append(await operator.recover(node, accept_loss=accept_loss, timeout_ms=deadline.left_ms))
+            except NotSuspectError as error:
+                trusted = trusted or error
+        if not doubts and trusted is not None:
+            raise trusted
+        return doubts
+
+    # -- the log's start
+
+    async def trim(
+        self,
+        group: int | None,
+        *,
+        before_time_ms: int | None,
+        keep_bytes: int | None,
+        before: tuple[str, int, int] | None,
+        dry_run: bool,
+        timeout_ms: float | None,
+    ) -> LogCut:
+        if before is not None:
+            group = await self._group_of(*before[:2])
+        cuts = [
+            await LogOperator(self._client, number).trim(
+                before_time_ms=before_time_ms,
+                keep_bytes=keep_bytes,
+                before=before,
+                dry_run=dry_run,
+                timeout_ms=timeout_ms,
+            )
+            for number in await self.numbers(group)
+        ]
+        return cuts[0] if len(cuts) == 1 else summed(cuts)
+
+    async def _group_of(self, name: str, queue: int) -> int:
+        """Where that queue lives. What is wrong with such a place, group 0 says."""
+        try:
+            groups = (await self._client.topic(name)).groups
+        except UnknownTopicError:
+            return TOPICS_GROUP
+        return groups[queue] if 0 <= queue < len(groups) else TOPICS_GROUP
+
+    async def hold(self, name: str, group: int | None, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
+        """The one that expires first."""
+        taken = [
+            await LogOperator(self._client, number).hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
+            for number in await self.numbers(group)
+        ]
+        return min(taken, key=lambda hold: hold.expires_ms)
+
+    async def release(self, name: str, group: int | None, *, timeout_ms: float | None) -> bool:
+        """Whether there was one anywhere."""
+        released = [
+            await LogOperator(self._client, number).release(name, timeout_ms=timeout_ms)
+            for number in await self.numbers(group)
+        ]
+        return any(released)
+
+    async def holds(self, group: int | None, *, timeout_ms: float | None) -> list[LogHold]:
+        found: list[LogHold] = []
+        for number in await self.numbers(group):
+            found += await LogOperator(self._client, number).holds(timeout_ms)
+        return found
+
+
+def summed(cuts: list[LogCut]) -> LogCut:
+    """Of several groups."""
+
+    def total(of: Callable[[LogCut], int]) -> int:
+        return sum(of(cut) for cut in cuts)
+
+    return replace(
+        cuts[0],
+        first_index=0,
+        entries=total(lambda cut: cut.entries),
+        bytes=total(lambda cut: cut.bytes),
+        messages=total(lambda cut: cut.messages),
+        newest_ms=max(cut.newest_ms for cut in cuts),
+        bytes_kept=total(lambda cut: cut.bytes_kept),
+        held_by=tuple(sorted({name for cut in cuts for name in cut.held_by})),
+        by_group=tuple(cuts),
+    )

@@ -1,0 +1,177 @@
+"""A client's place in a consumer group: it joins, says that it is there, and is told which queues are its own.
+
+    join ──> attend, attend, attend ... ──> leave
+      ^          │ unknown: nothing was heard of it for too long
+      └──────────┘
+
+The one idea: the coordinator's word is the only one. What a member is told replaces what it was told before; while it
+hears nothing it goes on with what it has, and is fenced by those who keep the offsets where that is no longer its own.
+
+It must not know what is done with the queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.client.cluster_client import ClusterClient
+from ledger.client.records import TopicQueue
+from ledger.consumer_groups import coordinator_group
+from ledger.errors import ClosedError, LedgerError, UnknownMemberError
+from ledger.v1 import consumer_group_pb2
+
+log = logging.getLogger("ledger.group")
+
+REFRESH_S = 30.0
+"""Between looks at how many queues the topics have."""
+_LEAVE_MS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    consumer_group: str
+    member: str
+    client_id: str
+    strategy: str
+    room: str
+    session_timeout_ms: int
+
+    @property
+    def wait_ms(self) -> int:
+        """How long an attendance may take: several of them fit in a session."""
+        return min(3_000, self.session_timeout_ms // 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    epoch: int
+    is_leaving: bool
+    """It is to go elsewhere: to be finished with, and released."""
+
+
+View = Mapping[TopicQueue, Ownership]
+
+
+class GroupMember:
+    """Of a client that has started."""
+
+    def __init__(self, client: ClusterClient, settings: MemberSettings, topics: Sequence[str]) -> None:
+        self._client = client
+        self._settings = settings
+        self._names = topics
+        self._coordinator = coordinator_group(settings.consumer_group, client.routes.table.coordinators)
+        self._joined: Sequence[tuple[str, int, int]] = ()
+        """(name, topic id, queues) as they were told at the last join."""
+        self._version = 0
+
+    async def join(self) -> None:
+        """Raises LedgerError."""
+        settings, topics = self._settings, await self._topics()
+        request = consumer_group_pb2.JoinRequest(
+            group=self._coordinator,
+            consumer_group=settings.consumer_group,
+            member=settings.member,
+            client_id=settings.client_id,
+            subscriptions=[
+                consumer_group_pb2.Subscription(topic_id=topic_id, queues=queues) for _, topic_id, queues in topics
+            ],
+            strategy=settings.strategy,
+            room=settings.room,
+            session_timeout_ms=settings.session_timeout_ms,
+        )
+        await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
+        self._joined, self._version = topics, 0
+
+    async def run(self, on_view: Callable[[View], None]) -> None:
+        """Attends until it is cancelled, or the client is closed. `on_view` is called with all queues that are this
+        member's, whenever that changes."""
+        loop = asyncio.get_running_loop()
+        failures, refresh_at = 0, loop.time() + REFRESH_S
+        while True:
+            try:
+                await self._attend(on_view)
+                if loop.time() >= refresh_at:
+                    await self._join_if_topics_grew()
+                    refresh_at = loop.time() + REFRESH_S
+                failures = 0
+            except ClosedError:
+                return
+            except UnknownMemberError as error:
+                log.warning("%s", error)
+                on_view({})
+                await self._join_again()
+            except LedgerError as error:
+                log.warning("consumer group %s: nothing is heard of its coordinator: %s", self._group, error)
+                failures += 1
+                await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
+
+    async def release(self, queues: Iterable[tuple[TopicQueue, int]]) -> None:
+        """These, which were owned by these epochs, are finished with. Raises LedgerError."""
+        ids = {name: topic_id for name, topic_id, _ in self._joined}
+        request = consumer_group_pb2.ReleaseRequest(
+            group=self._coordinator,
+            consumer_group=self._group,
+            member=self._settings.member,
+            queues=[
+                consumer_group_pb2.QueueEpoch(topic_id=ids[place.topic], queue=place.queue, epoch=epoch)
+                for place, epoch in queues
+            ],
+        )
+        await self._client.call(self._coordinator, lambda stub, seconds: stub.Release(request, timeout=seconds))
+
+    async def leave(self) -> None:
+        """The queues go to others at once. Where that cannot be said, they go when the session is over."""
+        request = consumer_group_pb2.LeaveRequest(
+            group=self._coordinator, consumer_group=self._group, member=self._settings.member
+        )
+        try:
+            await self._client.call(
+                self._coordinator, lambda stub, seconds: stub.Leave(request, timeout=seconds), timeout_ms=_LEAVE_MS
+            )
+        except LedgerError as error:
+            log.warning("consumer group %s is not told that %s leaves: %s", self._group, self._settings.member, error)
+
+    @property
+    def _group(self) -> str:
+        return self._settings.consumer_group
+
+    async def _attend(self, on_view: Callable[[View], None]) -> None:
+        settings = self._settings
+        request = consumer_group_pb2.AttendRequest(
+            group=self._coordinator,
+            consumer_group=settings.consumer_group,
+            member=settings.member,
+            version=self._version,
+            max_wait_ms=settings.wait_ms,
+        )
+        response = await self._client.call(
+            self._coordinator, lambda stub, seconds: stub.Attend(request, timeout=seconds)
+        )
+        if response.version != self._version:
+            self._version = response.version
+            names = {topic_id: name for name, topic_id, _ in self._joined}
+            on_view(
+                {
+                    TopicQueue(names[each.topic_id], each.queue): Ownership(each.epoch, each.leaving)
+                    for each in response.queues
+                    if each.topic_id in names
+                }
+            )
+
+    async def _join_again(self) -> None:
+        try:
+            await self.join()
+        except LedgerError as error:
+            log.warning("consumer group %s: %s cannot join: %s", self._group, self._settings.member, error)
+            await asyncio.sleep(self._client.backoff.wait_ms(10) / 1000)
+
+    async def _join_if_topics_grew(self) -> None:
+        if await self._topics() != self._joined:
+            await self.join()
+
+    async def _topics(self) -> Sequence[tuple[str, int, int]]:
+        topics = [await self._client.topic(name) for name in self._names]
+        return [(topic.name, topic.topic_id, len(topic.groups)) for topic in topics]

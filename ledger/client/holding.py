@@ -1,0 +1,74 @@
+"""One queue that is this member's, from its claim on: what was handed out of it, and what of that is finished.
+
+    finished            in hand              fetched
+    | . . . . . . . . |  x . x x . x       | . . . . .
+                      ^ finished_up_to     ^ cursor.position
+
+The one idea: messages may be finished in any order, but only an offset is acknowledged: all before it is finished.
+Pure: it must not know how messages are fetched, nor who is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ledger.client.cursor import Cursor
+from ledger.client.records import Message, TopicQueue
+
+
+class Holding:
+    """`settled`: offsets of messages that are somewhere else by now. `most` messages may be in hand, and they may span
+    `span` offsets."""
+
+    def __init__(self, cursor: Cursor, epoch: int, settled: Iterable[int], *, most: int, span: int) -> None:
+        self.cursor = cursor
+        self.epoch = epoch
+        self.acknowledged = cursor.fetch_offset
+        """What the cluster knows of."""
+        self.leaves_by: float | None = None
+        """Not None: it is to go elsewhere, at that time by the loop's clock even if something is in hand."""
+        self._settled = set(settled)
+        self._in_hand: dict[int, None] = {}
+        """Offsets, ascending: they come in order."""
+        self._most = most
+        self._span = span
+
+    @property
+    def place(self) -> TopicQueue:
+        return TopicQueue(self.cursor.topic, self.cursor.queue)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Nothing more is handed out."""
+        return self.leaves_by is not None
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is in hand."""
+        return not self._in_hand
+
+    def has_in_hand(self, offset: int) -> bool:
+        return offset in self._in_hand
+
+    @property
+    def finished_up_to(self) -> int:
+        """All before this offset is finished."""
+        return next(iter(self._in_hand), self.cursor.position)
+
+    def take(self, count: int) -> list[Message]:
+        """Up to so many of the messages that were fetched; they are in hand from now on."""
+        if self.is_leaving:
+            return []
+        taken = self.cursor.take(min(count, self._room()))
+        messages = [message for message in taken if message.offset not in self._settled]
+        self._in_hand.update(dict.fromkeys(message.offset for message in messages))
+        return messages
+
+    def finish(self, offset: int) -> None:
+        """Consumed, or somewhere else. To say it twice is harmless."""
+        self._in_hand.pop(offset, None)
+
+    def _room(self) -> int:
+        first = next(iter(self._in_hand), None)
+        spanned = 0 if first is None else self.cursor.position - first
+        return max(0, min(self._most - len(self._in_hand), self._span - spanned))

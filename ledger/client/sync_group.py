@@ -1,0 +1,178 @@
+"""Synchronous twins of the asyncio clients of consumer groups.
+
+The one idea: as in `sync`, each method is one call on the client's own thread. Only what a program has read is counted
+here, because iteration reads ahead: a message is finished when the program asks for the next one, not when it was read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from ledger.client.group_consumer import AsyncGroupConsumer
+from ledger.client.loop_thread import made, started, stopped
+from ledger.client.push_consumer import AsyncPushConsumer, Listener
+from ledger.client.records import Message, TopicQueue
+from ledger.errors import ClosedError
+
+_ITERATION_MESSAGES = 100
+_TELL_EVERY_S = 0.1
+"""To cross to the other thread for each message would cost more than the message."""
+
+
+class GroupConsumer:
+    """The synchronous `AsyncGroupConsumer`; takes the same arguments, and joins when it is made."""
+
+    def __init__(
+        self,
+        *topics: str,
+        group: str,
+        bootstrap_servers: str | list[str] | tuple[str, ...],
+        auto_acknowledge: bool = True,
+        **settings: Any,
+    ) -> None:
+        self._client = AsyncGroupConsumer(
+            *topics, group=group, bootstrap_servers=bootstrap_servers, auto_acknowledge=False, **settings
+        )
+        self._thread = started(self._client, "ledgermq-group-consumer")
+        self._auto = auto_acknowledge
+        self._ahead: deque[Message] = deque()
+        self._handed_out: list[Message] = []
+        """By the last read: with the program still."""
+        self._done: list[Message] = []
+        """Finished, which the other thread is not told yet."""
+        self._tell_at = 0.0
+
+    def __iter__(self) -> Iterator[Message]:
+        return self
+
+    def __next__(self) -> Message:
+        """The next message, however long that takes. When the consumer has been closed, iteration is over."""
+        try:
+            self._finish_handed_out()
+            message = self._next_ahead()
+            while message is None and not self._client.closed:
+                self._tell()
+                self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
+                message = self._next_ahead()
+        except ClosedError:
+            if not self._client.closed:
+                raise  # of no use for another reason: this is behind a fork
+        if self._client.closed or message is None:
+            raise StopIteration
+        self._handed_out = [message]
+        return message
+
+    def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+        """Up to so many messages: what is there, else what comes first within `timeout_ms` (None: however long)."""
+        self._finish_handed_out()
+        self._tell()
+        messages: list[Message] = []
+        while len(messages) < max_messages and (message := self._next_ahead()) is not None:
+            messages.append(message)
+        self._handed_out = messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
+        return list(self._handed_out)
+
+    def finish(self, *messages: Message) -> None:
+        """These are consumed: for `auto_acknowledge = False`."""
+        self._done += messages
+        self._tell()
+
+    def reconsume_later(self, message: Message) -> None:
+        """It could not be consumed: it comes again, to any member, after a while; after the last attempt it is given
+        up."""
+        self._thread.run(self._client.reconsume_later(message))
+
+    def give_up(self, message: Message) -> None:
+        """It goes to the dead letters."""
+        self._thread.run(self._client.give_up(message))
+
+    def acknowledge(self) -> None:
+        """Tell the cluster what is finished; returns when that is committed."""
+        self._tell()
+        self._thread.run(self._client.acknowledge())
+
+    @property
+    def assignment(self) -> list[TopicQueue]:
+        """The queues that this member consumes at the moment."""
+        return self._thread.run(made(lambda: self._client.assignment))
+
+    @property
+    def member(self) -> str:
+        """This member's name in the consumer group."""
+        return self._client.member
+
+    def position(self, topic: str, queue: int) -> int:
+        """The offset of the next message that will be handed out."""
+        for message in self._ahead:
+            if (message.topic, message.queue) == (topic, queue):
+                return message.offset
+        return self._thread.run(made(lambda: self._client.position(topic, queue)))
+
+    def close(self) -> None:
+        """Acknowledge what is finished, and leave, also while other threads read. To do it twice is harmless."""
+        try:
+            self._tell()
+        except ClosedError:
+            pass
+        finally:
+            stopped(self._client, self._thread)
+
+    def __enter__(self) -> GroupConsumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _next_ahead(self) -> Message | None:
+        """Of what was read ahead, the next message that is this member's still: its queue may have gone elsewhere."""
+        while self._ahead:
+            message = self._ahead.popleft()
+            if self._client.holds(message):
+                return message
+        return None
+
+    def _finish_handed_out(self) -> None:
+        if self._auto:
+            self._done += self._handed_out
+        self._handed_out = []
+        if time.monotonic() >= self._tell_at:
+            self._tell()
+
+    def _tell(self) -> None:
+        done, self._done = self._done, []
+        self._tell_at = time.monotonic() + _TELL_EVERY_S
+        if done:
+            self._thread.run(made(lambda: self._client.finish(*done)))
+
+
+class PushConsumer:
+    """The synchronous `AsyncPushConsumer`; takes the same arguments, and begins to call the listener, in threads, when
+    it is made. A listener that is a coroutine function is called on the client's own thread."""
+
+    def __init__(self, *topics: str, listener: Listener, **settings: Any) -> None:
+        self._client = AsyncPushConsumer(*topics, listener=listener, **settings)
+        self._thread = started(self._client, "ledgermq-push-consumer")
+
+    @property
+    def assignment(self) -> list[TopicQueue]:
+        """The queues that this member consumes at the moment."""
+        return self._thread.run(made(lambda: self._client.assignment))
+
+    def close(self) -> None:
+        """Call the listener no more, wait for the calls under way (30 s at most), acknowledge and leave. To do it twice
+        is harmless. Not to be called by the listener, for which it would wait."""
+        stopped(self._client, self._thread)
+
+    def __enter__(self) -> PushConsumer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,62 @@
+"""What a consumer group and its members may be called, and how many there may be of each.
+
+The one idea: the rule stands here once; clients ask it before they send, brokers before they propose, and the state
+machine when it applies. It must not know which consumer groups exist.
+"""
+
+from __future__ import annotations
+
+import re
+
+import xxhash
+
+from ledger.errors import InvalidArgumentError, InvalidGroupNameError
+
+MAX_NAME_LENGTH = 63
+MAX_MEMBER_LENGTH = 127
+MAX_CONSUMER_GROUPS = 10_000
+MAX_MEMBERS = 10_000
+"""Of one consumer group."""
+MAX_SUBSCRIPTIONS = 256
+MAX_QUEUES = 20_000
+"""Of all topics of one consumer group together."""
+MAX_CONFIGURED = 1024
+"""Queues that one member may be configured with."""
+MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
+STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_machine_room", "by_configuration")
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)
+_MEMBER = re.compile(r"[!-~]{1,127}", re.ASCII)
+_FREE_TEXT = 127
+
+
+def coordinator_group(name: str, groups: int) -> int:
+    """The Raft group whose leader coordinates this consumer group, in a cluster that began with so many."""
+    return xxhash.xxh3_64_intdigest(name.encode()) % groups
+
+
+def validate_group_name(name: str) -> None:
+    """Raise InvalidGroupNameError unless users may name a consumer group so."""
+    if name in (".", "..") or not _NAME.fullmatch(name):
+        raise InvalidGroupNameError(
+            f"{name[: MAX_NAME_LENGTH + 1]!r} cannot be a consumer group's name: use 1 to {MAX_NAME_LENGTH} of the "
+            "characters A-Z a-z 0-9 _ . - and neither '.' nor '..' alone."
+        )
+
+
+def validate_member(member: str, *, client_id: str, strategy: str, room: str, session_timeout_ms: int) -> None:
+    """Raise InvalidArgumentError unless there may be such a member."""
+    if not _MEMBER.fullmatch(member):
+        raise InvalidArgumentError(
+            f"{member[:MAX_MEMBER_LENGTH]!r} cannot be a member's name: use 1 to {MAX_MEMBER_LENGTH} printable ASCII "
+            "characters without spaces."
+        )
+    for what, text in (("client id", client_id), ("machine room", room)):
+        if len(text.encode()) > _FREE_TEXT:
+            raise InvalidArgumentError(f"The {what} {text[:_FREE_TEXT]!r}... is longer than {_FREE_TEXT} bytes.")
+    if strategy not in STRATEGIES:
+        raise InvalidArgumentError(f"{strategy!r} is no way to assign queues: choose one of {', '.join(STRATEGIES)}.")
+    if not MIN_SESSION_MS <= session_timeout_ms <= MAX_SESSION_MS:
+        raise InvalidArgumentError(
+            f"A session cannot last {session_timeout_ms} ms: choose {MIN_SESSION_MS} to {MAX_SESSION_MS} ms."
+        )

@@ -1,0 +1,101 @@
+"""What nodes have told a name server, and the routes that follow of all of it.
+
+    node 1   routes, 12 s ago   ┐
+    node 2   routes,  3 s ago   ├──> the newest configuration's nodes, each group's newest leader, every topic
+    node 3   (its stream broke) ┘
+
+The one idea: nothing is kept that was not said within the last two minutes, so a name server can be lost, and come back
+with nothing, and any number of them need not know each other.
+
+It must not know how nodes and clients are spoken to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from ledger.v1 import broker_pb2
+
+LIFETIME_MS = 120_000
+"""RocketMQ's."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    routes: broker_pb2.GetRouteResponse
+    at_ms: float
+    stream: object
+    """By which it came: an older one that breaks late takes nothing with it."""
+
+
+class Registrations:
+    """Of the nodes of one cluster, which is that of the first node that registers."""
+
+    def __init__(self, monotonic_ms: Callable[[], float]) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._said: dict[int, _Said] = {}
+
+    @property
+    def cluster(self) -> str:
+        """Empty while nobody has registered."""
+        return next((said.routes.cluster for said in self._living().values()), "")
+
+    def __len__(self) -> int:
+        return len(self._living())
+
+    def register(self, node: int, routes: broker_pb2.GetRouteResponse, stream: object) -> str:
+        """Why this node is not taken in; empty where it is."""
+        if self.cluster not in ("", routes.cluster):
+            return f"this name server serves cluster {self.cluster!r}, not {routes.cluster!r}"
+        self._said[node] = _Said(routes, self._monotonic_ms(), stream)
+        return ""
+
+    def forget(self, node: int, stream: object) -> None:
+        """That stream has ended."""
+        said = self._said.get(node)
+        if said is not None and said.stream is stream:
+            del self._said[node]
+
+    def routes(self, topics: Collection[str]) -> broker_pb2.GetRouteResponse:
+        """Of these topics; of all where there are none."""
+        known = [said.routes for said in self._living().values()]
+        response = broker_pb2.GetRouteResponse(cluster=self.cluster)
+        if not known:
+            return response
+        newest = max(known, key=lambda routes: routes.configuration_index)
+        response.configuration_index = newest.configuration_index
+        response.nodes.extend(newest.nodes)
+        response.max_message_bytes = max(routes.max_message_bytes for routes in known)
+        response.coordinators = max(routes.coordinators for routes in known)
+        response.groups.extend(_leaders(known))
+        response.topics.extend(topic for topic in _topics(known) if not topics or topic.name in topics)
+        return response
+
+    def _living(self) -> dict[int, _Said]:
+        oldest = self._monotonic_ms() - LIFETIME_MS
+        if any(said.at_ms < oldest for said in self._said.values()):
+            self._said = {node: said for node, said in self._said.items() if said.at_ms >= oldest}
+        return self._said
+
+
+def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.GroupRoute]:
+    """Of each group what was said in its newest term; of two of one term, the one that names a leader."""
+    groups: dict[int, broker_pb2.GroupRoute] = {}
+    for routes in known:
+        for group in routes.groups:
+            best = groups.get(group.group)
+            if best is None or (group.term, group.leader != 0) > (best.term, best.leader != 0):
+                groups[group.group] = group
+    return [groups[number] for number in sorted(groups)]
+
+
+def _topics(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.TopicRoute]:
+    """Every topic that a node knows, with the most queues that any knows of."""
+    topics: dict[str, broker_pb2.TopicRoute] = {}
+    for routes in known:
+        for topic in routes.topics:
+            best = topics.get(topic.name)
+            if best is None or (topic.topic_id, len(topic.groups)) > (best.topic_id, len(best.groups)):
+                topics[topic.name] = topic
+    return [topics[name] for name in sorted(topics)]

@@ -1,0 +1,156 @@
+"""What the replicated state says of consumption: of the consumer groups that are coordinated here, and of progress
+with the queues that are here.
+
+The one idea: commands in, results out; a refusal is a result like any other, the same on every replica. It must not
+know what else is in the state, but for how far a queue goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
+from google.protobuf.message import Message
+
+from ledger.consumer_groups import validate_group_name, validate_member
+from ledger.errors import GroupNotEmptyError, LedgerError, UnknownMemberError
+from ledger.state.consumer_group_table import ConsumerGroupTable, Membership, TopicQueueId
+from ledger.state.progress_table import ConsumedQueue, ProgressTable
+from ledger.v1 import command_pb2
+
+QueueEnd = Callable[[int, int], int]
+"""(topic id, queue) -> the offset behind its last message. Raises UnknownTopicError, UnknownQueueError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a consumer group stands with one queue."""
+
+    offset: int
+    settled: tuple[int, ...]
+
+
+QueueResults = list[Standing | LedgerError]
+
+
+P = TypeVar("P", bound=Message)
+
+
+class Consumption:
+    def __init__(self, groups: ConsumerGroupTable | None = None, progress: ProgressTable | None = None) -> None:
+        self.groups = groups or ConsumerGroupTable()
+        self.progress = progress or ProgressTable()
+
+    # -- as a coordinator
+
+    def join(self, wanted: command_pb2.JoinConsumerGroup, index: int) -> bool:
+        """Whether that changed anything. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
+        GroupFullError."""
+        validate_group_name(wanted.consumer_group)
+        validate_member(
+            wanted.member,
+            client_id=wanted.client_id,
+            strategy=wanted.strategy,
+            room=wanted.room,
+            session_timeout_ms=wanted.session_timeout_ms,
+        )
+        subscriptions = {each.topic_id: each.queues for each in wanted.subscriptions}
+        told = Membership(
+            wanted.member,
+            wanted.client_id,
+            wanted.room,
+            wanted.session_timeout_ms,
+            tuple(sorted(subscriptions.items())),
+            tuple(sorted({TopicQueueId(each.topic_id, each.queue) for each in wanted.configured})),
+        )
+        return self.groups.join(wanted.consumer_group, wanted.strategy, told, index)
+
+    def leave(self, wanted: command_pb2.LeaveConsumerGroup, index: int) -> bool:
+        """Whether there were such members."""
+        return self.groups.leave(wanted.consumer_group, wanted.members, index)
+
+    def assign(self, wanted: command_pb2.AssignQueues, index: int) -> bool:
+        """Whether it was of the members as they are."""
+        group = self.groups.get(wanted.consumer_group)
+        if group is None or group.generation != wanted.generation:
+            return False
+        group.assign({TopicQueueId(each.topic_id, each.queue): each.member for each in wanted.targets}, index)
+        return True
+
+    def release(self, wanted: command_pb2.ReleaseQueues, index: int) -> bool:
+        """Whether that changed anything. Raises UnknownMemberError."""
+        group = self.groups.get(wanted.consumer_group)
+        if group is None or wanted.member not in group.members:
+            raise unknown_member(wanted.consumer_group, wanted.member)
+        queues = [(TopicQueueId(each.topic_id, each.queue), each.epoch) for each in wanted.queues]
+        return group.release(wanted.member, queues, index)
+
+    # -- where the queues are
+
+    def claim(self, wanted: command_pb2.ClaimQueues, end_of: QueueEnd) -> QueueResults:
+        """What came of each claim, in order. Raises InvalidGroupNameError."""
+        validate_group_name(wanted.consumer_group)
+
+        def one(each: command_pb2.ClaimedQueue) -> Standing:
+            end = end_of(each.topic_id, each.queue)
+            key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
+            progress = self.progress.claim(key, each.epoch, min(max(each.start_offset, 0), end))
+            return Standing(progress.offset, tuple(progress.settled))
+
+        return _results(one, wanted.queues)
+
+    def acknowledge(self, wanted: command_pb2.AcknowledgeOffsets, end_of: QueueEnd) -> QueueResults:
+        """What came of each, in order."""
+
+        def one(each: command_pb2.AcknowledgedOffset) -> Standing:
+            end = end_of(each.topic_id, each.queue)
+            key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
+            progress = self.progress.acknowledge(key, each.epoch, each.offset, end=end)
+            return Standing(progress.offset, ())
+
+        return _results(one, wanted.offsets)
+
+    # -- by an operator
+
+    def reset(self, wanted: command_pb2.ResetOffsets, end_of: QueueEnd) -> QueueResults:
+        """What came of each, in order. Raises InvalidGroupNameError."""
+        validate_group_name(wanted.consumer_group)
+
+        def one(each: command_pb2.ResetOffset) -> Standing:
+            end = end_of(each.topic_id, each.queue)
+            key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
+            return Standing(self.progress.reset(key, max(each.offset, 0), end=end).offset, ())
+
+        return _results(one, wanted.offsets)
+
+    def renew(self, wanted: command_pb2.RenewQueues, index: int) -> bool:
+        """Whether anybody owns any of these."""
+        group = self.groups.get(wanted.consumer_group)
+        queues = [TopicQueueId(each.topic_id, each.queue) for each in wanted.queues]
+        return group is not None and group.renew(queues, index)
+
+    def forget(self, consumer_group: str) -> int:
+        """Of how many queues it was known how far it had come. Raises GroupNotEmptyError."""
+        if (group := self.groups.get(consumer_group)) is not None:
+            raise GroupNotEmptyError(
+                f"Consumer group {consumer_group!r} has members ({len(group.members)}): stop its consumers first."
+            )
+        return self.progress.forget(consumer_group)
+
+
+def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:
+    return UnknownMemberError(
+        f"Consumer group {consumer_group!r} has no member {member!r}: nothing was heard of it for too long. Join again."
+    )
+
+
+def _results(one: Callable[[P], Standing], wanted: RepeatedCompositeFieldContainer[P]) -> QueueResults:
+    results: QueueResults = []
+    for each in wanted:
+        try:
+            results.append(one(each))
+        except LedgerError as refusal:
+            results.append(refusal)
+    return results

@@ -1,0 +1,111 @@
+"""Consumption as bytes, for a snapshot of the state: protobuf (`state.proto`), in the order of names and numbers.
+
+It must not know where in the snapshot they stand.
+"""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+
+from ledger.errors import InternalError
+from ledger.state.consumer_group_table import (
+    ConsumerGroup,
+    ConsumerGroupTable,
+    Member,
+    Membership,
+    Share,
+    TopicQueueId,
+)
+from ledger.state.consumption import Consumption
+from ledger.state.progress_table import ConsumedQueue, Progress, ProgressTable
+from ledger.v1 import state_pb2
+
+
+def encode_consumption(consumption: Consumption) -> bytes:
+    """Equal where they are equal."""
+    state = state_pb2.ConsumptionState(
+        groups=map(_group_state, consumption.groups),
+        progress=(_progress_state(key, progress) for key, progress in consumption.progress),
+    )
+    return state.SerializeToString(deterministic=True)
+
+
+def decode_consumption(data: bytes) -> Consumption:
+    """Raises InternalError where the bytes are of none."""
+    try:
+        state = state_pb2.ConsumptionState.FromString(data)
+    except DecodeError as error:
+        raise InternalError("A snapshot of the state does not say who consumes what.") from error
+    return Consumption(ConsumerGroupTable(map(_group, state.groups)), ProgressTable(map(_progress, state.progress)))
+
+
+def _group_state(group: ConsumerGroup) -> state_pb2.ConsumerGroupState:
+    return state_pb2.ConsumerGroupState(
+        name=group.name,
+        strategy=group.strategy,
+        generation=group.generation,
+        assigned=group.assigned,
+        members=(_member_state(group.members[name]) for name in sorted(group.members)),
+        shares=(
+            state_pb2.ShareState(
+                topic_id=queue.topic_id, queue=queue.queue, owner=share.owner, epoch=share.epoch, target=share.target
+            )
+            for queue, share in sorted(group.shares.items())
+        ),
+    )
+
+
+def _member_state(member: Member) -> state_pb2.MemberState:
+    told = member.told
+    return state_pb2.MemberState(
+        member=told.member,
+        client_id=told.client_id,
+        room=told.room,
+        session_timeout_ms=told.session_timeout_ms,
+        version=member.version,
+        subscriptions=(number for pair in told.subscriptions for number in pair),
+        configured=(number for queue in told.configured for number in queue),
+    )
+
+
+def _progress_state(key: ConsumedQueue, progress: Progress) -> state_pb2.ProgressState:
+    return state_pb2.ProgressState(
+        consumer_group=key.consumer_group,
+        topic_id=key.topic_id,
+        queue=key.queue,
+        epoch=progress.epoch,
+        offset=progress.offset,
+        is_claimed=progress.is_claimed,
+        settled=progress.settled,
+    )
+
+
+def _group(state: state_pb2.ConsumerGroupState) -> ConsumerGroup:
+    group = ConsumerGroup(state.name, state.strategy)
+    group.generation, group.assigned = state.generation, state.assigned
+    group.members = {each.member: _member(each) for each in state.members}
+    for each in state.shares:
+        queue = TopicQueueId(each.topic_id, each.queue)
+        group.shares[queue] = Share(each.owner, each.epoch, each.target)
+        if each.owner:
+            group.members[each.owner].owned[queue] = None
+    group.count_queues()
+    return group
+
+
+def _member(state: state_pb2.MemberState) -> Member:
+    numbers, configured = state.subscriptions, state.configured
+    told = Membership(
+        state.member,
+        state.client_id,
+        state.room,
+        state.session_timeout_ms,
+        tuple(zip(numbers[::2], numbers[1::2], strict=True)),
+        tuple(map(TopicQueueId, configured[::2], configured[1::2])),
+    )
+    return Member(told, state.version)
+
+
+def _progress(state: state_pb2.ProgressState) -> tuple[ConsumedQueue, Progress]:
+    key = ConsumedQueue(state.consumer_group, state.topic_id, state.queue)
+    return key, Progress(state.epoch, state.offset, state.is_claimed, list(state.settled))

@@ -1,0 +1,237 @@
+from ledger.v1 import broker_pb2 as _broker_pb2
+from ledger.v1 import error_pb2 as _error_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Subscription(_message.Message):
+    __slots__ = ("topic_id", "queues")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queues: int
+    def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class JoinRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    STRATEGY_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    member: str
+    client_id: str
+    subscriptions: _containers.RepeatedCompositeFieldContainer[Subscription]
+    strategy: str
+    room: str
+    session_timeout_ms: int
+    configured: _containers.RepeatedCompositeFieldContainer[QueueEpoch]
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., configured: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
+
+class JoinResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class AttendRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "member", "version", "max_wait_ms")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    member: str
+    version: int
+    max_wait_ms: int
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., version: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+
+class AttendResponse(_message.Message):
+    __slots__ = ("error", "version", "queues")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    version: int
+    queues: _containers.RepeatedCompositeFieldContainer[OwnedQueue]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., version: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[OwnedQueue, _Mapping]]] = ...) -> None: ...
+
+class OwnedQueue(_message.Message):
+    __slots__ = ("topic_id", "queue", "epoch", "leaving")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    epoch: int
+    leaving: bool
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., leaving: _Optional[bool] = ...) -> None: ...
+
+class QueueEpoch(_message.Message):
+    __slots__ = ("topic_id", "queue", "epoch")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    epoch: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class ReleaseRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "member", "queues")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    member: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueEpoch]
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
+
+class ReleaseResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class LeaveRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "member")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    member: str
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
+
+class LeaveResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class ClaimRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "queues")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueClaim]
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueClaim, _Mapping]]] = ...) -> None: ...
+
+class QueueClaim(_message.Message):
+    __slots__ = ("topic_id", "queue", "epoch", "start_offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    epoch: int
+    start_offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., start_offset: _Optional[int] = ...) -> None: ...
+
+class ClaimResponse(_message.Message):
+    __slots__ = ("error", "queues")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    queues: _containers.RepeatedCompositeFieldContainer[QueueProgress]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
+
+class QueueProgress(_message.Message):
+    __slots__ = ("error", "offset", "settled")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    offset: int
+    settled: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AcknowledgeRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "queues")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    queues: _containers.RepeatedCompositeFieldContainer[QueueAcknowledgement]
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueAcknowledgement, _Mapping]]] = ...) -> None: ...
+
+class QueueAcknowledgement(_message.Message):
+    __slots__ = ("topic_id", "queue", "epoch", "offset")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    queue: int
+    epoch: int
+    offset: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class AcknowledgeResponse(_message.Message):
+    __slots__ = ("error", "queues")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    queues: _containers.RepeatedCompositeFieldContainer[QueueProgress]
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
+
+class MoveRequest(_message.Message):
+    __slots__ = ("group", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    GIVE_UP_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    consumer_group: str
+    topic_id: int
+    queue: int
+    epoch: int
+    offset: int
+    attempt: int
+    give_up: bool
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ...) -> None: ...
+
+class MoveResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class PrepareRetriesRequest(_message.Message):
+    __slots__ = ("consumer_group",)
+    CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
+    consumer_group: str
+    def __init__(self, consumer_group: _Optional[str] = ...) -> None: ...
+
+class PrepareRetriesResponse(_message.Message):
+    __slots__ = ("error", "retry", "dead_letters")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    retry: _broker_pb2.TopicRoute
+    dead_letters: _broker_pb2.TopicRoute
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., retry: _Optional[_Union[_broker_pb2.TopicRoute, _Mapping]] = ..., dead_letters: _Optional[_Union[_broker_pb2.TopicRoute, _Mapping]] = ...) -> None: ...

@@ -1,0 +1,48 @@
+"""Every script of examples/ runs as it stands, against a local cluster as `ledgermq dev start` makes it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ports import free_base_port
+
+from cluster.dev import DevCluster
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SCRIPTS = sorted(EXAMPLES.glob("*.py"))
+SECONDS = 90
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEDGERMQ_RETRY_DELAYS_S", "0.5")
+        cluster = DevCluster(tmp_path_factory.mktemp("examples"))
+        cluster.start(3, base_port=free_base_port(3))
+        yield cluster
+        cluster.purge()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_an_example_runs_and_says_what_it_shows(cluster: DevCluster, script: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "LEDGERMQ_BOOTSTRAP": cluster.bootstrap},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
+
+
+def test_the_list_of_examples_is_complete() -> None:
+    listed = (EXAMPLES / "README.md").read_text()
+    assert SCRIPTS
+    assert all(f"[{script.name}]" in listed for script in SCRIPTS)

@@ -1,0 +1,168 @@
+"""Groups that are added, by an operator and by the settings; leaders that come back; a node that replaces another one
+in all groups."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from fleet import Fleet, MakeFleet
+from led_groups import NODES, all_lead_in_turn, leaders
+from scrape import is_ready
+from waiter import eventually
+
+from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledger.errors import UnknownNodeError
+from store import DiskFullError, PosixDisk
+
+GROUPS = 4
+
+
+async def test_leaders_come_back_after_a_restart(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(groups=GROUPS)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.create_topic("t", GROUPS)
+        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "every group is led by whose turn it is")
+        await fleet.stop(2)
+
+        async def others_lead() -> bool:
+            now = await leaders(admin)
+            return len(now) == GROUPS and 2 not in now.values()
+
+        await eventually(others_lead, "others lead the groups of node 2")
+        await fleet.start(2)
+        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "node 2 leads its groups again", deadline_s=30)
+        assert await admin.groups() == [*range(GROUPS)]
+        assert len(await admin.list_topics()) == 1
+
+
+async def test_a_group_is_added_and_used(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(groups=2)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.create_topic("before", 4)
+        assert await admin.add_group() == 2
+        with pytest.raises(UnknownNodeError, match="node 7 is no member of group 0"):
+            await admin.add_group([1, 7])
+        assert await admin.add_group([2]) == 3
+        after = await admin.create_topic("after", 4)
+        assert sorted(after.groups) == [2, 2, 3, 3], "what is new goes where there is least"
+        assert [member.node for member in (await admin.members(group=3)).members] == [2]
+        assert sorted((await admin.alter_topic("before", 6)).groups[4:]) == [2, 3] or len(after.groups) == 4
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        receipts = [await producer.send("after", b"x", queue=queue) for queue in range(4)]
+    assert [receipt.offset for receipt in receipts] == [0] * 4
+    await fleet.stop()
+    await fleet.start()
+    async with AsyncConsumer("after", bootstrap_servers=fleet.bootstrap, start="earliest") as consumer:
+        found = 0
+        while found < 4:
+            found += len(await consumer.getmany(10, timeout_ms=20_000))
+
+
+async def test_a_node_that_lost_its_disk_comes_back_in_all_groups(make_fleet: MakeFleet) -> None:
+    """Also where it was to begin one, and the others have been restarted since that began."""
+    fleet = make_fleet(groups=3)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        topic = await admin.create_topic("t", 3)
+        await eventually(lambda: all_lead_in_turn(admin, 3), "every group is led by whose turn it is")
+    await fleet.stop()
+    await fleet.start(1, 3)
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.remove_node(2, timeout_ms=30_000)
+        shutil.rmtree(fleet.data(2))
+        fleet.override(2, join=True)
+        await fleet.start(2)
+        await admin.add_node(2, fleet.address(2), promote=True, timeout_ms=30_000)
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            for queue in range(3):
+                await producer.send("t", b"x", queue=queue)
+
+        async def has_all() -> bool:
+            fetched = [await fleet.fetch(2, topic.topic_id, 0, queue=queue) for queue in range(3)]
+            return all(each.next_offset == 1 for each in fetched)
+
+        await eventually(has_all, "node 2 has what was sent to every group")
+
+
+class NoRoomForGroup1(PosixDisk):
+    """As long as `full`."""
+
+    def __init__(self) -> None:
+        self.full = True
+
+    def make_directory(self, path: Path) -> None:
+        if self.full and path.name == "group-1":
+            raise DiskFullError(path)
+        super().make_directory(path)
+
+
+async def test_a_group_that_cannot_begin_on_a_node_begins_later(
+    make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node and its other groups go on."""
+    monkeypatch.setattr("cluster.node_groups.TRY_AGAIN_S", 0.05)
+    disk = NoRoomForGroup1()
+    fleet = make_fleet(groups=2, disks={3: disk})
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        creation = asyncio.create_task(admin.create_topic("t", 2))
+        await eventually(lambda: holds_group(fleet, 2, 1), "node 2 has group 1, and waits for node 3")
+        assert (await fleet.status(3)).group == 0
+        assert await admin.list_topics() == []
+        assert not creation.done()
+        disk.full = False
+        assert sorted((await creation).groups) == [0, 1]
+
+
+async def holds_group(fleet: Fleet, node: int, group: int) -> bool:
+    return (fleet.data(node) / f"group-{group}" / "log").is_dir()
+
+
+async def test_the_setting_raised_at_a_restart_makes_groups(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet()
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        old = await admin.create_topic("old", 4)
+        assert old.groups == (0, 0, 0, 0)
+    await fleet.stop()
+    for node in NODES:
+        fleet.override(node, groups=3)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        assert sorted((await admin.create_topic("new", 4)).groups) == [1, 1, 2, 2]
+        assert (await admin.describe_topic("old")).groups == (0, 0, 0, 0)
+
+
+async def test_a_node_in_the_place_of_another_takes_over_all_groups(make_fleet: MakeFleet) -> None:
+    """Node 4 is added to every group, then node 1 is removed from every group."""
+    fleet = make_fleet(4, groups=3, peers={})
+    peers = {node: fleet.address(node) for node in NODES}
+    for node in NODES:
+        fleet.override(node, peers=peers)
+    fleet.override(4, join=True, peers={})
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap[1:]) as admin:
+        topic = await admin.create_topic("t", 3)
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            for queue in range(3):
+                await producer.send("t", b"before", queue=queue)
+        await admin.add_node(4, fleet.address(4), promote=True, timeout_ms=30_000)
+        await admin.remove_node(1, timeout_ms=30_000)
+        for group in range(3):
+            assert [member.node for member in (await admin.members(group=group)).members] == [2, 3, 4]
+        await fleet.stop(1)
+        async with AsyncProducer(fleet.bootstrap[1:]) as producer:
+            for queue in range(3):
+                assert (await producer.send("t", b"after", queue=queue)).offset == 1
+
+        async def has_all() -> bool:
+            fetched = [await fleet.fetch(4, topic.topic_id, 0, queue=queue) for queue in range(3)]
+            return all(each.next_offset == 2 for each in fetched)
+
+        await eventually(has_all, "node 4 has what was sent before and after")
+        await eventually(lambda: is_ready(fleet.http(4)), "node 4 is ready")

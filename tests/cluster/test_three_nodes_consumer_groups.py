@@ -1,0 +1,224 @@
+"""Consumer groups against three real nodes: shares, offsets that survive, fences, retries and dead letters."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import pytest
+from ports import free_base_port
+from waiter import until
+
+from cluster.dev import DevCluster
+from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
+from ledger.errors import GroupConflictError, InvalidGroupNameError, InvalidTopicNameError, UnknownTopicError
+
+QUEUES = 4
+RETRY_DELAYS_S = (0.2, 0.4)
+
+
+@pytest.fixture(scope="module", params=[1, 3], ids=["one group", "three groups"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEDGERMQ_RETRY_DELAYS_S", ",".join(map(str, RETRY_DELAYS_S)))
+        cluster = DevCluster(tmp_path_factory.mktemp("consumer-groups"))
+        cluster.start(3, base_port=free_base_port(3), groups=request.param)
+        yield cluster
+        cluster.purge()
+
+
+async def create(cluster: DevCluster, topic: str) -> None:
+    async with AsyncAdmin(cluster.bootstrap) as admin:
+        await admin.create_topic(topic, QUEUES)
+
+
+async def send(cluster: DevCluster, topic: str, values: range, *, tag: str | None = None) -> None:
+    """To the queues in turn."""
+    async with AsyncProducer(cluster.bootstrap) as producer:
+        for value in values:
+            await producer.send(topic, b"%d" % value, queue=value % QUEUES, tag=tag)
+
+
+async def read(consumers: list[AsyncGroupConsumer], count: int) -> list[Message]:
+    """So many messages, by whoever gets them; all are finished."""
+    messages: list[Message] = []
+    async with asyncio.timeout(30):
+        while len(messages) < count:
+            for consumer in consumers:
+                messages += await consumer.getmany(timeout_ms=100)
+    for consumer in consumers:
+        consumer.finish(*messages)
+    return messages
+
+
+def values(messages: list[Message]) -> list[int]:
+    return sorted(int(message.value) for message in messages)
+
+
+def user_queues(*consumers: AsyncGroupConsumer) -> list[int]:
+    return [place.queue for each in consumers for place in each.assignment if not place.topic.startswith("%")]
+
+
+async def shared_out(*consumers: AsyncGroupConsumer) -> None:
+    """Each queue has one owner, and each member an equal share."""
+    share = -(-QUEUES // len(consumers))
+
+    def is_shared_out() -> bool:
+        owned = sorted(user_queues(*consumers))
+        return owned == list(range(QUEUES)) and all(len(user_queues(each)) <= share for each in consumers)
+
+    await until(is_shared_out, "every queue has one owner")
+
+
+async def test_members_share_the_queues_and_others_go_on_where_they_left_off(cluster: DevCluster) -> None:
+    await create(cluster, "shared")
+    await send(cluster, "shared", range(100))
+
+    def member() -> AsyncGroupConsumer:
+        return AsyncGroupConsumer("shared", group="sharing", bootstrap_servers=cluster.bootstrap)
+
+    async with member() as first:
+        assert values(await read([first], 100)) == list(range(100))
+        async with member() as second:
+            await shared_out(first, second)
+            await send(cluster, "shared", range(100, 140))
+            assert values(await read([first, second], 40)) == list(range(100, 140))
+        await shared_out(first)  # at once, since the other one said that it leaves
+    async with member() as third:
+        await send(cluster, "shared", range(140, 145))
+        assert values(await read([third], 5)) == list(range(140, 145))
+
+
+async def test_nothing_is_missed_and_nothing_comes_twice_where_the_leader_dies(cluster: DevCluster) -> None:
+    await create(cluster, "survivors")
+
+    def member() -> AsyncGroupConsumer:
+        return AsyncGroupConsumer("survivors", group="steadfast", bootstrap_servers=cluster.bootstrap)
+
+    async with member() as first, member() as second:
+        await shared_out(first, second)
+        sending = asyncio.create_task(send(cluster, "survivors", range(400)))
+        got = await read([first, second], 150)
+        victim = await asyncio.to_thread(cluster.leader)
+        await asyncio.to_thread(cluster.kill, victim)
+        got += await read([first, second], 400 - len(got))
+        await sending
+        assert values(got) == list(range(400))
+        await asyncio.gather(first.acknowledge(), second.acknowledge())
+        await asyncio.to_thread(cluster.restart, victim)
+    async with member() as third:
+        assert await third.getmany(timeout_ms=1500) == []
+
+
+async def test_a_member_that_is_not_heard_of_is_fenced(cluster: DevCluster) -> None:
+    """It goes on as if nothing had happened, and what it does then does not count."""
+    await create(cluster, "fenced")
+    await send(cluster, "fenced", range(8))
+
+    def member(session_timeout_ms: int) -> AsyncGroupConsumer:
+        return AsyncGroupConsumer(
+            "fenced",
+            group="fencing",
+            bootstrap_servers=cluster.bootstrap,
+            session_timeout_ms=session_timeout_ms,
+            acknowledge_interval_ms=60_000,
+            auto_acknowledge=False,
+        )
+
+    async with member(1000) as silent:
+        late: list[Message] = []
+        while len(late) < 8:
+            late += await silent.getmany()
+        attendance = next(task for task in asyncio.all_tasks() if task.get_name().startswith("attendance of"))
+        attendance.cancel()  # it says nothing any more
+        async with member(10_000) as other:
+            again: list[Message] = []
+            while len(again) < 8:
+                again += await other.getmany()
+            assert values(again) == values(late)
+            silent.finish(*late)
+            await silent.acknowledge()
+            assert user_queues(silent) == []  # it was told so
+            other.finish(*again[:4])
+            await other.acknowledge()
+    async with member(10_000) as third:
+        rest: list[Message] = []
+        while len(rest) < 4:
+            rest += await third.getmany()
+        assert values(rest) == values(again[4:])
+
+
+async def test_what_a_listener_cannot_consume_comes_again_and_then_lies_with_the_dead_letters(
+    cluster: DevCluster,
+) -> None:
+    await create(cluster, "trouble")
+    attempts: defaultdict[bytes, list[tuple[int, str]]] = defaultdict(list)
+
+    async def listener(message: Message) -> Outcome | None:
+        attempts[message.value].append((message.attempt, message.origin))
+        if message.value == b"1" and message.attempt < 3:
+            raise RuntimeError("not yet")
+        return Outcome.RECONSUME_LATER if message.value == b"2" else None
+
+    await send(cluster, "trouble", range(4))
+    push = AsyncPushConsumer(
+        "trouble", group="troubled", listener=listener, max_attempts=3, bootstrap_servers=cluster.bootstrap
+    )
+    async with push:
+        async with AsyncConsumer("%DLQ%troubled", bootstrap_servers=cluster.bootstrap) as dead_letters:
+            (dead,) = await dead_letters.getmany(1, 20_000)
+        await until(lambda: len(attempts[b"1"]) == 3, "the third attempt")
+    assert (dead.value, dead.origin) == (b"2", "trouble:2:0")
+    assert attempts[b"0"] == [(1, "trouble:0:0")]
+    assert attempts[b"1"] == [(1, "trouble:1:0"), (2, "trouble:1:0"), (3, "trouble:1:0")]
+    assert attempts[b"2"] == [(1, "trouble:2:0"), (2, "trouble:2:0"), (3, "trouble:2:0")]
+
+
+async def test_an_orderly_listener_has_a_queue_wait_for_what_fails(cluster: DevCluster) -> None:
+    await create(cluster, "ordered")
+    await send(cluster, "ordered", range(40))
+    calls: defaultdict[int, list[int]] = defaultdict(list)
+
+    def listener(message: Message) -> None:
+        calls[message.queue].append(int(message.value))
+        if int(message.value) in (9, 14) and calls[message.queue].count(int(message.value)) < 3:
+            raise RuntimeError("not yet")
+
+    push = AsyncPushConsumer(
+        "ordered", group="orderly", listener=listener, orderly=True, suspend_ms=20, bootstrap_servers=cluster.bootstrap
+    )
+    async with push:
+        await until(lambda: sum(map(len, calls.values())) == 44, "all messages, two of them three times")
+    for queue, called in calls.items():
+        assert called == sorted(called)
+        assert set(called) == set(range(queue, 40, QUEUES))
+    assert Counter(called for each in calls.values() for called in each)[9] == 3
+
+
+async def test_only_messages_with_one_of_the_tags(cluster: DevCluster) -> None:
+    await create(cluster, "tagged")
+    for number, tag in enumerate(("paid", "refunded", "open")):
+        await send(cluster, "tagged", range(4 * number, 4 * number + 4), tag=tag)
+    consumer = AsyncGroupConsumer("tagged", group="accounts", tags="paid || open", bootstrap_servers=cluster.bootstrap)
+    async with consumer:
+        assert values(await read([consumer], 8)) == [*range(4), *range(8, 12)]
+
+
+async def test_refusals(cluster: DevCluster) -> None:
+    await create(cluster, "refusals")
+    where = {"bootstrap_servers": cluster.bootstrap}
+    with pytest.raises(InvalidGroupNameError):
+        AsyncGroupConsumer("refusals", group="no spaces", **where)  # type: ignore[arg-type]
+    with pytest.raises(UnknownTopicError):
+        await AsyncGroupConsumer("nowhere", group="lost", **where).start()  # type: ignore[arg-type]
+    async with AsyncGroupConsumer("refusals", group="strategists", **where):  # type: ignore[arg-type]
+        other = AsyncGroupConsumer("refusals", group="strategists", strategy="circle", **where)  # type: ignore[arg-type]
+        with pytest.raises(GroupConflictError, match="average"):
+            await other.start()
+    async with AsyncAdmin(cluster.bootstrap) as admin:
+        with pytest.raises(InvalidTopicNameError):
+            await admin.create_topic("%RETRY%strategists")
+    async with AsyncProducer(cluster.bootstrap) as producer:
+        with pytest.raises(InvalidTopicNameError, match="reserved"):
+            await producer.send("%RETRY%strategists", b"forged")

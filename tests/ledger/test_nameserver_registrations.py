@@ -1,0 +1,88 @@
+"""What a name server makes of what nodes told it."""
+
+from __future__ import annotations
+
+from ledger.nameserver.registrations import LIFETIME_MS, Registrations
+from ledger.v1 import broker_pb2
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_ms = 0.0
+
+    def __call__(self) -> float:
+        return self.now_ms
+
+
+def said(
+    *,
+    cluster: str = "one",
+    configuration: int = 1,
+    nodes: tuple[int, ...] = (1, 2, 3),
+    leaders: dict[int, tuple[int, int]] | None = None,
+    topics: dict[str, int] | None = None,
+) -> broker_pb2.GetRouteResponse:
+    """`leaders`: group -> (term, leader); `topics`: name -> queues."""
+    routes = broker_pb2.GetRouteResponse(cluster=cluster, configuration_index=configuration, coordinators=1)
+    for node in nodes:
+        routes.nodes.add(node=node, address=f"host{node}:1")
+    for group, (term, leader) in (leaders or {}).items():
+        routes.groups.add(group=group, term=term, leader=leader)
+    for number, (name, queues) in enumerate((topics or {}).items(), 1):
+        routes.topics.add(name=name, topic_id=number, groups=[0] * queues)
+    return routes
+
+
+def test_of_each_group_the_newest_term_counts_and_of_one_term_who_names_a_leader() -> None:
+    known = Registrations(Clock())
+    known.register(1, said(leaders={0: (7, 1), 1: (4, 0), 2: (9, 3)}), object())
+    known.register(2, said(leaders={0: (8, 2), 1: (4, 2), 2: (9, 0)}), object())
+    routes = known.routes(())
+    assert [(each.group, each.term, each.leader) for each in routes.groups] == [(0, 8, 2), (1, 4, 2), (2, 9, 3)]
+
+
+def test_the_nodes_are_those_of_the_newest_configuration() -> None:
+    known = Registrations(Clock())
+    known.register(1, said(configuration=5, nodes=(1, 2, 4)), object())
+    known.register(2, said(configuration=3), object())
+    assert [node.node for node in known.routes(()).nodes] == [1, 2, 4]
+
+
+def test_every_topic_is_known_with_the_most_queues_that_any_node_knows_of() -> None:
+    known = Registrations(Clock())
+    known.register(1, said(topics={"a": 4}), object())
+    known.register(2, said(topics={"a": 6, "b": 1}), object())
+    assert {topic.name: len(topic.groups) for topic in known.routes(()).topics} == {"a": 6, "b": 1}
+    assert [topic.name for topic in known.routes(["b"]).topics] == ["b"]
+
+
+def test_what_is_not_renewed_is_dropped_after_two_minutes() -> None:
+    clock = Clock()
+    known = Registrations(clock)
+    known.register(1, said(), object())
+    clock.now_ms = LIFETIME_MS
+    known.register(2, said(), object())
+    assert len(known) == 2
+    clock.now_ms += 1
+    assert len(known) == 1
+    clock.now_ms += LIFETIME_MS
+    assert len(known) == 0
+    assert not known.routes(()).nodes
+
+
+def test_a_broken_stream_takes_its_node_with_it_at_once_but_not_one_that_has_come_again() -> None:
+    known, first, second = Registrations(Clock()), object(), object()
+    known.register(1, said(), first)
+    known.register(1, said(), second)
+    known.forget(1, first)
+    assert len(known) == 1
+    known.forget(1, second)
+    assert len(known) == 0
+
+
+def test_nodes_of_another_cluster_are_refused_while_there_is_one() -> None:
+    known, stream = Registrations(Clock()), object()
+    assert known.register(1, said(), stream) == ""
+    assert known.register(2, said(cluster="two"), object()) == "this name server serves cluster 'one', not 'two'"
+    known.forget(1, stream)
+    assert known.register(2, said(cluster="two"), object()) == ""
