@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import run
 from ports import free_base_port
-from test_cli_cluster import run
 
 from cluster.dev import DevCluster
 
