@@ -183,8 +183,7 @@ async def test_no_such_segment_and_no_such_group(fleet: Fleet) -> None:
 
 async def test_only_so_many_downloads_at_once(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
     """Clients that take nothing hold their places; the next one hears so, and gets one when they have gone."""
-    idle = [await idle_client(fleet) for _ in range(MAX_DOWNLOADS)]
-    await eventually(lambda: is_refused(fleet), "all places are taken")
+    idle = await take_all_places(fleet)
     for writer in idle:
         writer.close()
     await eventually(lambda: is_served(fleet), "there is a place again")
@@ -192,8 +191,7 @@ async def test_only_so_many_downloads_at_once(fleet: Fleet, caplog: pytest.LogCa
 
 
 async def test_a_client_that_takes_nothing_is_let_go(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    idle = [await idle_client(fleet) for _ in range(MAX_DOWNLOADS)]
-    await eventually(lambda: is_refused(fleet), "all places are taken")
+    idle = await take_all_places(fleet)
     monkeypatch.setattr("cluster.file_sender.STALLED_S", 0.2)
     await eventually(lambda: is_served(fleet), "there is a place again")
     for writer in idle:
@@ -207,12 +205,21 @@ async def test_a_node_stops_under_a_download(fleet: Fleet) -> None:
     writer.close()
 
 
+async def take_all_places(fleet: Fleet) -> list[asyncio.StreamWriter]:
+    """By clients that take nothing: more of them than places, as one may lose its own between two of its requests."""
+    idle: list[asyncio.StreamWriter] = []
+    while not await is_refused(fleet):
+        assert len(idle) < 10 * MAX_DOWNLOADS
+        idle.append(await idle_client(fleet))
+    return idle
+
+
 async def idle_client(fleet: Fleet) -> asyncio.StreamWriter:
     """Asks for more than the buffers between can hold, and takes nothing of it."""
     host, port = fleet.http(1).split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
     writer.write(f"GET /groups/0/segments/{NAME} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 20)
-    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 ")
     return writer
 
 
