@@ -5,7 +5,8 @@
     consistent_hash       the next of the members' points on a ring of hashes: only what must move does
     machine_room          evenly among the members in the queue's room; queues of a room without members wait
     nearest_machine_room  the same; but queues of a room without members go to all
-    by_configuration      to the member that is configured with it; others wait
+    by_configuration      to the member that is configured with it; others wait. Topics of which no queue is configured,
+                          as those for retries: as by average
 
 The one idea: a pure function of what the members tell and of who has what, so that it can be computed by whoever leads,
 and the same again. Whoever subscribes to a topic may get its queues, nobody else. Where a queue's room is not known, it
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from ledger.broker.balance import Pool, balance
@@ -51,7 +52,9 @@ def assign(group: ConsumerGroup, rooms: Rooms = NO_ROOMS) -> Assignment:
         case "nearest_machine_room":
             return balance(_by_room(pools, group, rooms, else_all=True), group.shares)
         case "by_configuration":
-            return _as_configured(pools, group)
+            named = {queue.topic_id for member in group.members.values() for queue in member.told.configured}
+            others = [Pool(pool.members, rest) for pool in pools if (rest := _not_of(named, pool.queues))]
+            return _as_configured(pools, group) | balance(others, group.shares)
     raise AssertionError(f"nobody could join by {group.strategy!r}")
 
 
@@ -69,7 +72,7 @@ def _pools(group: ConsumerGroup) -> list[Pool]:
 
 def _by_room(pools: Iterable[Pool], group: ConsumerGroup, rooms: Rooms, *, else_all: bool) -> list[Pool]:
     """Smaller pools: of each room. `else_all`: of a room without members, all may have the queues; else nobody."""
-    parts = []
+    parts: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
     for pool in pools:
         members: defaultdict[str, list[str]] = defaultdict(list)
         for member in pool.members:
@@ -79,8 +82,10 @@ def _by_room(pools: Iterable[Pool], group: ConsumerGroup, rooms: Rooms, *, else_
             room = rooms.get(queue, "")
             queues["" if else_all and room not in members else room].append(queue)
         near = {**{room: tuple(each) for room, each in members.items()}, "": pool.members}
-        parts += [Pool(near[room], tuple(each)) for room, each in queues.items() if room in near]
-    return parts
+        for room, each in queues.items():
+            if room in near:
+                parts[near[room]] += each
+    return [Pool(members, tuple(sorted(queues))) for members, queues in parts.items()]
 
 
 def _in_circle(pools: Iterable[Pool]) -> Assignment:
@@ -101,6 +106,10 @@ def _on_ring(pools: list[Pool]) -> Assignment:
 
 def _points(member: str) -> list[tuple[int, str]]:
     return [(key_hash(f"{member}#{node}".encode()), member) for node in range(VIRTUAL_NODES)]
+
+
+def _not_of(topics: Collection[int], queues: Iterable[TopicQueueId]) -> tuple[TopicQueueId, ...]:
+    return tuple(queue for queue in queues if queue.topic_id not in topics)
 
 
 def _as_configured(pools: Iterable[Pool], group: ConsumerGroup) -> Assignment:

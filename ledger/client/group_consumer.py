@@ -45,7 +45,9 @@ class AsyncGroupConsumer:
                               "latest", or a datetime with a time zone
     tags                      "paid || refunded": only messages with one of these tags; None or "*": all
     strategy                  how queues are assigned: average, circle, consistent_hash, machine_room,
-                              nearest_machine_room; the same for all members
+                              nearest_machine_room, by_configuration; the same for all members
+    configured                with by_configuration: the (topic, queue) pairs that this member consumes. Other queues of
+                              these topics nobody gets
     room                      the machine room that this member runs in
     auto_acknowledge          a message counts as finished when the next ones are asked for; otherwise `finish` says so
     acknowledge_interval_ms   how often the cluster is told what is finished
@@ -65,6 +67,7 @@ class AsyncGroupConsumer:
         start: GroupStart = "earliest",
         tags: str | Iterable[str] | None = None,
         strategy: str = "average",
+        configured: Iterable[tuple[str, int]] = (),
         room: str = "",
         auto_acknowledge: bool = True,
         acknowledge_interval_ms: int = 1_000,
@@ -105,6 +108,7 @@ class AsyncGroupConsumer:
             strategy,
             room,
             session_timeout_ms,
+            tuple(TopicQueue(*place) for place in configured),
         )
         validate_member(
             self._settings.member,

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
 from ledger.consumer_groups import coordinator_group
-from ledger.errors import ClosedError, LedgerError, UnknownMemberError
+from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")
@@ -38,6 +38,7 @@ class MemberSettings:
     strategy: str
     room: str
     session_timeout_ms: int
+    configured: tuple[TopicQueue, ...] = ()
 
     @property
     def wait_ms(self) -> int:
@@ -81,9 +82,23 @@ class GroupMember:
             strategy=settings.strategy,
             room=settings.room,
             session_timeout_ms=settings.session_timeout_ms,
+            configured=self._configured(topics),
         )
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._version = topics, 0
+
+    def _configured(self, topics: Sequence[tuple[str, int, int]]) -> list[consumer_group_pb2.QueueEpoch]:
+        """Raises UnknownTopicError, UnknownQueueError."""
+        known = {name: (topic_id, queues) for name, topic_id, queues in topics}
+        found = []
+        for name, queue in self._settings.configured:
+            if name not in known:
+                raise UnknownTopicError(f'Queue {queue} of topic "{name}" is configured, and the topic not subscribed.')
+            topic_id, queues = known[name]
+            if not 0 <= queue < queues:
+                raise UnknownQueueError(f'Topic "{name}" has no queue {queue}: its queues are 0 to {queues - 1}.')
+            found.append(consumer_group_pb2.QueueEpoch(topic_id=topic_id, queue=queue))
+        return found
 
     async def run(self, on_view: Callable[[View], None]) -> None:
         """Attends until it is cancelled, or the client is closed. `on_view` is called with all queues that are this

@@ -205,6 +205,29 @@ async def test_only_messages_with_one_of_the_tags(cluster: DevCluster) -> None:
         assert values(await read([consumer], 8)) == [*range(4), *range(8, 12)]
 
 
+async def test_members_are_configured_with_queues(cluster: DevCluster) -> None:
+    """And what is to come again is shared out all the same."""
+    await create(cluster, "configured")
+    await send(cluster, "configured", range(8))
+
+    def member(*queues: int) -> AsyncGroupConsumer:
+        return AsyncGroupConsumer(
+            "configured",
+            group="by-hand",
+            strategy="by_configuration",
+            configured=[("configured", queue) for queue in queues],
+            bootstrap_servers=cluster.bootstrap,
+        )
+
+    async with member(0, 3) as first, member(1) as second:
+        await until(lambda: user_queues(first) == [0, 3] and user_queues(second) == [1], "each has its own")
+        assert values(await read([first, second], 6)) == [0, 1, 3, 4, 5, 7]
+        await send(cluster, "configured", range(16, 17))
+        (message,) = await first.getmany(1)
+        await first.reconsume_later(message)
+        assert values(await read([first, second], 1)) == [16]
+
+
 async def test_refusals(cluster: DevCluster) -> None:
     await create(cluster, "refusals")
     where = {"bootstrap_servers": cluster.bootstrap}

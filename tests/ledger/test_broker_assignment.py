@@ -196,12 +196,14 @@ def test_queues_return_to_their_room_with_its_members() -> None:
     assert row(assign(group, NORTH_AND_SOUTH))[3:] == "ccc"
 
 
-def test_by_configuration_gives_what_is_configured_and_nothing_else() -> None:
+def test_by_configuration_gives_what_is_configured_and_shares_out_topics_of_which_nothing_is() -> None:
     group = group_of("by_configuration", "", t1=0)
     joined(group, "a", {1: 4}, configured="1:0 1:3 1:9 2:0")  # 1:9 is not there, to 2 it does not subscribe
     joined(group, "b", {1: 4, 2: 1}, configured="1:1")
     assert row(assign(group)) == "ab.a"
     assert row(assign(group), 2) == ""
+    joined(group, "b", {1: 4, 2: 1, 3: 3}, configured="1:1")
+    assert row(assign(group), 3) == "bbb"
 
 
 def test_of_two_that_are_configured_with_a_queue_the_one_that_has_it_keeps_it() -> None:
