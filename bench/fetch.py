@@ -123,13 +123,13 @@ def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
 def collected(queue: OneQueue, _: Path) -> None:
     offset = 0
     while offset < queue.end_offset:
-        offset = collect(queue, [asked(offset)], MIB).queues[0].next_offset
+        offset = collect(queue, [asked(offset)], MIB).response.queues[0].next_offset
 
 
 def answered(queue: OneQueue, _: Path) -> None:
     offset = 0
     while offset < queue.end_offset:
-        answer = collect(queue, [asked(offset)], MIB)
+        answer = collect(queue, [asked(offset)], MIB).response
         answer.SerializeToString()
         offset = answer.queues[0].next_offset
 

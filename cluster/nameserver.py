@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
 import time
 from typing import Literal
 
@@ -12,6 +10,7 @@ import uvloop
 from grpc import aio
 
 from cluster.logs import set_up_logging
+from cluster.stop_signals import stop_requested
 from ledger.nameserver.registrations import Registrations
 from ledger.nameserver.service import NameServerService, RouteService
 from ledger.v1 import broker_pb2_grpc, nameserver_pb2_grpc
@@ -61,9 +60,7 @@ def run_name_server(listen: str, log_format: Literal["text", "json"]) -> int:
 
 
 async def _serve_until_stopped(listen: str) -> None:
-    stopping = asyncio.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, stopping.set)
+    stopping = stop_requested()
     server = NameServer(listen)
     await server.start()
     try:

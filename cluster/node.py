@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import signal
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from cluster.metrics import Meters, RaftCollector
 from cluster.node_groups import NodeGroups
 from cluster.registration import Registration
 from cluster.settings import NodeSettings
+from cluster.stop_signals import stop_requested
 from cluster.surroundings import Addresses, Surroundings, now_ms
 from ledger.broker.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.consumer_group_service import ConsumerGroupService
@@ -192,9 +192,7 @@ def run_node(settings: NodeSettings) -> int:
 
 
 async def serve_until_stopped(settings: NodeSettings) -> None:
-    stopping = asyncio.Event()
-    for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, stopping.set)
+    stopping = stop_requested()
     node = Node(settings)
     try:
         await node.start()

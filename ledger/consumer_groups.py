@@ -23,6 +23,8 @@ MAX_QUEUES = 20_000
 MAX_CONFIGURED = 1024
 """Queues that one member may be configured with."""
 MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
+AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
+"""Offsets at which a consumer group may begin with a queue: the leader knows which ones they are."""
 STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_machine_room", "by_configuration")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)

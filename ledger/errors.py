@@ -110,6 +110,12 @@ class OffsetBeyondEndError(OffsetOutOfRangeError):
     code = "OFFSET_BEYOND_END"
 
 
+def out_of_range(sentence: str, offset: int, first: int, end: int) -> OffsetOutOfRangeError:
+    """Why that offset, which lies before `first` or behind `end`, cannot be had: the sentence, and what is valid."""
+    kind = OffsetTooLowError if offset < first else OffsetBeyondEndError
+    return kind(f"{sentence}: valid are {first} to {end}", first_offset=first, end_offset=end)
+
+
 class ProducerFencedError(LedgerError):
     """Another producer with the same id and a newer epoch has written to this queue."""
 

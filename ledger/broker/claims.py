@@ -21,10 +21,9 @@ from ledger.broker.replica import Replica
 from ledger.errors import (
     BusyError,
     InvalidArgumentError,
-    OffsetBeyondEndError,
-    OffsetTooLowError,
     StorageFailedError,
     UnknownTopicError,
+    out_of_range,
 )
 from ledger.retries import dead_letter_topic, moved_headers, retry_topic
 from ledger.state import QueueResults, Topic
@@ -129,18 +128,11 @@ class Claims:
         units = replica.queues.get(wanted.topic_id, wanted.queue)
         end = replica.state.next_offset(wanted.topic_id, wanted.queue)
         if wanted.offset < units.first_offset:
-            raise OffsetTooLowError(
-                f"message {wanted.offset} of queue {wanted.queue} is kept no longer: valid are {units.first_offset} to "
-                f"{end}",
-                first_offset=units.first_offset,
-                end_offset=end,
-            )
+            sentence = f"message {wanted.offset} of queue {wanted.queue} is kept no longer"
+            raise out_of_range(sentence, wanted.offset, units.first_offset, end)
         if wanted.offset >= end:
-            raise OffsetBeyondEndError(
-                f"queue {wanted.queue} has no message {wanted.offset} yet: valid are {units.first_offset} to {end}",
-                first_offset=units.first_offset,
-                end_offset=end,
-            )
+            sentence = f"queue {wanted.queue} has no message {wanted.offset} yet"
+            raise out_of_range(sentence, wanted.offset, units.first_offset, end)
         unit = units.read(wanted.offset, 1)
         header, body = replica.log.entry_at(int(unit["position"][0]), int(unit["size"][0]))
         batch, at = Batch(body), wanted.offset - header.base_offset

@@ -10,29 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from grpc import aio
 
 from ledger.broker.consumer_group_service import ConsumerGroupService, Desk
 from ledger.broker.lag import lag_of
+from ledger.broker.refusal import refused
 from ledger.broker.replica import Replica
 from ledger.consumer_groups import validate_group_name
-from ledger.errors import LedgerError, OffsetBeyondEndError, OffsetTooLowError, to_wire
+from ledger.errors import LedgerError, out_of_range
 from ledger.retries import DEAD_LETTERS, RETRY, resending_group
 from ledger.state import ConsumerGroup, Topic, TopicQueueId
 from ledger.state.progress_table import ConsumedQueue, Progress
 from ledger.v1 import command_pb2, consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
 Context = aio.ServicerContext[Any, Any]
-Response = TypeVar(
-    "Response",
-    consumer_group_operations_pb2.ListConsumerGroupsResponse,
-    consumer_group_operations_pb2.DescribeConsumerGroupResponse,
-    consumer_group_operations_pb2.ResetOffsetsResponse,
-    consumer_group_operations_pb2.RenewQueuesResponse,
-    consumer_group_operations_pb2.ForgetConsumerGroupResponse,
-)
 
 QUEUES_AT_ONCE = 100
 """Looked at before others have their turn."""
@@ -133,9 +126,7 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
     async def _leading(self, group: int) -> Desk:
         """Of the Raft group, which this node leads at this moment, with all applied that was committed before."""
         desk = self._service.desk(group)
-        await desk.replica.confirm_leadership()
-        if not desk.replica.driver.leads:
-            raise desk.replica.not_leading()
+        await desk.replica.confirm_still_leading()
         return desk
 
 
@@ -201,15 +192,5 @@ def check_offset(replica: Replica, wanted: command_pb2.ResetOffset) -> None:
     first = replica.queues.get(wanted.topic_id, wanted.queue).first_offset
     end = replica.state.next_offset(wanted.topic_id, wanted.queue)
     if not first <= wanted.offset <= end:
-        wrong = OffsetTooLowError if wanted.offset < first else OffsetBeyondEndError
-        raise wrong(
-            f"queue {wanted.queue} of topic {topic.name!r} cannot be consumed from offset {wanted.offset} on: "
-            f"valid are {first} to {end}",
-            first_offset=first,
-            end_offset=end,
-        )
-
-
-def refused(response: Response, error: LedgerError) -> Response:
-    response.error.CopyFrom(to_wire(error))
-    return response
+        sentence = f"queue {wanted.queue} of topic {topic.name!r} cannot be consumed from offset {wanted.offset} on"
+        raise out_of_range(sentence, wanted.offset, first, end)

@@ -10,40 +10,28 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from grpc import aio
 
 from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.claims import Claims
 from ledger.broker.coordinator import Coordinator
+from ledger.broker.refusal import Response, refused
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.service import COORDINATORS, topic_route
 from ledger.broker.topic_commands import keep_topic
 from ledger.broker.topic_opening import TopicOpening
-from ledger.consumer_groups import coordinator_group, validate_group_name
+from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, coordinator_group, validate_group_name
 from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
 from ledger.retries import dead_letter_topic, retry_topic
 from ledger.state import QueueResults, Topic
 from ledger.v1 import command_pb2, consumer_group_pb2, consumer_group_pb2_grpc
 
 Context = aio.ServicerContext[Any, Any]
-Response = TypeVar(
-    "Response",
-    consumer_group_pb2.JoinResponse,
-    consumer_group_pb2.AttendResponse,
-    consumer_group_pb2.ReleaseResponse,
-    consumer_group_pb2.LeaveResponse,
-    consumer_group_pb2.ClaimResponse,
-    consumer_group_pb2.AcknowledgeResponse,
-    consumer_group_pb2.MoveResponse,
-    consumer_group_pb2.PrepareRetriesResponse,
-)
 
 MAX_WAIT_MS = 60_000
-AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
-"""Start offsets of a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +224,7 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
 
     def _refused(self, response: Response, error: LedgerError) -> Response:
         self.refusals[error.code] += 1
-        response.error.CopyFrom(to_wire(error))
-        return response
+        return refused(response, error)
 
     async def _kept(self, name: str, queues: int) -> Topic:
         """The broker's own topic of that name, with so many queues in each group, once it is open."""

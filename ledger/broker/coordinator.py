@@ -40,9 +40,8 @@ class Coordinator:
         self._attendance = Attendance()
         self._term = 0
         """In which this node leads; 0: it does not."""
-        self._since_ms = 0.0
         self._heard_ms: dict[tuple[str, str], float] = {}
-        """When each member (consumer group, name) was heard of last, in this term."""
+        """When each member (consumer group, name) was heard of last, in this term; who was not, at the first look."""
         self.rebalances = 0
         """Assignments that were committed while this node led."""
         self._assigning: dict[str, None] = {}
@@ -159,7 +158,7 @@ class Coordinator:
         for group in self._replica.state.consumption.groups:
             silent = []
             for name, member in group.members.items():
-                last = self._heard_ms[group.name, name] = heard.get((group.name, name), self._since_ms)
+                last = self._heard_ms[group.name, name] = heard.get((group.name, name), now)
                 if now - last > member.told.session_timeout_ms:
                     silent.append(name)
             if silent:
@@ -168,7 +167,7 @@ class Coordinator:
 
     def _begin(self, term: int) -> None:
         """Another leader was heard of others."""
-        self._term, self._since_ms = term, self._monotonic_ms()
+        self._term = term
         self._heard_ms.clear()
         self._attendance.dismiss()
 

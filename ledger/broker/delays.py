@@ -50,6 +50,5 @@ class Delays:
         due = min(end, offset_at(units, position_at(replica.log, appended_before, replica.driver.applied)))
         if due == end:
             return Due(end, None)
-        unit = units.read(due, 1)
-        header, _ = replica.log.entry_at(int(unit["position"][0]), int(unit["size"][0]))
+        header = replica.log.header_at(int(units.read(due, 1)["position"][0]))
         return Due(due, max(0.0, (header.append_time_ms + delay_ms - self._now_ms()) / 1000))

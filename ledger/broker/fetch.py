@@ -7,7 +7,7 @@ is decoded here; a filter by tag reads ConsumeQueue units only. What a node has 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
@@ -17,10 +17,9 @@ import numpy.typing as npt
 
 from ledger.errors import (
     LedgerError,
-    OffsetBeyondEndError,
-    OffsetTooLowError,
     ReplicaBehindError,
     StorageFailedError,
+    out_of_range,
     to_wire,
 )
 from ledger.v1 import broker_pb2
@@ -77,39 +76,42 @@ async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> broker_pb2.
     while True:
         arrival = queues.arrival((each.topic_id, each.queue) for each in wanted)
         try:
-            response = collect(queues, wanted, request.max_bytes)
+            collected = collect(queues, wanted, request.max_bytes)
+            response = collected.response
             if any(has_news(asked, given) for asked, given in zip(wanted, response.queues, strict=True)):
                 return response
             if (left := deadline - loop.time()) <= 0:
                 return response
-            await asyncio.wait((arrival,), timeout=min([left, *due_times(queues, wanted)]))
+            await asyncio.wait((arrival,), timeout=min(left, collected.due_in_s))
         finally:
             arrival.cancel()
-
-
-def due_times(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch]) -> Iterator[float]:
-    """In how many seconds messages of these queues become due."""
-    for each in wanted:
-        with contextlib.suppress(LedgerError):
-            if (due := queues.readable(each.topic_id, each.queue).due_in_s) is not None:
-                yield due
 
 
 def has_news(asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue) -> bool:
     return bool(given.batches) or given.HasField("error") or given.next_offset != asked.offset
 
 
-def collect(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch], max_bytes: int) -> broker_pb2.FetchResponse:
+@dataclass(slots=True)
+class Collected:
+    response: broker_pb2.FetchResponse
+    due_in_s: float = math.inf
+    """When the next message of any of the queues that waits for its time is there."""
+
+
+def collect(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch], max_bytes: int) -> Collected:
     """What is there now. The budget is shared among the queues in the order asked; the first batch always fits."""
-    response = broker_pb2.FetchResponse()
+    collected = Collected(broker_pb2.FetchResponse())
     budget = Budget(min(max_bytes, MAX_FETCH_BYTES))
     for each in wanted:
-        given = response.queues.add(topic_id=each.topic_id, queue=each.queue, next_offset=each.offset)
+        given = collected.response.queues.add(topic_id=each.topic_id, queue=each.queue, next_offset=each.offset)
         try:
-            read_queue(queues.readable(each.topic_id, each.queue), each, given, budget)
+            queue = queues.readable(each.topic_id, each.queue)
+            if queue.due_in_s is not None:
+                collected.due_in_s = min(collected.due_in_s, queue.due_in_s)
+            read_queue(queue, each, given, budget)
         except LedgerError as error:
             given.error.CopyFrom(to_wire(error))
-    return response
+    return collected
 
 
 @dataclass(slots=True)
@@ -174,18 +176,12 @@ def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:
     """Raises with the valid range where the offset lies outside of it."""
     first, end = queue.units.first_offset, queue.end_offset
     if asked.offset < first:
-        raise OffsetTooLowError(
-            f"offset {asked.offset} of queue {asked.queue} is no longer available: valid are {first} to {end}",
-            first_offset=first,
-            end_offset=end,
-        )
+        sentence = f"offset {asked.offset} of queue {asked.queue} is no longer available"
+        raise out_of_range(sentence, asked.offset, first, end)
     if asked.offset > end and not queue.is_at_the_end:
         raise ReplicaBehindError(
             f"offset {asked.offset} of queue {asked.queue} has not come to this node yet, it has {end}: try again"
         )
     if asked.offset > end:
-        raise OffsetBeyondEndError(
-            f"offset {asked.offset} lies beyond the end of queue {asked.queue}: valid are {first} to {end}",
-            first_offset=first,
-            end_offset=end,
-        )
+        sentence = f"offset {asked.offset} lies beyond the end of queue {asked.queue}"
+        raise out_of_range(sentence, asked.offset, first, end)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ledger.broker.proposals import StartProposal
 from ledger.broker.replica import Replica
 from ledger.broker.retention import Candidate, newest_before
-from ledger.errors import LogHeldError, OffsetBeyondEndError, StorageFailedError, UnknownTopicError
+from ledger.errors import LogHeldError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.state import State
 from raft.log_start import log_start_draft
 from store import Base
@@ -69,12 +69,8 @@ class LogTrim:
         state.topics.require(topic.topic_id, queue)
         units, end = self._replica.queues.get(topic.topic_id, queue), state.next_offset(topic.topic_id, queue)
         if offset > end:
-            raise OffsetBeyondEndError(
-                f"offset {offset} lies beyond the end of queue {queue} of topic {topic_name!r}: valid are "
-                f"{units.first_offset} to {end}",
-                first_offset=units.first_offset,
-                end_offset=end,
-            )
+            sentence = f"offset {offset} lies beyond the end of queue {queue} of topic {topic_name!r}"
+            raise out_of_range(sentence, offset, units.first_offset, end)
         if offset < units.first_offset:
             return None
         found = units.read(offset, 1)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from grpc import aio
 
@@ -20,6 +20,7 @@ from ledger.broker.log_trim import LogTrim
 from ledger.broker.members import Introduction, Members
 from ledger.broker.placement import place_group
 from ledger.broker.proposals import ChangeProposal
+from ledger.broker.refusal import refused
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention import Candidate
@@ -31,7 +32,6 @@ from ledger.errors import (
     RecoveryRefusedError,
     StorageFailedError,
     UnknownNodeError,
-    to_wire,
 )
 from ledger.state import Hold, Topic
 from ledger.topics import TOPICS_GROUP
@@ -42,19 +42,6 @@ from store import StoreError, Suspect
 log = logging.getLogger("ledger.operations")
 
 Context = aio.ServicerContext[Any, Any]
-Response = TypeVar(
-    "Response",
-    operations_pb2.GetMembersResponse,
-    operations_pb2.ChangeResponse,
-    operations_pb2.TransferLeadershipResponse,
-    operations_pb2.RecoverNodeResponse,
-    operations_pb2.TrimLogResponse,
-    operations_pb2.HoldLogResponse,
-    operations_pb2.ReleaseLogResponse,
-    operations_pb2.GetHoldsResponse,
-    operations_pb2.AddGroupResponse,
-    operations_pb2.OpenTopicResponse,
-)
 
 
 class Site(Protocol):
@@ -254,9 +241,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
     async def _leading(self, group: int) -> Replica:
         """The group's replica, which leads at this moment and has applied all that was committed before it."""
         replica = self._replicas.require(group)
-        await replica.confirm_leadership()
-        if not replica.driver.leads:
-            raise replica.not_leading()
+        await replica.confirm_still_leading()
         return replica
 
     def _doubt(self, replica: Replica, node: int) -> Suspect:
@@ -297,11 +282,6 @@ async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb
     if wait:  # a client that goes away does not take it back
         await asyncio.shield(change.future)
     return operations_pb2.ChangeResponse(index=change.index)
-
-
-def refused(response: Response, error: LedgerError) -> Response:
-    response.error.CopyFrom(to_wire(error))
-    return response
 
 
 def kept_by(trim: LogTrim, request: operations_pb2.TrimLogRequest) -> Candidate | None:

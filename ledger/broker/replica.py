@@ -385,6 +385,12 @@ class Replica:
         if not await answer:
             raise self.not_leading()
 
+    async def confirm_still_leading(self) -> None:
+        """The same, and this node leads at that moment. Raises LedgerError."""
+        await self.confirm_leadership()
+        if not self.driver.leads:
+            raise self.not_leading()
+
     # -- members
 
     def newest_configuration(self) -> GroupConfiguration | None:

@@ -25,6 +25,7 @@ from ledger.client.group_member import GroupMember, Ownership, View
 from ledger.client.holding import Holding
 from ledger.client.offsets import in_ms, offsets_for_times
 from ledger.client.records import Message, TopicQueue
+from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
 from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, from_wire
 from ledger.retries import retry_topic
 from ledger.topics import TOPICS_GROUP, is_system_topic
@@ -36,7 +37,6 @@ GroupStart = Literal["earliest", "latest"] | datetime
 MAX_IN_HAND, MAX_SPAN = 1_000, 2_000
 """Of one queue: messages that are handed out and not finished, and how far apart they may be."""
 _CLAIMS_AT_ONCE = 1_000
-_AT_THE_FIRST, _BEHIND_THE_LAST = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +199,11 @@ class Holdings:
     async def _starts(self, places: list[TopicQueue]) -> Mapping[TopicQueue, int]:
         """Where the consumer group begins with these, if it has not begun."""
         start = self._settings.start
-        own = {place: _AT_THE_FIRST for place in places if is_system_topic(place.topic)}
+        own = {place: AT_THE_FIRST for place in places if is_system_topic(place.topic)}
         others = [place for place in places if place not in own]
         if isinstance(start, datetime):
             return own | await offsets_for_times(self._client, dict.fromkeys(others, in_ms(start)))
-        return own | dict.fromkeys(others, _AT_THE_FIRST if start == "earliest" else _BEHIND_THE_LAST)
+        return own | dict.fromkeys(others, AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST)
 
     # -- acknowledgements
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,7 @@ from enum import Enum
 from types import TracebackType
 from typing import Any
 
+from ledger.client.backoff import Backoff
 from ledger.client.group_consumer import AsyncGroupConsumer
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
@@ -117,7 +119,7 @@ class AsyncPushConsumer:
     # -- from the queues to the listener
 
     async def _read(self) -> None:
-        failures = 0
+        failures, backoff = 0, Backoff(200, _AGAIN_S * 1000, random.Random())
         while True:
             await self._workers.acquire()
             self._workers.release()  # somebody is free: only then more is taken
@@ -129,7 +131,7 @@ class AsyncPushConsumer:
             except LedgerError as error:
                 failures += 1
                 log.warning("no messages at the moment: %s", error)
-                await asyncio.sleep(min(5.0, 0.1 * 2**failures))
+                await asyncio.sleep(backoff.wait_ms(failures) / 1000)
                 continue
             for message in messages:
                 if self._orderly:
@@ -151,17 +153,18 @@ class AsyncPushConsumer:
                 return
         finally:
             self._workers.release()
-        await self._put_off(message)
+        await self._move(self._consumer.reconsume_later, message)
 
-    async def _put_off(self, message: Message) -> None:
+    async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
+        """Until it is done: the message must not be lost."""
         while True:
             try:
-                await self._consumer.reconsume_later(message)
+                await move(message)
                 return
             except ClosedError:
                 return
             except LedgerError as error:
-                log.warning("message %s cannot be put off yet: %s", message.id, error)
+                log.warning("message %s cannot be moved yet: %s", message.id, error)
                 await asyncio.sleep(_AGAIN_S)
 
     # -- orderly
@@ -199,18 +202,7 @@ class AsyncPushConsumer:
                 await asyncio.sleep(self._suspend_s)
             if self._lanes.get(place) is not lane:
                 return  # stopped
-        await self._give_up(message)
-
-    async def _give_up(self, message: Message) -> None:
-        while True:
-            try:
-                await self._consumer.give_up(message)
-                return
-            except ClosedError:
-                return
-            except LedgerError as error:
-                log.warning("message %s cannot be given up yet: %s", message.id, error)
-                await asyncio.sleep(_AGAIN_S)
+        await self._move(self._consumer.give_up, message)
 
     # -- the listener
 

@@ -62,7 +62,7 @@ class OneQueue:
 
     def fetch(self, offset: int = 0, max_bytes: int = 1 << 20, tags: Iterable[int] = ()) -> broker_pb2.FetchedQueue:
         asked = broker_pb2.QueueFetch(topic_id=1, queue=0, offset=offset, tag_hashes=list(tags))
-        return collect(self, [asked], max_bytes).queues[0]
+        return collect(self, [asked], max_bytes).response.queues[0]
 
 
 @pytest.fixture
