@@ -11,15 +11,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from grpc import aio
+from grpc import StatusCode, aio
 
 from ledger.batch import place_of
+from ledger.broker.answers import Answers
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
-from ledger.broker.produce import serve_produce
+from ledger.broker.produce import MAX_STREAMS, serve_produce
 from ledger.broker.proposals import Committed
 from ledger.broker.query import query_messages
 from ledger.broker.replica import Meter, Replica
@@ -113,6 +114,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self._arrivals = arrivals
         self._opening = opening
         self._quotas = quotas or Quotas()
+        self._answers = Answers()
+        self._streams = 0
+        """Produce streams that are open."""
 
     @property
     def configuration_index(self) -> int:
@@ -122,10 +126,16 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     # -- produce
 
     async def Produce(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
+        if self._streams >= MAX_STREAMS:
+            told = f"this node has {self._streams} produce streams, as many as it may have: try again shortly"
+            await context.abort(StatusCode.RESOURCE_EXHAUSTED, told)
         quota = self._quotas.produce
-        await serve_produce(
-            MeteredBatches(self, quota, client_of(context), self._meter) if quota.is_set else self, context
-        )
+        batches = MeteredBatches(self, quota, client_of(context), self._meter) if quota.is_set else self
+        self._streams += 1
+        try:
+            await serve_produce(batches, context)
+        finally:
+            self._streams -= 1
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         return self._replicas.of_queue(*place_of(batch)).produce(batch)
@@ -149,11 +159,14 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
                     for each in request.queues
                 ]
             )
-        quota.charge(client, *self._count(response), now_s())
+        messages, size = self._count(response)
+        quota.charge(client, messages, size, now_s())
+        self._answers.leaves(size, context)
         response.configuration_index = self.configuration_index
         return response
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
+        self._answers.check_room()
         replica = self._replicas.of_queue(topic_id, queue)
         try:
             replica.state.topics.require(topic_id, queue)

@@ -97,7 +97,9 @@ async def test_over_the_quota_nothing_is_appended_and_the_answer_says_for_how_lo
     assert status.node == 1, "questions are not counted"
     with pytest.raises(TimeoutError):  # a consumer only waits
         async with (
-            asyncio.timeout(0.5),
-            AsyncConsumer("topic", bootstrap_servers=fleet.bootstrap, start="earliest") as consumer,
+            asyncio.timeout(1),
+            AsyncConsumer(
+                "topic", bootstrap_servers=fleet.bootstrap, start="earliest", request_timeout_ms=300
+            ) as consumer,
         ):
             await anext(consumer)

@@ -189,3 +189,15 @@ async def test_retries_end_a_send_long_before_its_deadline(brokers: list[FakeBro
             await one.send("wide", b"a", key="k")
     assert not failed.value.maybe_committed
     assert cluster.requests == 3
+
+
+async def test_a_request_carries_no_more_batches_than_a_broker_takes(cluster: FakeCluster) -> None:
+    """However many queues have something small."""
+    for name in ("first", "second"):
+        cluster.create(name, 1024)
+    async with producer(cluster) as one:
+        await one.send_many("first", [b"x"])
+        await one.send_many("second", [b"x"])
+        futures = [one.send_nowait(name, b"x", queue=queue) for name in ("first", "second") for queue in range(1024)]
+        await asyncio.gather(*futures)
+    assert 1 < cluster.largest_request <= 1024
