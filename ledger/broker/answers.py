@@ -25,15 +25,13 @@ class Answers:
     def check_room(self) -> None:
         """Raises BusyError where there is none."""
         if self.bytes_under_way >= self._most_bytes:
-            raise BusyError(
-                f"{self.bytes_under_way} bytes are on their way from this node to clients: try again shortly"
-            )
+            raise BusyError(f"{self.bytes_under_way} bytes are on their way to clients already: try again shortly")
 
     def leaves(self, size: int, context: aio.ServicerContext[Any, Any]) -> None:
         """That answers this call: until the call has ended."""
-        if size:
-            self.bytes_under_way += size
-            context.add_done_callback(lambda _: self._has_left(size))
 
-    def _has_left(self, size: int) -> None:
-        self.bytes_under_way -= size
+        def has_left(_: aio.ServicerContext[Any, Any]) -> None:
+            self.bytes_under_way -= size
+
+        self.bytes_under_way += size
+        context.add_done_callback(has_left)  # type: ignore[arg-type] (the stubs name a class that is not there)

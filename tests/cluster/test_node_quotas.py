@@ -9,6 +9,7 @@ import time
 import pytest
 from fleet import Fleet, MakeFleet, error_of, sample_batch
 from scrape import scrape
+from waiter import until
 
 from ledger import AsyncConsumer, AsyncProducer
 from ledger.errors import ThrottledError
@@ -52,6 +53,9 @@ async def test_a_client_over_its_quota_is_slowed_down_to_it(make_fleet: MakeFlee
     read_s = time.monotonic() - started
     assert near_the_quota(read_s), read_s
     assert await read(fleet, 1, 10) == [b"%d" % number for number in range(10)]
+
+    answers = fleet.running[1]._broker._answers
+    await until(lambda: answers.bytes_under_way == 0, "what was given has left")
 
     metrics = await scrape(fleet.http(1))
     for kind in ("producer", "consumer"):

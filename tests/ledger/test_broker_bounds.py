@@ -1,4 +1,5 @@
-"""What a broker keeps in memory for its clients is bounded: above a bound, whoever comes is refused, and may come again."""
+"""What a broker keeps in memory for its clients is bounded: above a bound, whoever comes is refused, and may come
+again."""
 
 from __future__ import annotations
 
