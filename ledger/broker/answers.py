@@ -34,4 +34,5 @@ class Answers:
             self.bytes_under_way -= size
 
         self.bytes_under_way += size
-        context.add_done_callback(has_left)  # type: ignore[arg-type] (the stubs name a class that is not there)
+        # The stubs want an instance of a class that grpc does not have.
+        context.add_done_callback(has_left)  # type: ignore[arg-type]
