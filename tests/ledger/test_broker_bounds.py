@@ -11,9 +11,11 @@ import grpc
 import pytest
 
 from ledger.broker import service
+from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.answers import Answers
 from ledger.broker.arrivals import Arrivals
 from ledger.errors import BusyError
+from ledger.v1 import command_pb2
 
 
 class Call:
@@ -59,6 +61,32 @@ async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
         waiting.cancel()
     await asyncio.sleep(0)
     arrivals.wait_for([(1, queue) for queue in range(5)]).cancel()
+
+
+async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In offsets, in calls (which may bring none), and in consumer groups."""
+    monkeypatch.setattr("ledger.broker.acknowledgements.MAX_WAITING", 2)
+    monkeypatch.setattr("ledger.broker.acknowledgements.MAX_GATHERING", 2)
+    proposed: list[asyncio.Future[Any]] = []
+
+    def propose(_: object) -> asyncio.Future[Any]:
+        proposed.append(asyncio.get_running_loop().create_future())
+        return proposed[-1]
+
+    acknowledgements = Acknowledgements(propose)
+    offset = command_pb2.AcknowledgedOffset(topic_id=1)
+    acknowledgements.add("many", [offset, offset])
+    with pytest.raises(BusyError, match="2 offsets of 'many' wait"):
+        acknowledgements.add("many", [offset])
+    for _ in range(2):
+        acknowledgements.add("empty", [])
+    with pytest.raises(BusyError, match="'empty' wait"):
+        acknowledgements.add("empty", [])
+    with pytest.raises(BusyError, match="2 consumer groups acknowledge"):
+        acknowledgements.add("third", [offset])
+    await asyncio.sleep(0)
+    assert proposed, "what was there before goes on"
+    acknowledgements.add("many", [offset])
 
 
 async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
