@@ -23,9 +23,10 @@ TOTAL = sum(map(len, VALUES))
 
 
 def near_the_quota(seconds: float) -> bool:
-    """Of TOTAL bytes, a second's worth came at once, and one batch at the end is not waited for."""
+    """Of TOTAL bytes, a second's worth came at once, and one batch at the end is not waited for. (How much longer it
+    takes depends on what else this machine does.)"""
     least = (TOTAL - QUOTA - BATCH) / QUOTA
-    return least * 0.95 <= seconds <= least * 4
+    return least * 0.95 <= seconds <= least * 8
 
 
 async def test_a_client_over_its_quota_is_slowed_down_to_it(make_fleet: MakeFleet) -> None:

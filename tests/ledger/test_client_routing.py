@@ -157,9 +157,9 @@ async def test_it_goes_back_once_that_answers(brokers: list[FakeBroker], cluster
 # --- late answers ----------------------------------------------------------------------------------------------------
 
 
-async def late_share(brokers: list[FakeBroker], cluster: FakeCluster, **settings: Any) -> int:
+async def late_share(brokers: list[FakeBroker], cluster: FakeCluster, late_s: float, **settings: Any) -> int:
     """How many of twenty messages that come one after another go to the group that answers late."""
-    brokers[1].late_s = 0.03
+    brokers[1].late_s = late_s
     async with producer(cluster, **settings) as one:
         for number in range(20):
             await one.send("spread", b"%d" % number)
@@ -169,11 +169,11 @@ async def late_share(brokers: list[FakeBroker], cluster: FakeCluster, **settings
 async def test_a_group_that_answers_late_is_passed_over_where_that_is_wished(
     brokers: list[FakeBroker], cluster: FakeCluster
 ) -> None:
-    assert await late_share(brokers, cluster, latency_faults=[(20, 60_000)]) == 1
+    assert await late_share(brokers, cluster, 0.6, latency_faults=[(500, 60_000)]) == 1
 
 
 async def test_and_not_where_it_is_not(brokers: list[FakeBroker], cluster: FakeCluster) -> None:
-    assert await late_share(brokers, cluster) == 10
+    assert await late_share(brokers, cluster, 0.03) == 10
 
 
 async def test_retries_are_checked(cluster: FakeCluster) -> None:
