@@ -149,6 +149,13 @@ class NodeSettings(BaseSettings):
     # How often all that is looked at.
     retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
 
+    # What one client may send to this node, or fetch from it, in a second; 0: as much as it likes. A client is whoever
+    # calls itself by the same `client_id`; without one, all of a host are one. See docs/LIMITS.md.
+    produce_quota_bytes_per_s: int = Field(default=0, ge=0)
+    produce_quota_messages_per_s: int = Field(default=0, ge=0)
+    fetch_quota_bytes_per_s: int = Field(default=0, ge=0)
+    fetch_quota_messages_per_s: int = Field(default=0, ge=0)
+
     # How long a message that could not be consumed waits before it is handed out again: for the second time, the third,
     # and so on. Further times as the last one. Set the same on all nodes.
     retry_delays_s: Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_split_list)] = Field(

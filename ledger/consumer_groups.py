@@ -39,6 +39,11 @@ def coordinator_group(name: str, groups: int) -> int:
 
 def validate_group_name(name: str) -> None:
     """Raise InvalidGroupNameError unless users may name a consumer group so."""
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidGroupNameError(
+            f"The consumer group's name {name[: MAX_NAME_LENGTH + 1]!r}... has {len(name)} characters and may have "
+            f"{MAX_NAME_LENGTH}: choose a shorter one."
+        )
     if name in (".", "..") or not _NAME.fullmatch(name):
         raise InvalidGroupNameError(
             f"{name[: MAX_NAME_LENGTH + 1]!r} cannot be a consumer group's name: use 1 to {MAX_NAME_LENGTH} of the "

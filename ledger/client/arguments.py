@@ -10,9 +10,11 @@ from typing import NoReturn
 
 from ledger.client.outgoing import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
+from ledger.limits import validate_headers
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_EXTRAS_BYTES = 1024 * 1024
+MAX_RETRIES = 1_000_000
 _MAX_TIMESTAMP_MS = 1 << 62
 
 
@@ -46,7 +48,9 @@ def checked_headers(headers: Headers | Mapping[str, bytes] | None) -> Headers | 
     if not headers:
         return None
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple(_checked_header(*pair) if len(pair) == 2 else _no_header(pair) for pair in pairs)
+    checked = tuple(_checked_header(*pair) if len(pair) == 2 else _no_header(pair) for pair in pairs)
+    validate_headers(len(checked), sum(len(name.encode()) + len(value) for name, value in checked))
+    return checked
 
 
 def _checked_header(name: str, value: bytes) -> tuple[str, bytes]:
@@ -96,6 +100,13 @@ def check_settings(
     for name, (value, lowest, highest) in limits.items():
         if not lowest <= value <= highest:
             raise InvalidArgumentError(f"{name} is {value}: it must be {lowest} to {highest}.")
+
+
+def check_retries(retries: int | None) -> None:
+    if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
+        raise InvalidArgumentError(
+            f"retries is {retries!r}: it must be 0 to {MAX_RETRIES}, or None: as often as `delivery_timeout_ms` allows."
+        )
 
 
 def not_bytes(kind: type) -> InvalidArgumentError:

@@ -18,7 +18,7 @@ import grpc.aio
 from ledger.client.backoff import Backoff
 from ledger.client.connection import Connections
 from ledger.client.route_table import Leader, RouteTable, Said, Topic
-from ledger.errors import LedgerError, NoLeaderError, NotLeaderError, UnavailableError
+from ledger.errors import LedgerError, NoLeaderError, NotLeaderError, ThrottledError, UnavailableError
 from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
@@ -80,7 +80,7 @@ class Routes:
             return
         if isinstance(error, (NotLeaderError, NoLeaderError, UnavailableError)):
             self.table.doubt(group, address)
-        if error.retriable:
+        if error.retriable and not isinstance(error, ThrottledError):
             self.refresh_soon()
 
     def learn(self, response: broker_pb2.GetRouteResponse) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ledger.v1 import broker_pb2
 
+MAX_NODES = 1000
 LIFETIME_MS = 120_000
 """RocketMQ's."""
 
@@ -48,6 +49,8 @@ class Registrations:
         """Why this node is not taken in; empty where it is."""
         if self.cluster not in ("", routes.cluster):
             return f"this name server serves cluster {self.cluster!r}, not {routes.cluster!r}"
+        if node not in self._said and len(self._said) >= MAX_NODES:
+            return f"this name server knows {len(self._said)} nodes, as many as it may"
         self._said[node] = _Said(routes, self._monotonic_ms(), stream)
         return ""
 
