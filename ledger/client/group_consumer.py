@@ -281,8 +281,8 @@ class AsyncGroupConsumer:
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member consumes at the moment."""
-        return self._holdings.places()
+        """The queues that this member consumes at the moment; none before it has started."""
+        return self._holdings.places() if self._tasks else []
 
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be handed out. Raises InvalidArgumentError where the queue is not
