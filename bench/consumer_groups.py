@@ -111,10 +111,14 @@ class Bench:
                     await listener(message)
             return time.perf_counter() - started
 
-    async def group_push(self, topic: str, count: int, **how: object) -> float:
+    async def group_push(self, topic: str, count: int, *, orderly: bool = False) -> float:
         listener = Listener(count)
         consumer = AsyncPushConsumer(
-            topic, listener=listener, group=self.new_group(), bootstrap_servers=self._cluster.bootstrap, **how
+            topic,
+            listener=listener,
+            orderly=orderly,
+            group=self.new_group(),
+            bootstrap_servers=self._cluster.bootstrap,
         )
         async with consumer:
             started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Members that come and go: a thousand that join one consumer group at once, and a hundred that share a thousand queues.
+"""Members that come and go: a thousand join one consumer group at once; a hundred share a thousand queues.
 
     .venv/bin/python bench/rebalance.py [--groups 1] [--members 1000] [--consumers 100] [--queues 1000] [--rounds 3]
 
@@ -21,6 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -94,7 +95,9 @@ async def measure_joining(cluster: DevCluster, count: int, queues: int) -> Joini
     with probed(cluster) as longest_ms:
         started = time.perf_counter()
         tasks = [asyncio.create_task(member.take_part()) for member in members]
-        await _until(lambda: _is_dealt([list(member.view) for member in members], queues), f"{count} members have queues")
+        await _until(
+            lambda: _is_dealt([list(member.view) for member in members], queues), f"{count} members have queues"
+        )
         stable = max(member.told_at for member in members) - started
         views = sum(member.views for member in members)
         await asyncio.sleep(SESSION_MS * 1.5 / 1000)
@@ -145,7 +148,9 @@ async def measure_rebalances(cluster: DevCluster, count: int, queues: int, round
         rows.append(await _rebalance(cluster, "one comes", consumers, queues, consumers[-1].start))
         await asyncio.sleep(2)
         dying = consumers.pop(random.randrange(len(consumers)))
-        died = await _rebalance(cluster, "one dies", consumers, queues, lambda: _die(dying), less_s=DYING_SESSION_MS / 1000)
+        died = await _rebalance(
+            cluster, "one dies", consumers, queues, partial(_die, dying), less_s=DYING_SESSION_MS / 1000
+        )
         rows.append(died)
         consumers.append(_consumer(cluster))
         await consumers[-1].start()
@@ -257,7 +262,9 @@ def _probe(addresses: list[str], pipe: Connection) -> None:
     pipe.send(longest * 1000)
 
 
-async def measure(cluster: DevCluster, members: int, consumers: int, queues: int, rounds: int) -> dict[str, list[object]]:
+async def measure(
+    cluster: DevCluster, members: int, consumers: int, queues: int, rounds: int
+) -> dict[str, list[object]]:
     async with AsyncAdmin(cluster.bootstrap) as admin:
         await admin.create_topic(TOPIC, queues)
     joining = [await measure_joining(cluster, members, queues)]

@@ -132,16 +132,16 @@ class ConsumerGroup:
             _count(queues, subscriptions)
         return queues
 
-    def assign(self, targets: Mapping[TopicQueueId, str], index: int) -> None:
-        """Every queue of the consumer group, with the member that is to consume it. Others are not wanted any more."""
+    def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
+        """These queues are to go to these members; those of the empty name are not wanted any more. All others stay
+        as they are. `goes_on`: the same assignment has more."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
             if share is None:
                 share = self.shares[queue] = Share("", 0, "")
             self._aim(queue, share, target, index)
-        for queue in [queue for queue in self.shares if queue not in targets]:
-            self._aim(queue, self.shares[queue], "", index)
-        self.assigned = self.generation
+        if not goes_on:
+            self.assigned = self.generation
 
     def release(self, member: str, queues: Iterable[tuple[TopicQueueId, int]], index: int) -> bool:
         """The member has finished with these, which it had by these epochs. What it is to keep it keeps. Returns

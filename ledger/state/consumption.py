@@ -76,7 +76,8 @@ class Consumption:
         group = self.groups.get(wanted.consumer_group)
         if group is None or group.generation != wanted.generation:
             return False
-        group.assign({TopicQueueId(each.topic_id, each.queue): each.member for each in wanted.targets}, index)
+        targets = {TopicQueueId(each.topic_id, each.queue): each.member for each in wanted.targets}
+        group.assign(targets, index, goes_on=wanted.goes_on)
         return True
 
     def release(self, wanted: command_pb2.ReleaseQueues, index: int) -> bool:

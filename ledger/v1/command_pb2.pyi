@@ -153,14 +153,16 @@ class LeaveConsumerGroup(_message.Message):
     def __init__(self, consumer_group: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AssignQueues(_message.Message):
-    __slots__ = ("consumer_group", "generation", "targets")
+    __slots__ = ("consumer_group", "generation", "targets", "goes_on")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
+    GOES_ON_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     generation: int
     targets: _containers.RepeatedCompositeFieldContainer[QueueTarget]
-    def __init__(self, consumer_group: _Optional[str] = ..., generation: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[QueueTarget, _Mapping]]] = ...) -> None: ...
+    goes_on: bool
+    def __init__(self, consumer_group: _Optional[str] = ..., generation: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[QueueTarget, _Mapping]]] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
 class QueueTarget(_message.Message):
     __slots__ = ("topic_id", "queue", "member")

@@ -49,7 +49,7 @@ def standing(strategy: str, members: str, owners: str, targets: str = "") -> Con
     for member in sorted({*members.split(), *owners, *targets} - {"."}):
         joined(group, member, {1: len(owners)})
     for queues in (owners, targets):
-        group.assign({TopicQueueId(1, at): each for at, each in enumerate(queues) if each != "."}, group.generation + 1)
+        group.assign({TopicQueueId(1, at): each.strip(".") for at, each in enumerate(queues)}, group.generation + 1)
     group.leave([name for name in list(group.members) if name not in members.split()], group.generation + 1)
     return group
 

@@ -59,7 +59,7 @@ class Group:
 
     def assign(self, targets: str) -> None:
         """Who is to have each queue of topic 1; "." for nobody."""
-        wanted = {TopicQueueId(1, at): member for at, member in enumerate(targets) if member != "."}
+        wanted = {TopicQueueId(1, at): member.strip(".") for at, member in enumerate(targets)}
         self.state.assign(wanted, self.next())
 
     def release(self, member: str, *queues: int, epoch: int | None = None) -> bool:
