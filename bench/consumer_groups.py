@@ -64,8 +64,9 @@ class Crowd:
 
 
 class Bench:
-    def __init__(self, cluster: DevCluster) -> None:
+    def __init__(self, cluster: DevCluster, prefix: str) -> None:
         self._cluster = cluster
+        self._prefix = prefix
         self._groups = 0
 
     async def fill(self, topic: str, count: int, message_bytes: int) -> None:
@@ -78,7 +79,7 @@ class Bench:
 
     def new_group(self) -> str:
         self._groups += 1
-        return f"bench-{self._groups}"
+        return f"{self._prefix}-{self._groups}"
 
     # -- each returns how many seconds so many messages took
 
@@ -146,7 +147,7 @@ Way = Callable[[str, int], Awaitable[float]]
 
 
 async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> list[Share]:
-    bench, rows = Bench(cluster), []
+    bench, rows = Bench(cluster, "share"), []
     ways: dict[str, tuple[Way, Way]] = {
         "pull": (bench.plain_pull, bench.group_pull),
         "push": (bench.plain_loop, bench.group_push),
@@ -165,13 +166,13 @@ async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> 
 
 
 async def measure_crowds(cluster: DevCluster, total_bytes: int, many: int) -> list[Crowd]:
-    bench, count = Bench(cluster), max(1, total_bytes // 1024 // 16_384) * 16_384
+    bench, count = Bench(cluster, "crowd"), max(1, total_bytes // 1024 // 16_384) * 16_384
     await bench.fill("crowded", count, 1024)
     return [await measure_crowd(cluster, bench, count, size) for size in (1, many)]
 
 
 async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int) -> Crowd:
-    groups = [f"crowd-{size}-{number}" for number in range(size)]
+    groups = [bench.new_group() for _ in range(size)]
     pids = [cluster.node(node).pid for node in range(1, NODES + 1)]
     client, nodes, started = time.process_time(), sum(map(cpu_s, pids)), time.perf_counter()
     await asyncio.gather(*(bench.group_pull("crowded", count, group) for group in groups))

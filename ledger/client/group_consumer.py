@@ -249,8 +249,7 @@ class AsyncGroupConsumer:
 
     def finish(self, *messages: Message) -> None:
         """These are consumed; the cluster is told soon. Of a queue that has gone elsewhere it does not count."""
-        for message in messages:
-            self._holdings.finish(TopicQueue(message.topic, message.queue), message.offset)
+        self._holdings.finish(messages)
         self._news.set()  # there may be room for more
 
     def holds(self, message: Message) -> bool:

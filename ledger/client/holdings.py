@@ -89,13 +89,16 @@ class Holdings:
         self._view = view
         self._changed.set()
 
-    def finish(self, place: TopicQueue, offset: int) -> None:
-        """That message is consumed. Where the queue has gone elsewhere it does not count."""
-        holding = self._by_place.get(place)
-        if holding is not None:
-            holding.finish(offset)
-            if holding.is_leaving and holding.is_finished:
-                self._changed.set()
+    def finish(self, messages: Iterable[Message]) -> None:
+        """These are consumed. Where their queue has gone elsewhere it does not count."""
+        holding = None
+        for message in messages:
+            if holding is None or message.queue != holding.cursor.queue or message.topic != holding.cursor.topic:
+                holding = self._by_place.get(TopicQueue(message.topic, message.queue))
+            if holding is not None:
+                holding.finish(message.offset)
+                if holding.is_leaving and holding.is_finished:
+                    self._changed.set()
 
     def made_room(self) -> None:
         for fetcher in self._fetchers.values():
@@ -272,7 +275,7 @@ class Holdings:
                 self._drop(holding)
                 self._changed.set()
                 return
-        self.finish(place, message.offset)
+        self.finish([message])
 
     # -- their groups
 
