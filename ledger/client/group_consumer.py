@@ -257,6 +257,11 @@ class AsyncGroupConsumer:
         holding = self._holdings.get(TopicQueue(message.topic, message.queue))
         return holding is not None and holding.has_in_hand(message.offset)
 
+    @property
+    def losses(self) -> int:
+        """How often a queue has gone elsewhere: as long as it is the same, this member holds what it was handed."""
+        return self._holdings.losses
+
     async def reconsume_later(self, message: Message) -> None:
         """It could not be consumed: it is handed out again, to any member, after a while that grows with each attempt;
         after the last attempt it is given up. Returns when that is committed, or the queue has gone elsewhere."""

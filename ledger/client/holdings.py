@@ -71,6 +71,8 @@ class Holdings:
         self._by_place: dict[TopicQueue, Holding] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._changed = asyncio.Event()
+        self.losses = 0
+        """How often a queue has gone elsewhere."""
 
     def __iter__(self) -> Iterator[Holding]:
         """Beginning with another one each time: the first ones may get everything."""
@@ -144,6 +146,7 @@ class Holdings:
     def _drop(self, holding: Holding) -> None:
         if self._by_place.get(holding.place) is holding:
             del self._by_place[holding.place]
+            self.losses += 1
             self._fetcher(self._group_of(holding.place)).remove(holding.cursor)
 
     async def _release(self) -> None:

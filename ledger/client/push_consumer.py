@@ -61,6 +61,8 @@ class _Lane:
     """Of the first one, in this place."""
     has_failed: bool = False
     """Just now."""
+    losses: int = -1
+    """How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known."""
 
 
 class AsyncPushConsumer:
@@ -104,8 +106,9 @@ class AsyncPushConsumer:
         self._hungry = asyncio.Event()
         self._lanes: dict[TopicQueue, _Lane] = {}
         """Orderly: those with messages."""
-        self._settled: deque[tuple[Message, bool]] = deque()
-        """Messages that the listener has had, and whether they are consumed."""
+        self._finished: deque[Message] = deque()
+        self._failed: deque[Message] = deque()
+        """Messages that the listener has had, until the loop's next turn."""
         self._is_settling = False
         self._is_stopping = False
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -184,7 +187,7 @@ class AsyncPushConsumer:
         place = TopicQueue(message.topic, message.queue)
         lane = self._lanes.get(place)
         if lane is None:
-            lane = self._lanes[place] = _Lane()
+            lane = self._lanes[place] = _Lane(losses=self._consumer.losses)
             self._offer(lane)
         lane.messages.append(message)
 
@@ -196,7 +199,7 @@ class AsyncPushConsumer:
                 idle.set_result(None)
                 return
 
-    async def _take(self) -> Message | _Lane:
+    async def _wait(self) -> Message | _Lane:
         while not self._ready:
             idle = self._loop.create_future()
             self._idle.append(idle)
@@ -214,14 +217,16 @@ class AsyncPushConsumer:
     async def _work(self) -> None:
         turn_ends = self._loop.time() + _TURN_S
         while not self._is_stopping:
-            work = await self._take()
+            work = self._ready.popleft() if self._ready else await self._wait()
             if self._threads is not None:
                 await self._loop.run_in_executor(self._threads, self._work_in_thread, work)
-            elif isinstance(work, _Lane):
-                await self._go_through(work)
-            else:
+            elif type(work) is Message:
                 self._settle(work, await self._call(work))
-            if isinstance(work, _Lane):
+            else:
+                assert isinstance(work, _Lane)
+                await self._go_through(work)
+            if self._orderly:
+                assert isinstance(work, _Lane)
                 self._put_back(work)
             if self._loop.time() >= turn_ends:  # a listener may never wait for anything
                 await asyncio.sleep(0)
@@ -231,8 +236,9 @@ class AsyncPushConsumer:
         """With one lane; or with message after message for a turn, as to come here costs as much as many messages."""
         turn_ends = time.monotonic() + _TURN_S
         if isinstance(work, _Lane):
-            while (message := self._next_of(work)) is not None and self._went(work, self._call_now(message)):
-                pass
+            while (message := self._next_of(work)) is not None:
+                if not self._went(work, message, self._call_now(message)):
+                    break
             return
         while True:
             assert isinstance(work, Message)
@@ -245,39 +251,43 @@ class AsyncPushConsumer:
                 return
 
     async def _go_through(self, lane: _Lane) -> None:
-        while (message := self._next_of(lane)) is not None and self._went(lane, await self._call(message)):
-            pass
+        while (message := self._next_of(lane)) is not None:
+            if not self._went(lane, message, await self._call(message)):
+                break
 
     async def _call(self, message: Message) -> bool:
         """Whether it is consumed."""
         try:
             return await self._listener(message) is not Outcome.RECONSUME_LATER  # type: ignore[misc]
         except Exception as error:
-            return _failed(message, error)
+            return _told(message, error)
 
     def _call_now(self, message: Message) -> bool:
         try:
             return self._listener(message) is not Outcome.RECONSUME_LATER
         except Exception as error:
-            return _failed(message, error)
+            return _told(message, error)
 
     # -- orderly
 
     def _next_of(self, lane: _Lane) -> Message | None:
         """The first message that is this member's still: another one may have the queue by now."""
         while lane.messages and not self._is_stopping:
-            if self._consumer.holds(lane.messages[0]):
-                return lane.messages[0]
+            message = lane.messages[0]
+            if lane.losses == self._consumer.losses or self._consumer.holds(message):
+                return message
             lane.messages.popleft()
             lane.failures = 0
         return None
 
-    def _went(self, lane: _Lane, consumed: bool) -> bool:
+    def _went(self, lane: _Lane, message: Message, consumed: bool) -> bool:
         """Whether the next one may follow."""
-        lane.has_failed = not consumed
         if consumed:
-            self._settle(lane.messages.popleft(), consumed)
+            lane.messages.popleft()
             lane.failures = 0
+            self._settle(message, consumed)
+        else:
+            lane.has_failed = True
         return consumed
 
     def _put_back(self, lane: _Lane) -> None:
@@ -305,7 +315,7 @@ class AsyncPushConsumer:
 
     def _settle(self, message: Message, consumed: bool) -> None:
         """Also from a thread."""
-        self._settled.append((message, consumed))
+        (self._finished if consumed else self._failed).append(message)
         if not self._is_settling:
             self._is_settling = True
             later = self._loop.call_soon if self._threads is None else self._loop.call_soon_threadsafe
@@ -313,14 +323,9 @@ class AsyncPushConsumer:
 
     def _settle_all(self) -> None:
         self._is_settling = False  # first: what comes from now on may be left over here
-        finished = []
-        while self._settled:
-            message, consumed = self._settled.popleft()
-            if consumed:
-                finished.append(message)
-            else:
-                self._spawn(self._move(self._consumer.reconsume_later, message))
-        self._consumer.finish(*finished)
+        self._consumer.finish(*_emptied(self._finished))
+        for message in _emptied(self._failed):
+            self._spawn(self._move(self._consumer.reconsume_later, message))
 
     async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
         """Until it is done: the message must not be lost."""
@@ -335,10 +340,13 @@ class AsyncPushConsumer:
                 await asyncio.sleep(_AGAIN_S)
 
 
-def _failed(message: Message, error: Exception) -> bool:
-    log.error(
-        "the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error
-    )
+def _emptied(messages: deque[Message]) -> list[Message]:
+    """All that is there now; threads may append more."""
+    return [messages.popleft() for _ in range(len(messages))]
+
+
+def _told(message: Message, error: Exception) -> bool:
+    log.error("the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error)
     return False
 
 
