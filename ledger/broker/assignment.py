@@ -19,8 +19,7 @@ have their turn. It must not know when to assign, nor how members are told.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -38,13 +37,15 @@ T = TypeVar("T")
 Assignment = dict[TopicQueueId, str]
 Steps = Generator[None, None, Assignment]
 """An assignment, once it has gone through."""
-Rooms = Mapping[TopicQueueId, str]
-"""Queue -> the machine room of the node that leads its Raft group. "", or not there: not known."""
-
-NO_ROOMS: Rooms = MappingProxyType({})
+Rooms = Callable[[TopicQueueId], str | None]
+"""Queue -> the machine room of the node that leads its Raft group; "" or None: not known."""
 
 
-def assign(group: ConsumerGroup, rooms: Rooms = NO_ROOMS) -> Assignment:
+def nowhere(_: TopicQueueId) -> None:
+    """No room is known."""
+
+
+def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
     """The member of each queue that the consumer group reads, by the group's own strategy. Queues that are to wait are
     not in it."""
     steps = assigning(group, rooms)
@@ -56,7 +57,7 @@ def assign(group: ConsumerGroup, rooms: Rooms = NO_ROOMS) -> Assignment:
             return assignment
 
 
-def assigning(group: ConsumerGroup, rooms: Rooms = NO_ROOMS) -> Steps:
+def assigning(group: ConsumerGroup, rooms: Rooms = nowhere) -> Steps:
     """The same in steps. Between them queues may be released; where members come or go, it is not to go on."""
     pools = yield from _pools(group)
     match group.strategy:
@@ -113,7 +114,7 @@ def _by_room(
         queues: defaultdict[str, list[TopicQueueId]] = defaultdict(list)
         for some in slices(pool.queues):
             for queue in some:
-                room = rooms.get(queue, "")
+                room = rooms(queue) or ""
                 queues["" if else_all and room not in members else room].append(queue)
             yield
         near = {**{room: tuple(each) for room, each in members.items()}, "": pool.members}

@@ -15,8 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterable
+from functools import partial
 
-from ledger.broker.assignment import assigning, slices
+from ledger.broker.assignment import Rooms, assigning, nowhere, slices
 from ledger.broker.attendance import Attendance
 from ledger.broker.replica import Replica
 from ledger.errors import LedgerError
@@ -164,7 +165,7 @@ class Coordinator:
 
     async def _assigned(self, group: ConsumerGroup) -> bool:
         """Whether it is assigned, and not void because members came or went. Raises LedgerError."""
-        generation, steps = group.generation, moves(group)
+        generation, steps = group.generation, moves(group, partial(self._room_of, group))
         while group.generation == generation:
             try:
                 next(steps)
@@ -172,6 +173,13 @@ class Coordinator:
                 return await self._commit(group, end.value)
             await asyncio.sleep(0)
         return False
+
+    def _room_of(self, group: ConsumerGroup, queue: TopicQueueId) -> str:
+        """Of the node that leads its Raft group; empty where that is not known."""
+        topic = self._replica.state.topics.get(queue.topic_id)
+        if topic is None or queue.queue >= topic.queues:
+            return ""
+        return group.rooms.get(topic.groups[queue.queue], "")
 
     async def _commit(self, group: ConsumerGroup, targets: list[command_pb2.QueueTarget]) -> bool:
         """Entry after entry. Those who wait are told of all of it at once."""
@@ -221,9 +229,9 @@ class Coordinator:
         future.add_done_callback(lambda _: self._changed(consumer_group))
 
 
-def moves(group: ConsumerGroup) -> Generator[None, None, list[command_pb2.QueueTarget]]:
+def moves(group: ConsumerGroup, rooms: Rooms = nowhere) -> Generator[None, None, list[command_pb2.QueueTarget]]:
     """In steps, as `assigning` has them: what is to be said so that the consumer group is assigned anew."""
-    assignment = yield from assigning(group)
+    assignment = yield from assigning(group, rooms)
     targets: list[command_pb2.QueueTarget] = []
     for some in slices(tuple(assignment.items())):
         targets += [

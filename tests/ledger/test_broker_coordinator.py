@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Coroutine
+from itertools import count
 
 import pytest
 
@@ -15,6 +16,14 @@ from ledger.v1 import command_pb2
 
 MEMBERS = 1_000
 QUEUES = 1_000
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, who joins at once is assigned together. Looks at who is silent are frequent."""
+    monkeypatch.setattr(module, "CHECK_S", 0.01)
+    monkeypatch.setattr(module, "GATHER_S", 0.2)
+    monkeypatch.setattr(module, "LONGEST_GATHER_S", 30.0)
 
 
 class OneReplica:
@@ -46,7 +55,7 @@ class OneReplica:
 
 
 class Working:
-    """A coordinator that works, with the replica that it works on."""
+    """A coordinator that works, with the replica that it works on, and has had its first look."""
 
     def __init__(self) -> None:
         self.replica = OneReplica()
@@ -55,7 +64,8 @@ class Working:
 
     async def __aenter__(self) -> Working:
         self._task = asyncio.create_task(self.coordinator.run())
-        await asyncio.sleep(0)
+        while not self.coordinator._term:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -92,8 +102,8 @@ def joining(member: str, queues: int) -> command_pb2.JoinConsumerGroup:
     )
 
 
-def names(count: int) -> list[str]:
-    return [f"m{number:04}" for number in range(count)]
+def names(members: int) -> list[str]:
+    return [f"m{number:04}" for number in range(members)]
 
 
 async def test_a_thousand_members_that_join_at_once_are_assigned_by_one_assignment() -> None:
@@ -125,13 +135,10 @@ async def test_one_of_a_thousand_that_leaves_moves_its_queues_only() -> None:
         assert [before[queue] for queue in moved] == ["m0007"]
 
 
-async def test_a_thousand_members_that_are_heard_of_stay_and_the_silent_one_goes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "CHECK_S", 0.01)
+async def test_a_thousand_members_that_are_heard_of_stay_and_the_silent_one_goes() -> None:
     async with Working() as working:
         await working.join(*names(MEMBERS))
-        await working.assigned()  # after more than one look: from then on it counts who is heard of
+        await working.assigned()
         working.now_ms += 9_000
         for name in names(MEMBERS)[1:]:
             working.coordinator.heard("billing", name)
@@ -171,6 +178,33 @@ async def test_what_a_member_changes_in_mid_assignment_makes_it_void(monkeypatch
             released.queues.add(topic_id=1, queue=queue.queue, epoch=group.shares[queue].epoch)
             await working.coordinator.release("billing", released)
         assert Counter(share.owner for share in group.shares.values()) == {"a": 50, "b": 50}
+
+
+async def test_queues_are_in_the_room_of_the_raft_group_in_which_they_are() -> None:
+    async with Working() as working:
+        topic = command_pb2.CreateTopic(name="orders", queues=4, groups=[0, 1, 0, 1])
+        await working.replica.command(command_pb2.Command(add_group=command_pb2.AddGroup(group=1, nodes=[1])))
+        await working.replica.command(command_pb2.Command(create_topic=topic))
+        for member, room in (("a", "north"), ("b", "south")):
+            wanted = joining(member, 4)
+            wanted.strategy, wanted.room = "machine_room", room
+            wanted.rooms.add(group=0, room="south")
+            wanted.rooms.add(group=1, room="north")
+            await working.coordinator.join("billing", wanted)
+        shares = (await working.assigned()).shares
+        assert "".join(shares[queue].owner for queue in sorted(shares)) == "baba"
+
+
+async def test_members_that_go_on_coming_do_not_put_off_the_assignment_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_GATHER_S", 0.5)
+    async with Working() as working, asyncio.timeout(30):
+        for number in count():
+            await working.join(f"m{number}", queues=8)
+            if "assign_queues" in working.replica.commands:
+                break
+            await asyncio.sleep(0.05)
 
 
 def test_only_moves_are_said() -> None:
