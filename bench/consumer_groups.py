@@ -166,7 +166,7 @@ async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> 
 
 
 async def measure_crowds(cluster: DevCluster, total_bytes: int, many: int) -> list[Crowd]:
-    bench, count = Bench(cluster, "crowd"), max(1, total_bytes // 1024 // 16_384) * 16_384
+    bench, count = Bench(cluster, "crowd"), max(1, total_bytes // 2 // 1024 // 16_384) * 16_384
     await bench.fill("crowded", count, 1024)
     return [await measure_crowd(cluster, bench, count, size) for size in (1, many)]
 
@@ -193,7 +193,7 @@ async def measure(cluster: DevCluster, total_bytes: int, rounds: int, many: int)
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--mib", type=int, default=64, help="size of each topic")
+    parser.add_argument("--mib", type=int, default=64, help="size of the topics, and twice that of the last one")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--consumer-groups", type=int, default=200)
     given = parser.parse_args()

@@ -80,7 +80,7 @@ class Rebalance:
 # -- a thousand members
 
 
-async def measure_joining(cluster: DevCluster, count: int, queues: int) -> Joining:
+async def measure_joining(cluster: DevCluster, admin: AsyncAdmin, count: int, queues: int) -> Joining:
     client = ClusterClient(
         cluster.bootstrap,
         client_id="bench",
@@ -101,8 +101,7 @@ async def measure_joining(cluster: DevCluster, count: int, queues: int) -> Joini
         stable = max(member.told_at for member in members) - started
         views = sum(member.views for member in members)
         await asyncio.sleep(SESSION_MS * 1.5 / 1000)
-    async with AsyncAdmin(cluster.bootstrap) as admin:
-        present = len((await admin.describe_consumer_group("thousand")).members)
+    present = len((await admin.describe_consumer_group("thousand")).members)
     elections = _terms(cluster) - terms
     for task in tasks:
         task.cancel()
@@ -267,7 +266,7 @@ async def measure(
 ) -> dict[str, list[object]]:
     async with AsyncAdmin(cluster.bootstrap) as admin:
         await admin.create_topic(TOPIC, queues)
-    joining = [await measure_joining(cluster, members, queues)]
+        joining = [await measure_joining(cluster, admin, members, queues)]
     rebalances = await measure_rebalances(cluster, consumers, queues, rounds)
     return {"Members that join at once": [*joining], "Rebalances": [*rebalances]}
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.broker.assignment import Assignment, assign, nowhere
+from ledger.broker.assignment import Assignment, assign, assigning, nowhere
 from ledger.consumer_groups import STRATEGIES
 from ledger.state.consumer_group_table import ConsumerGroup, Membership, TopicQueueId
 
@@ -370,3 +370,17 @@ def test_average_moves_as_few_as_an_even_share_allows(owners: list[str], members
     least, larger = divmod(len(owners), len(held))
     kept = sum(min(have, least + (at < larger)) for at, have in enumerate(held))
     assert sum(after[TopicQueueId(1, at)] == owner for at, owner in enumerate(owners)) == kept
+
+
+# --- in steps
+
+
+@pytest.mark.parametrize("strategy", COMPLETE)
+def test_a_large_assignment_goes_in_steps_of_a_topic_at_most(strategy: str) -> None:
+    members, topics = 50, {topic: 1000 for topic in range(1, 11)}
+    group = ConsumerGroup("billing", strategy)
+    for member in range(members):
+        joined(group, f"m{member:02}", topics)
+    steps = sum(1 for _ in assigning(group))
+    assert steps >= len(topics)
+    assert len(assign(group)) == 10_000
