@@ -377,7 +377,7 @@ def test_average_moves_as_few_as_an_even_share_allows(owners: list[str], members
 
 @pytest.mark.parametrize("strategy", COMPLETE)
 def test_a_large_assignment_goes_in_steps_of_a_topic_at_most(strategy: str) -> None:
-    members, topics = 50, {topic: 1000 for topic in range(1, 11)}
+    members, topics = 50, dict.fromkeys(range(1, 11), 1000)
     group = ConsumerGroup("billing", strategy)
     for member in range(members):
         joined(group, f"m{member:02}", topics)
