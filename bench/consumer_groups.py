@@ -7,8 +7,8 @@ from its beginning in turns: by a plain consumer, and by a new consumer group wh
 clock is stopped. *pull*: `getmany`. *push*: a listener that does nothing; against a loop that calls the same listener
 with what the plain consumer gets. `of_plain`: median of the rounds' ratios.
 
-Then one consumer group, and two hundred, each with one member, consume all of a topic: messages a second of all
-together, CPU seconds of client and nodes for each million of messages, and what the cluster says is not consumed at
+Then one consumer group, and two hundred, each with one member, consume all of a topic, from the first one's start on (one
+after the other starts, then all consume at once): messages a second of all together, CPU seconds of client and nodes for each million of messages, and what the cluster says is not consumed at
 the end.
 """
 
@@ -36,6 +36,7 @@ from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer,
 
 NODES = 3
 QUEUES = 4
+CROWD_MESSAGES = 16_384
 AT_ONCE = 5_000
 """Messages of one `getmany`."""
 
@@ -90,18 +91,14 @@ class Bench:
                 got += len(await consumer.getmany(AT_ONCE))
             return time.perf_counter() - started
 
-    async def group_pull(self, topic: str, count: int, group: str = "") -> float:
-        consumer = AsyncGroupConsumer(
-            topic, group=group or self.new_group(), bootstrap_servers=self._cluster.bootstrap, max_attempts=1
-        )
-        async with consumer:
-            started, got = time.perf_counter(), 0
-            while got < count:
-                messages = await consumer.getmany(AT_ONCE)
-                got += len(messages)
-            consumer.finish(*messages)
-            await consumer.acknowledge()
+    async def group_pull(self, topic: str, count: int) -> float:
+        async with self.new_member(topic, self.new_group()) as consumer:
+            started = time.perf_counter()
+            await consume(consumer, count)
             return time.perf_counter() - started
+
+    def new_member(self, topic: str, group: str) -> AsyncGroupConsumer:
+        return AsyncGroupConsumer(topic, group=group, bootstrap_servers=self._cluster.bootstrap, max_attempts=1)
 
     async def plain_loop(self, topic: str, count: int) -> float:
         listener = Listener(count)
@@ -130,6 +127,16 @@ class Bench:
 
     async def group_push_orderly(self, topic: str, count: int) -> float:
         return await self.group_push(topic, count, orderly=True)
+
+
+async def consume(consumer: AsyncGroupConsumer, count: int) -> None:
+    """So many messages, and the last one is acknowledged."""
+    got = 0
+    while got < count:
+        messages = await consumer.getmany(AT_ONCE)
+        got += len(messages)
+    consumer.finish(*messages)
+    await consumer.acknowledge()
 
 
 class Listener:
@@ -165,46 +172,51 @@ async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> 
     return rows
 
 
-async def measure_crowds(cluster: DevCluster, total_bytes: int, many: int) -> list[Crowd]:
-    bench, count = Bench(cluster, "crowd"), max(1, total_bytes // 2 // 1024 // 16_384) * 16_384
-    await bench.fill("crowded", count, 1024)
-    return [await measure_crowd(cluster, bench, count, size) for size in (1, many)]
+async def measure_crowds(cluster: DevCluster, many: int) -> list[Crowd]:
+    bench = Bench(cluster, "crowd")
+    await bench.fill("crowded", CROWD_MESSAGES, 128)
+    return [await measure_crowd(cluster, bench, CROWD_MESSAGES, size) for size in (1, many)]
 
 
 async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int) -> Crowd:
     groups = [bench.new_group() for _ in range(size)]
     pids = [cluster.node(node).pid for node in range(1, NODES + 1)]
     client, nodes, started = time.process_time(), sum(map(cpu_s, pids)), time.perf_counter()
-    await asyncio.gather(*(bench.group_pull("crowded", count, group) for group in groups))
+    members = [bench.new_member("crowded", group) for group in groups]
+    for member in members:
+        await member.start()
+    await asyncio.gather(*(consume(member, count) for member in members))
     seconds = time.perf_counter() - started
     client, nodes = time.process_time() - client, sum(map(cpu_s, pids)) - nodes
     async with AsyncAdmin(cluster.bootstrap) as admin:
         listed = {each.name: each for each in await admin.list_consumer_groups()}
+    await asyncio.gather(*(member.stop() for member in members))
     millions = count * size / 1e6
     lag = sum(listed[group].lag for group in groups)
     return Crowd(size, count * size, seconds, count * size / seconds, client / millions, nodes / millions, lag)
 
 
-async def measure(cluster: DevCluster, total_bytes: int, rounds: int, many: int) -> dict[str, list[object]]:
-    shares = await measure_shares(cluster, total_bytes, rounds)
-    crowds = await measure_crowds(cluster, total_bytes, many)
-    return {"Through consumer groups": [*shares], "Consumer groups on one topic": [*crowds]}
+async def measure(cluster: DevCluster, total_bytes: int, rounds: int, many: int, *, as_json: bool) -> None:
+    if rounds:
+        show({"Through consumer groups": await measure_shares(cluster, total_bytes, rounds)}, as_json=as_json)
+    if many:
+        show({"Consumer groups on one topic": await measure_crowds(cluster, many)}, as_json=as_json)
 
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--mib", type=int, default=64, help="size of the topics, and twice that of the last one")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--consumer-groups", type=int, default=200)
+    parser.add_argument("--mib", type=int, default=64, help="size of the topics")
+    parser.add_argument("--rounds", type=int, default=5, help="0: without that part")
+    parser.add_argument("--consumer-groups", type=int, default=200, help="0: without that part")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=given.directory) as name:
         cluster = DevCluster(Path(name) / "data")
         try:
             cluster.start(NODES)
-            rows = uvloop.run(measure(cluster, given.mib << 20, given.rounds, given.consumer_groups))
+            work = measure(cluster, given.mib << 20, given.rounds, given.consumer_groups, as_json=given.json)
+            uvloop.run(work)
         finally:
             cluster.purge()
-    show(rows, as_json=given.json)
 
 
 if __name__ == "__main__":
