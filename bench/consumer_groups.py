@@ -7,9 +7,9 @@ from its beginning in turns: by a plain consumer, and by a new consumer group wh
 clock is stopped. *pull*: `getmany`. *push*: a listener that does nothing; against a loop that calls the same listener
 with what the plain consumer gets. `of_plain`: median of the rounds' ratios.
 
-Then one consumer group, and two hundred, each with one member, consume all of a topic, from the first one's start on (one
-after the other starts, then all consume at once): messages a second of all together, CPU seconds of client and nodes for each million of messages, and what the cluster says is not consumed at
-the end.
+Then one consumer group, and two hundred, each with one member, consume all of a topic: they start one after the other,
+and go on at once. From the first start on: messages a second of all together; CPU seconds of client and nodes for each
+million of messages; and what the cluster says is not consumed at the end.
 """
 
 from __future__ import annotations
