@@ -39,6 +39,8 @@ QUEUES = 4
 CROWD_MESSAGES = 16_384
 AT_ONCE = 5_000
 """Messages of one `getmany`."""
+CROWD_AT_ONCE = 500
+"""The same where many share one loop: each of them is to have its turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +131,11 @@ class Bench:
         return await self.group_push(topic, count, orderly=True)
 
 
-async def consume(consumer: AsyncGroupConsumer, count: int) -> None:
+async def consume(consumer: AsyncGroupConsumer, count: int, at_once: int = AT_ONCE) -> None:
     """So many messages, and the last one is acknowledged."""
     got = 0
     while got < count:
-        messages = await consumer.getmany(AT_ONCE)
+        messages = await consumer.getmany(at_once)
         got += len(messages)
     consumer.finish(*messages)
     await consumer.acknowledge()
@@ -185,7 +187,7 @@ async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int
     members = [bench.new_member("crowded", group) for group in groups]
     for member in members:
         await member.start()
-    await asyncio.gather(*(consume(member, count) for member in members))
+    await asyncio.gather(*(consume(member, count, CROWD_AT_ONCE) for member in members))
     seconds = time.perf_counter() - started
     client, nodes = time.process_time() - client, sum(map(cpu_s, pids)) - nodes
     async with AsyncAdmin(cluster.bootstrap) as admin:
