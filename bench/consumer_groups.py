@@ -36,7 +36,7 @@ from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer,
 
 NODES = 3
 QUEUES = 4
-CROWD_MESSAGES = 16_384
+CROWD_MESSAGES = 4_096
 AT_ONCE = 5_000
 """Messages of one `getmany`."""
 CROWD_AT_ONCE = 500
