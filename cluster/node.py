@@ -181,6 +181,7 @@ class Node:
             data_directory=str(Path(settings.data).absolute()),
             version=version("ledgermq"),
             joins=settings.join,
+            room=settings.room,
             groups=settings.groups,
         )
 

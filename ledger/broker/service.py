@@ -61,6 +61,8 @@ class NodeFacts:
     version: str
     joins: bool = False
     """It waits to be added to a cluster, if it has not been."""
+    room: str = ""
+    """The machine room that it is in."""
     groups: int = 1
     """How many there are to be at least: a topic that came before would not spread over them."""
 
@@ -241,7 +243,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             coordinators=COORDINATORS,
         )
         for node, address in self._addresses().items():
-            response.nodes.add(node=node, address=address)
+            response.nodes.add(node=node, address=address, room=facts.room if node == facts.node else None)
         response.configuration_index = self.configuration_index
         if (replica := self._replicas.first) is None:
             return response

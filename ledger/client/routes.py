@@ -67,6 +67,10 @@ class Routes:
                 "Check that the cluster runs and that the addresses are right."
             )
 
+    async def refresh_all(self) -> None:
+        """Ask all nodes, and wait for each: what it tells of itself nobody else may know."""
+        await asyncio.gather(*(self._spawn(self._ask(address)) for address in self.table.addresses()))
+
     def heard_of(self, configuration: int) -> None:
         """A node knows the members as of that configuration: where that is a newer one, ask who they are."""
         if configuration > self.table.configuration:
@@ -136,6 +140,7 @@ def _said(response: broker_pb2.GetRouteResponse) -> Said:
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
         coordinators=response.coordinators,
+        rooms={node.node: node.room for node in response.nodes if node.HasField("room")},
         configuration=response.configuration_index,
     )
 

@@ -96,3 +96,13 @@ def test_nodes_of_another_cluster_are_refused_while_there_is_one() -> None:
     assert known.register(2, said(cluster="two"), object()) == "this name server serves cluster 'one', not 'two'"
     known.forget(1, stream)
     assert known.register(2, said(cluster="two"), object()) == ""
+
+
+def test_of_each_node_the_room_is_known_that_it_says_it_is_in() -> None:
+    known = Registrations(Clock())
+    for node, room in ((1, "north"), (2, "")):
+        routes = said()
+        routes.nodes[node - 1].room = room
+        known.register(node, routes, object())
+    nodes = known.routes(()).nodes
+    assert [node.room if node.HasField("room") else None for node in nodes] == ["north", "", None]
