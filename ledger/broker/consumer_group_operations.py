@@ -18,7 +18,7 @@ from ledger.broker.consumer_group_service import ConsumerGroupService, Desk
 from ledger.broker.lag import lag_of
 from ledger.broker.refusal import refused
 from ledger.broker.replica import Replica
-from ledger.consumer_groups import validate_group_name
+from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError, out_of_range
 from ledger.retries import DEAD_LETTERS, RETRY, resending_group
 from ledger.state import ConsumerGroup, Topic, TopicQueueId
@@ -53,7 +53,7 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
     ) -> consumer_group_operations_pb2.DescribeConsumerGroupResponse:
         response = consumer_group_operations_pb2.DescribeConsumerGroupResponse(now_ms=self._now_ms())
         try:
-            validate_group_name(request.consumer_group)
+            validate_consumed_name(request.consumer_group)
             replica = (await self._leading(request.group)).replica
         except LedgerError as error:
             return refused(response, error)
@@ -89,7 +89,7 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
             ],
         )
         try:
-            validate_group_name(request.consumer_group)
+            validate_consumed_name(request.consumer_group)
             desk = await self._leading(request.group)
             for each in wanted.offsets:
                 check_offset(desk.replica, each)
@@ -116,7 +116,7 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
     ) -> consumer_group_operations_pb2.ForgetConsumerGroupResponse:
         response = consumer_group_operations_pb2.ForgetConsumerGroupResponse()
         try:
-            validate_group_name(request.consumer_group)
+            validate_consumed_name(request.consumer_group)
             forgetting = self._service.desk(request.group).claims.forget(request.consumer_group)
             response.queues = await asyncio.shield(forgetting)
         except LedgerError as error:
