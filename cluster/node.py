@@ -107,7 +107,7 @@ class Node:
         self._consumer_groups = ConsumerGroupService(
             groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, now_ms)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         self._server = aio.server(options=SERVER_OPTIONS)
         served = SegmentRoutes(groups.local) if settings.serve_segments else None

@@ -127,7 +127,7 @@ class Process:
         self._consumer_groups = ConsumerGroupService(
             groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, surroundings.now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, surroundings.now_ms)
         self.calls = Calls(life, node.node, self._handler)
         groups.start()
 

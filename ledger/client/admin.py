@@ -376,7 +376,7 @@ class AsyncAdmin:
 
     async def delete_consumer_group(self, group: str) -> int:
         """Forget how far a consumer group has come; returns with how many queues it had begun. A consumer that joins
-        it later begins at its `start`. Its retry and dead letter topics stay, with what is in them.
+        it later begins at its `start`. Its retry and dead letter topics are deleted, with what is in them.
 
         Raises UnknownGroupError, GroupNotEmptyError."""
         self._client.check_open()

@@ -143,7 +143,8 @@ class GroupMember:
     async def run(self, on_view: Callable[[View], None]) -> None:
         """Attends until it is cancelled, or the client is closed. `on_view` is called with all queues that are this
         member's, whenever that changes."""
-        failures = 0
+        loop = asyncio.get_running_loop()
+        failures, refresh_at = 0, loop.time() + REFRESH_S
         while True:
             try:
                 await self._attend(on_view)

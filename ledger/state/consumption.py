@@ -161,11 +161,16 @@ class Consumption:
 
     def forget(self, consumer_group: str) -> int:
         """Of how many queues it was known how far it had come. Raises GroupNotEmptyError."""
-        if (group := self.groups.get(consumer_group)) is not None:
-            raise GroupNotEmptyError(
-                f"Consumer group {consumer_group!r} has members ({len(group.members)}): stop its consumers first."
-            )
+        check_has_no_members(self.groups, consumer_group)
         return self.progress.forget(consumer_group)
+
+
+def check_has_no_members(groups: ConsumerGroupTable, consumer_group: str) -> None:
+    """Raises GroupNotEmptyError."""
+    if (group := groups.get(consumer_group)) is not None:
+        raise GroupNotEmptyError(
+            f"Consumer group {consumer_group!r} has members ({len(group.members)}): stop its consumers first."
+        )
 
 
 def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:
