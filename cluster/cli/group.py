@@ -13,6 +13,7 @@ import click
 from cluster.cli.consume import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import counted, data_console, print_json, print_table, say
+from cluster.cli.question import ask
 from ledger import (
     AsyncAdmin,
     ConsumerGroupDescription,
@@ -144,7 +145,7 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
 
     async def work(admin: AsyncAdmin) -> int:
         if not yes:
-            _confirm(next((one for one in await admin.list_consumer_groups() if one.name == name), None))
+            _ask_if_messages_go(next((one for one in await admin.list_consumer_groups() if one.name == name), None))
         return await admin.delete_consumer_group(name)
 
     queues = _asked(bootstrap, work)
@@ -154,11 +155,11 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
         say(f"Deleted consumer group {name}, which had begun with {counted(queues, 'queue')}.")
 
 
-def _confirm(found: ConsumerGroupSummary | None) -> None:
+def _ask_if_messages_go(found: ConsumerGroupSummary | None) -> None:
     """Asks where messages would go."""
     if found is not None and (found.retries or found.dead_letters):
         waiting, dead = counted(found.retries, "message"), counted(found.dead_letters, "dead letter")
-        click.confirm(f"Delete {found.name}, with {waiting} to come again and {dead}?", abort=True, err=True)
+        ask(f"Delete {found.name}, with {waiting} to come again and {dead}?")
 
 
 def _asked(bootstrap: str, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:

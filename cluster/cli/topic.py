@@ -9,6 +9,7 @@ import click
 
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.question import ask
 from ledger import AsyncAdmin, TopicQueue
 from ledger.client.offsets import in_ms
 from ledger.client.records import TopicDescription
@@ -78,7 +79,7 @@ def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
                 validate_topic_name(name)
                 found = await admin.describe_topic(name)
                 messages = counted(sum(one.end_offset - one.first_offset for one in found.offsets), "message")
-                click.confirm(f"Delete topic {name} with {messages}?", abort=True, err=True)
+                ask(f"Delete topic {name} with {messages}?")
             await admin.delete_topic(name)
 
     asyncio.run(work())
