@@ -108,10 +108,16 @@ async def test_a_deleted_topic_is_gone_everywhere_and_another_one_of_its_name_be
 async def test_fetches_that_wait_are_answered_at_once(fleet: Fleet) -> None:
     async with AsyncAdmin(fleet.bootstrap) as admin:
         made = await admin.create_topic("waiting", GROUPS)
+        places = [(node, queue) for node in fleet.nodes for queue in range(GROUPS)]
+
+        async def known() -> bool:
+            answers = [await fleet.fetch(node, made.topic_id, 0, queue=queue) for node, queue in places]
+            return all(error_of(answer) is None for answer in answers)
+
+        await eventually(known, "every node knows the topic")
         waiting = [
             asyncio.create_task(fleet.fetch(node, made.topic_id, 0, queue=queue, max_wait_ms=60_000))
-            for node in fleet.nodes
-            for queue in range(GROUPS)
+            for node, queue in places
         ]
         await admin.cluster()  # over the same connections: the fetches are there by then
         await admin.delete_topic("waiting")
