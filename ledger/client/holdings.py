@@ -230,15 +230,31 @@ class Holdings:
             give_up=give_up,
         )
         try:
-            await self._client.call(holding.group, lambda stub, seconds: stub.Move(request, timeout=seconds))
+            await self._move(request, holding)
         except OffsetTooLowError as error:  # it is kept no longer
             log.warning("message %s is not moved: %s", message.id, error)
-        except (ConsumerFencedError, UnknownTopicError) as error:  # it is another member's, or its topic was deleted
+        except ConsumerFencedError as error:  # it is another member's, or its topic was deleted
             log.warning("message %s is not moved: %s", message.id, error)
             self._drop(holding)
             self._changed.set()
             return
         self.finish([message])
+
+    async def _move(self, request: consumer_group_pb2.MoveRequest, holding: Holding) -> None:
+        """Raises ConsumerFencedError where the message is nobody's any more, or another LedgerError."""
+
+        async def move() -> None:
+            await self._client.call(holding.group, lambda stub, seconds: stub.Move(request, timeout=seconds))
+
+        try:
+            await move()
+        except UnknownTopicError as error:
+            topic = self._client.routes.table.topics.get(holding.place.topic)
+            if topic is None or topic.topic_id != holding.cursor.topic_id:
+                raise ConsumerFencedError(f"Topic {holding.place.topic!r} was deleted.") from error
+            # Its Raft group came after the topics that messages are moved to: they have no queues there yet.
+            await prepare_retries(self._client, self._settings.consumer_group)
+            await move()
 
     # -- who fetches
 

@@ -14,6 +14,7 @@ from led_groups import leaders
 from waiter import eventually, until
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Message
+from ledger.client.records import TopicDescription
 from ledger.errors import InvalidTopicNameError, UnknownTopicError
 
 GROUPS, QUEUES = 3, 6
@@ -181,3 +182,23 @@ async def test_a_start_finds_nothing_wrong_and_rebuilds_what_is_left(fleet: Flee
             with pytest.raises(UnknownTopicError):
                 await admin.describe_topic("gone")
         assert kept.topic_id == described.topic_id
+
+
+async def test_messages_of_a_group_that_came_later_are_consumed_again(fleet: Fleet) -> None:
+    """The topic that they are moved to has no queues there before somebody needs one."""
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await admin.create_topic("spreading", 1)
+        async with AsyncGroupConsumer("spreading", group="movers", bootstrap_servers=fleet.bootstrap) as consumer:
+            new = await admin.add_group()
+            spread = await eventually(lambda: _spread_to(admin, new), "the new group has a queue of the topic")
+            async with AsyncProducer(fleet.bootstrap) as producer:
+                await producer.send("spreading", b"x", queue=spread.groups.index(new))
+            (message,) = await read(consumer, 1)
+            await consumer.reconsume_later(message)
+            (again,) = await read(consumer, 1)
+            assert (again.value, again.attempt, again.origin) == (b"x", 2, message.id)
+
+
+async def _spread_to(admin: AsyncAdmin, group: int) -> TopicDescription | None:
+    altered = await admin.alter_topic("spreading", (await admin.describe_topic("spreading")).queues + 1)
+    return altered if group in altered.groups else None
