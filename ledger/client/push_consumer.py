@@ -8,8 +8,8 @@
 
 The one idea: who writes a listener thinks of one message. A message is finished when the listener returns; when it
 raises, returns `RECONSUME_LATER`, or takes too long, it is not, and after the last attempt it is in the dead letters,
-never lost. A worker goes on with the next message without anybody's help, so a quick listener costs little more than its
-call.
+never lost. A worker goes on with the next message without anybody's help, so a quick listener costs little more than
+its call.
 
 It must not know how messages are fetched or moved: `group_consumer` does that.
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from typing import Any
 
@@ -165,4 +166,36 @@ async def test_a_message_with_which_a_listener_hangs_is_put_off_and_holds_up_nob
     async with AsyncAdmin(fleet.bootstrap) as admin:
         (shown,) = await admin.list_consumer_groups()
         assert (shown.lag, shown.retries) == (0, 0)
+    assert attempts == Counter(range(30)) + Counter([0])
+
+
+async def test_a_thread_that_hangs_is_lost_and_its_message_is_not(fleet: Fleet) -> None:
+    """One of two workers; what it says when it returns at last does not count any more."""
+    await send(fleet, range(30))
+    attempts: Counter[int] = Counter()
+    go_on = threading.Event()
+
+    def listener(message: Message) -> None:
+        value = int(message.value)
+        attempts[value] += 1
+        if value == 0 and message.attempt == 1:
+            assert go_on.wait(60)
+
+    push = AsyncPushConsumer(
+        "prices",
+        group="workers",
+        listener=listener,
+        concurrency=2,
+        consume_timeout_ms=300,
+        bootstrap_servers=fleet.bootstrap,
+    )
+    async with push:
+        try:
+            await until(lambda: attempts[0] == 2 and len(attempts) == 30, "the other worker consumes everything")
+            assert push.timeouts == 1
+        finally:
+            go_on.set()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        (shown,) = await admin.list_consumer_groups()
+        assert (shown.lag, shown.retries, shown.dead_letters) == (0, 0, 0)
     assert attempts == Counter(range(30)) + Counter([0])
