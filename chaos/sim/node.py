@@ -118,13 +118,16 @@ class Process:
             replicas=groups.replicas,
             arrivals=groups.arrivals,
             opening=groups.opening,
+            deletion=groups.deletion,
             delays=Delays(settings.retry_delays_s, surroundings.now_ms),
         )
-        self._operations = OperationsService(node.node, settings.cluster, groups.local, groups.replicas)
+        self._operations = OperationsService(
+            node.node, settings.cluster, groups.local, groups.replicas, groups.deletion
+        )
         self._consumer_groups = ConsumerGroupService(
             groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, surroundings.now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, surroundings.now_ms)
         self.calls = Calls(life, node.node, self._handler)
         groups.start()
 
