@@ -28,7 +28,7 @@ from chaos.sim.node_life import Life
 from chaos.sim.node_part import DATA, LogOfNode
 from chaos.sim.node_transport import Door, DoorKey
 from chaos.sim.rpc import SimChannel
-from chaos.sim.stack_end import compare, unsettled
+from chaos.sim.stack_end import compare, unopened, unsettled
 from chaos.sim.stack_faults import StackFaults
 from chaos.sim.stack_operator import Operator
 from chaos.sim.stack_record import Entry, Records
@@ -231,7 +231,9 @@ class StackWorld:
 
     def _unsettled(self) -> list[str]:
         missing = [each for roster in self._rosters for each in unsettled(roster.group, roster.parts)]
-        return [*missing, *self.workload.unsettled()]
+        first = self._rosters.first.leader
+        opening = unopened(first.replica if first is not None else None)
+        return [*missing, *opening, *self.workload.unsettled()]
 
     def _failed(self) -> bool:
         return bool(self.violations() or self.loop.errors)

@@ -38,6 +38,12 @@ def unsettled(group: int, members: Sequence[Part]) -> list[str]:
     return missing
 
 
+def unopened(topics: Replica | None) -> list[str]:
+    """Queues that were begun, and are not open in their groups yet. `topics`: the leader's replica of group 0."""
+    opening = topics.state.topics.opening() if topics is not None else ()
+    return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
+
+
 def compare(members: Sequence[Part], invariants: Invariants) -> None:
     """Logs, states and ConsumeQueues of all replicas of a group that take part, each two from where both of them have
     something: one that had no base at the place where the others' logs begin keeps more. And each one's key index with
