@@ -164,7 +164,8 @@ class Operator:
             self._begin(self._add_group, "add_group", random)
 
     async def _add_group(self, admin: AsyncAdmin) -> bool:
-        if self._over:
+        # A group begins once all have answered that it is to begin on; a stranger never does.
+        if self._over or self._strangers():
             return False
         await admin.add_group()
         return True
