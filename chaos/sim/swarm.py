@@ -97,7 +97,12 @@ def draw(seed: int, wishes: Wishes) -> Options:
     groups = _groups(seed, wishes, asked)
     sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
     sync = sync and not wishes.accepted_loss
-    strengths = _strengths(seed, random, wishes, nodes, groups)
+    kinds = kinds_of(wishes.world, nodes, groups)
+    strengths = _strengths(random, wishes, [*RATES, *(kind.name for kind in kinds if not kind.least_groups)])
+    # Of its own chance: so what happens to nodes is the same in one group and in several.
+    strengths += _strengths(
+        Random(f"{seed}/several groups"), wishes, [kind.name for kind in kinds if kind.least_groups]
+    )
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(
@@ -138,25 +143,18 @@ def _groups(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
     return wishes.groups or max(least, Random(f"{seed}/groups").choice((1, 1, 1, 2, 3, 4)))
 
 
-def _strengths(seed: int, random: Random, wishes: Wishes, nodes: int, groups: int) -> list[tuple[str, float]]:
-    """Each fault that exists in this run, and how often it comes."""
-    kinds = kinds_of(wishes.world, nodes, groups)
+def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tuple[str, float]]:
+    """Those of these faults that exist in this run, and how often each comes."""
     share = random.choice((0.25, 0.5, 0.75))
     drawn: list[tuple[str, float]] = []
-    for name in [*RATES, *_names(kinds)]:
-        # What is about groups is drawn apart, so that a seed is otherwise what it was without that.
-        source = Random(f"{seed}/{name}") if name in KINDS and KINDS[name].least_groups else random
-        there, strength = source.random() < share, source.choice((0.3, 1.0, 3.0))
+    for name in names:
+        there, strength = random.random() < share, random.choice((0.3, 1.0, 3.0))
         if wishes.faults is not None:
             there = name in wishes.faults
             strength = max(strength, 1.0)
         if there:
             drawn.append((name, strength))
     return drawn
-
-
-def _names(kinds: Sequence[FaultKind]) -> list[str]:
-    return [kind.name for kind in kinds]
 
 
 def _conditions(random: Random, names: Sequence[str]) -> Conditions:
