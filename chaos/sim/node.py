@@ -82,11 +82,11 @@ class Process:
             node.node,
             settings.cluster,
             settings.addresses,
-            "",
-            str(DATA),
-            "simulated",
-            settings.join,
-            settings.groups,
+            http_address="",
+            data_directory=str(DATA),
+            version="simulated",
+            joins=settings.join,
+            groups=settings.groups,
         )
         groups = self.groups
         self._broker = BrokerService(
