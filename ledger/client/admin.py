@@ -335,9 +335,7 @@ class AsyncAdmin:
 
         Raises UnknownNodeError, InvalidArgumentError (there are as many groups as there may be)."""
         self._client.check_open()
-        before = broker_pb2.GetRouteRequest(linearizable=True)
-        route = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.GetRoute(before, timeout=s))
-        request = operations_pb2.AddGroupRequest(nodes=nodes, groups=len(route.groups))
+        request = operations_pb2.AddGroupRequest(nodes=nodes, groups=len(await self._client.groups()))
         response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.AddGroup(request, timeout=s))
         return int(response.group)
 
