@@ -65,6 +65,8 @@ class FaultKind:
     least_nodes: int = 1
     loses_unflushed: bool = False
     """It takes what was not flushed: where that was acknowledged (`async`) it is not done lightly."""
+    of_consumers: bool = False
+    """It happens to a member of a consumer group, and only where there are some."""
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []
@@ -136,11 +138,23 @@ _KINDS = (
     FaultKind("flipped_base", "a bit is flipped in a base that is kept, or on its way in", (STACK,)),
     FaultKind("corrupt_in_transit", "bits flip in what a node sends of its log and its base", (STACK,),
               for_ms=(2_000, 20_000), least_nodes=2),
+    # consumer groups
+    FaultKind("member_join", "a consumer group gets another member", (STACK,), target=False, every_ms=20_000,
+              of_consumers=True),
+    FaultKind("member_leave", "a member stops in order", (STACK,), target=False, of_consumers=True),
+    FaultKind("member_crash", "a member's process ends; another takes its place", (STACK,), for_ms=(0, 10_000),
+              target=False, every_ms=20_000, of_consumers=True),
+    FaultKind("member_pause", "a member stands still, perhaps for longer than its session", (STACK,),
+              for_ms=(500, 15_000), target=False, every_ms=20_000, of_consumers=True),
+    FaultKind("member_cut", "a member reaches no node, and none reaches it", (STACK,), for_ms=(500, 15_000),
+              target=False, every_ms=20_000, of_consumers=True),
+    FaultKind("offsets_reset", "an operator sets a consumer group back or forward", (STACK,), target=False,
+              of_consumers=True),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}
 
 
 def kinds_of(world: str, nodes: int) -> list[FaultKind]:
-    """Those that there are in a world, for a cluster of so many nodes."""
+    """Those that there are in a world, for a cluster of so many nodes: of the cluster itself, then of consumers."""
     return [kind for kind in _KINDS if world in kind.worlds and nodes >= kind.least_nodes]

@@ -188,6 +188,7 @@ class StackNode:
         """Why its last process ended by itself, or could not start."""
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[Replica, Base], None] = _nobody_asks
+        self.on_applied: Callable[[Replica, Header, memoryview], None] = _nobody_asks_either
         self.process: Process | None = None
         self.is_present = False
         """Whether it was ever switched on, and not put away since."""
@@ -354,6 +355,10 @@ class StackNode:
 
     # -- what is told of it
 
+    def now_ms(self) -> int:
+        """What its wall clock shows."""
+        return START_MS + self.clock_ms + int(self._loop.time() * 1000)
+
     def surroundings(self, life: Life) -> Surroundings:
         """Of one process."""
         workers = {
@@ -371,7 +376,7 @@ class StackNode:
             ),
             entry_source=lambda peers: SimEntrySource({peer: self._channel(life, self.node, peer) for peer in peers}),
             worker=lambda name: workers[name](life, self._chance),
-            now_ms=lambda: START_MS + self.clock_ms + int(self._loop.time() * 1000),
+            now_ms=self.now_ms,
             chance=self._chance,
             monotonic_ms=lambda: life.time() * 1000,
             boot_id=lambda: f"boot {self.boots}",
@@ -388,6 +393,7 @@ class StackNode:
 
         def applying(header: Header, body: memoryview) -> None:
             apply(header, body)
+            self.on_applied(replica, header, body)
             invariants.applied(me, header.index, driver.raft.commit, replica.state.digest)
 
         def keeping() -> bytes:
@@ -438,3 +444,7 @@ def _nothing(_: StackNode) -> None:
 
 def _nobody_asks(_: Replica, __: Base) -> None:
     """Where logs begin."""
+
+
+def _nobody_asks_either(_: Replica, __: Header, ___: memoryview) -> None:
+    """What is applied."""

@@ -11,18 +11,21 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
 
 import xxhash
 
+from chaos.sim.consumption import Consumption
+from chaos.sim.consumption_plan import RETRY_DELAYS_S
 from chaos.sim.disk import SimDisk
 from chaos.sim.faults import KINDS, RATES, FaultEvent
 from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
+from chaos.sim.member_ear import MemberEar, OverheardChannel
 from chaos.sim.network import Network
 from chaos.sim.network_faults import NetworkFaults
 from chaos.sim.node import DATA, START_MS, LogOfNode, SimSettings, StackNode, Timing
@@ -34,14 +37,17 @@ from chaos.sim.stack_faults import StackFaults
 from chaos.sim.stack_operator import Operator
 from chaos.sim.stack_roster import Roster
 from chaos.sim.swarm import Options
+from chaos.sim.targets import leader_of
 from chaos.sim.workload import FIRST_CLIENT, ClientProcess, Workload
 from chaos.sim.workload_history import History, Outcome
 from chaos.sim.world import SimNodeLog, Violation
-from ledger.batch import Batch
+from ledger.batch import Batch, BatchHeader
+from ledger.broker.claims import BROKER
+from ledger.broker.delays import Delays
 from ledger.broker.replica import Replica
 from ledger.client.environment import Environment
 from ledger.state import State
-from store import Base, Kind
+from store import Base, Header, Kind
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
@@ -50,8 +56,11 @@ SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
 STAGED_SEGMENTS = 16
 """Enough: whether one comes free depends on when garbage is collected, which is no function of the seed."""
 OPERATOR = FIRST_CLIENT + 70
+OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
+MakeChannel = Callable[[Life, int, int], SimChannel]
+"""Of that process, which is that client, to that node."""
 _COMMIT = struct.Struct("<dQQ")
 
 
@@ -77,6 +86,7 @@ class StackWorld:
         self._doors: dict[int, Door] = {}
         self._committed_entries: list[Entry] = []
         """By index, from 1 on."""
+        self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
         spare = 2 if self._is_drawn("reconfigure") else 0
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
@@ -86,6 +96,16 @@ class StackWorld:
         roster = self._roster = Roster(self._nodes, options.nodes)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, roster.is_member)
+        self.consumption = Consumption(
+            options,
+            self.loop,
+            self.network,
+            self.workload,
+            self._make_member,
+            self._make_client(OPERATOR_OF_CONSUMERS),
+            self.invariants.fail,
+            self.history_of_clients.first_offset,
+        )
         self._network_faults = NetworkFaults(self.loop, self.network)
         self._faults = StackFaults(
             self.loop,
@@ -100,6 +120,7 @@ class StackWorld:
         self._hash = xxhash.xxh3_64()
         for node in self._nodes:
             node.on_end, node.on_log_start = self._faults.ended, self._log_starts
+            node.on_applied = self._applied
         for node in self._nodes[: options.nodes]:
             node.start()
 
@@ -153,6 +174,7 @@ class StackWorld:
             tick_ms=options.tick_ms,
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
+            retry_delays_s=self._retry_delays_s,
             **retention,
         )
         return StackNode(
@@ -179,11 +201,20 @@ class StackWorld:
         self._clients.append(client)
         return client
 
-    def _environment(self, life: Life, number: int, random: Random) -> Environment:
+    def _make_member(self, number: int, ear: MemberEar) -> ClientProcess:
+        client = self._make_client(number)
+
+        def channel(life: Life, client: int, node: int) -> SimChannel:
+            return OverheardChannel(life, self.network, client, node, lambda: self._nodes[node - 1].server, ear)
+
+        environment = self._environment(client.life, number, self.options.chance(f"client {number}"), channel)
+        return replace(client, environment=environment)
+
+    def _environment(self, life: Life, number: int, random: Random, channel: MakeChannel | None = None) -> Environment:
         """Of a client within that process, which is at that place of the network."""
-        numbers = {address: node for node, address in self._addresses.items()}
+        numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
         return Environment(
-            channel=lambda address, _: self._channel(life, number, numbers[address]),
+            channel=lambda address, _: connect(life, number, numbers[address]),
             now_ms=lambda: START_MS + self._now_ms(),
             new_producer_id=partial(random.getrandbits, 64),
         )
@@ -202,13 +233,18 @@ class StackWorld:
     def fire(self, event: FaultEvent) -> None:
         present = self._roster.present
         enough = len(present) >= KINDS[event.kind].least_nodes
-        done = enough and (self._network_faults.fire(event, present) or self._faults.fire(event))
+        done = enough and (
+            self._network_faults.fire(event, present)
+            or self._faults.fire(event)
+            or self.consumption.fire(event, [*range(1, len(self._nodes) + 1)])
+        )
         if done:
             self.happened[event.kind] += 1
         self._hash.update(f"{event} {done}".encode())
 
     def start_workload(self) -> None:
         self.workload.start()
+        self.consumption.start()
 
     def stop_faults(self) -> None:
         for name in RATES:
@@ -216,6 +252,8 @@ class StackWorld:
         self.network.calm()
         self._network_faults.heal()
         self._faults.heal()
+        self.consumption.end()
+        self.happened["offsets_reset"] += self.consumption.truth.counts["offsets_reset"]
 
     def violations(self) -> Sequence[Violation]:
         return self.invariants.violations
@@ -227,10 +265,16 @@ class StackWorld:
             self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
         if not missing and not self._failed():
             compare(self._roster.members, self.invariants)
+            self.consumption.check_end([node.replica for node in self._roster.members if node.replica is not None])
         return missing
 
     def _unsettled(self) -> list[str]:
-        return [*unsettled(self._roster.members), *self.workload.unsettled()]
+        missing = [*unsettled(self._roster.members), *self.workload.unsettled()]
+        leader = leader_of(self._roster.members)
+        if leader is not None and leader.replica is not None:
+            delays = Delays(self._retry_delays_s, leader.now_ms)
+            missing += self.consumption.unsettled([leader.replica], delays)
+        return missing
 
     def _failed(self) -> bool:
         return bool(self.violations() or self.loop.errors)
@@ -249,6 +293,7 @@ class StackWorld:
             "skipped": history.skipped,
             "reads": history.reads,
             "events": self.loop.events,
+            **self.consumption.figures(),
         }
 
     def history(self) -> int:
@@ -269,8 +314,11 @@ class StackWorld:
         header, body = log.whole.entry(index)
         self._committed_entries.append(Entry(header.term, header.chain))
         self._hash.update(_COMMIT.pack(self.loop.time(), index, header.chain))
-        if header.kind is Kind.BATCH:
+        if header.kind is Kind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
+
+    def _applied(self, replica: Replica, header: Header, body: memoryview) -> None:
+        self.consumption.truth.applied(replica.group, header, bytes(body), replica.state)
 
     def _log_starts(self, replica: Replica, base: Base) -> None:
         if base.index < replica.driver.applied:

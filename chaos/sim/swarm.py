@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from chaos.sim.faults import KINDS, RATES, STACK, FaultKind, kinds_of
+from chaos.sim.faults import KINDS, RATES, STACK, kinds_of
 from chaos.sim.links import Conditions
 
 
@@ -60,6 +60,11 @@ class Options:
         return bool(self.strengths) or any(calm)
 
     @property
+    def disturbs_consumers(self) -> bool:
+        """Whether it was asked by name for faults that only members of consumer groups can have."""
+        return any(name in KINDS and KINDS[name].of_consumers for name in self.requested)
+
+    @property
     def duration_ms(self) -> int:
         return round(self.minutes * 60_000)
 
@@ -88,7 +93,10 @@ def draw(seed: int, wishes: Wishes) -> Options:
     nodes = wishes.nodes or max(least, random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5, 5)))
     sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
     sync = sync and not wishes.accepted_loss
-    strengths = _strengths(random, wishes, nodes)
+    kinds = kinds_of(wishes.world, nodes)
+    strengths = _strengths(random, wishes, [*RATES, *(kind.name for kind in kinds if not kind.of_consumers)])
+    # Of its own chance: so what happens to nodes is the same with and without consumer groups.
+    strengths += _strengths(Random(f"{seed}/consumers"), wishes, [kind.name for kind in kinds if kind.of_consumers])
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(
@@ -120,12 +128,11 @@ def draw(seed: int, wishes: Wishes) -> Options:
     )
 
 
-def _strengths(random: Random, wishes: Wishes, nodes: int) -> list[tuple[str, float]]:
-    """Each fault that exists in this run, and how often it comes."""
-    kinds = kinds_of(wishes.world, nodes)
+def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tuple[str, float]]:
+    """Those of these faults that exist in this run, and how often each comes."""
     share = random.choice((0.25, 0.5, 0.75))
     drawn: list[tuple[str, float]] = []
-    for name in [*RATES, *_names(kinds)]:
+    for name in names:
         there, strength = random.random() < share, random.choice((0.3, 1.0, 3.0))
         if wishes.faults is not None:
             there = name in wishes.faults
@@ -133,10 +140,6 @@ def _strengths(random: Random, wishes: Wishes, nodes: int) -> list[tuple[str, fl
         if there:
             drawn.append((name, strength))
     return drawn
-
-
-def _names(kinds: Sequence[FaultKind]) -> list[str]:
-    return [kind.name for kind in kinds]
 
 
 def _conditions(random: Random, names: Sequence[str]) -> Conditions:

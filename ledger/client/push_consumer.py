@@ -80,6 +80,7 @@ class AsyncPushConsumer:
         self._lanes: dict[TopicQueue, deque[Message]] = {}
         """Orderly: what waits for the message of the same queue that is with the listener."""
         self._calls: dict[asyncio.Task[None], None] = {}
+        self._backoff = Backoff(200, _AGAIN_S * 1000, settings.get("rng") or random.Random())
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -119,7 +120,7 @@ class AsyncPushConsumer:
     # -- from the queues to the listener
 
     async def _read(self) -> None:
-        failures, backoff = 0, Backoff(200, _AGAIN_S * 1000, random.Random())
+        failures = 0
         while True:
             await self._workers.acquire()
             self._workers.release()  # somebody is free: only then more is taken
@@ -131,7 +132,7 @@ class AsyncPushConsumer:
             except LedgerError as error:
                 failures += 1
                 log.warning("no messages at the moment: %s", error)
-                await asyncio.sleep(backoff.wait_ms(failures) / 1000)
+                await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
                 continue
             for message in messages:
                 if self._orderly:
