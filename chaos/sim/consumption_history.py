@@ -37,6 +37,8 @@ class Lane:
     tries: int = 0
     """How often that was tried here."""
     in_hand: dict[int, None] = field(default_factory=dict)
+    was_kept: bool = False
+    """The member kept the queue until its time to let it go was over: who knows what it had in hand then."""
 
 
 @dataclass(slots=True)
@@ -59,7 +61,7 @@ class HandOut:
     """The last one of a message to a consumer group."""
 
     member: MemberHistory
-    epoch: int
+    lane: Lane
     era: int
     finished: bool = False
 
@@ -154,17 +156,17 @@ class ConsumptionHistory:
     def _check_repeat(self, member: MemberHistory, place: Place, lane: Lane) -> None:
         key, stand = (member.plan.name, place), self._stand(member.plan.name, place)
         before, era = self._hand_outs.get(key), stand.era
-        if before is not None and before.epoch != lane.claim.epoch:
+        if before is not None and before.lane is not lane:
             self.counts["handed_again"] += 1
+            if lane.claim.epoch < before.lane.claim.epoch:  # it has not heard yet that it is fenced
+                self.counts["again_fenced"] += 1
+                return
             reason = self._reason(before, era)
-            if reason:
-                self.counts[f"again_{reason}"] += 1
-            else:
-                self._fail(
-                    "normally once",
-                    f"{member} was given {place}, which {before.member} had finished by epoch {before.epoch}",
-                )
-        self._hand_outs[key] = HandOut(member, lane.claim.epoch, era)
+            self.counts[f"again_{reason}"] += 1
+            if not reason:
+                had = f"{before.member} had finished by epoch {before.lane.claim.epoch}"
+                self._fail("normally once", f"{member} was given {place}, which {had}")
+        self._hand_outs[key] = HandOut(member, lane, era)
 
     def _reason(self, before: HandOut, era: int) -> str:
         """Why a message that was handed out so may come again; empty: it may not."""
@@ -172,6 +174,8 @@ class ConsumptionHistory:
             return "unfinished"
         if before.era != era:
             return "reset"
+        if before.lane.was_kept:
+            return "kept"
         if before.member.trouble:
             return before.member.trouble
         given_up = any(
@@ -204,12 +208,13 @@ class ConsumptionHistory:
 
     def _lets_go(self, member: MemberHistory, queue: QueueId, epoch: int) -> None:
         lane, since = member.lanes.get(queue), member.ear.leaving_since.get(queue)
-        if lane is None or lane.claim.epoch != epoch or not lane.in_hand or since is None:
+        if lane is None or lane.claim.epoch != epoch or since is None or queue in member.ear.void_since:
             return
-        if (self._now() - since) * 1000 < member.plan.release_timeout_ms and not member.trouble:
-            self._fail(
-                "finished before it is let go", f"{member} lets {queue} go with {list(lane.in_hand)[:5]} in hand"
-            )
+        if (self._now() - since) * 1000 >= member.plan.release_timeout_ms:
+            lane.was_kept = True
+        elif lane.in_hand and not member.trouble:
+            had = f"with {list(lane.in_hand)[:5]} in hand"
+            self._fail("finished before it is let go", f"{member} lets {queue} go {had}")
 
     def was_handed(self, consumer_group: str, place: Place) -> bool:
         """Whether any member was given that message, at any time."""

@@ -85,8 +85,10 @@ class Holdings:
         return sorted(self._by_place)
 
     def seen(self, view: View) -> None:
-        """The coordinator says that these are this member's."""
+        """The coordinator says that these are this member's. What is not is let go at once: who is to claim and to
+        release may wait for an answer at the moment."""
         self._view = view
+        self._drop_lost()
         self._changed.set()
 
     def finish(self, place: TopicQueue, offset: int) -> None:
