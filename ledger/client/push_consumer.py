@@ -149,6 +149,8 @@ class AsyncPushConsumer:
     async def _consume_once(self, message: Message) -> None:
         """Holds a worker that was taken for it."""
         try:
+            if not self._consumer.holds(message):  # another member has the queue: nothing of it is ours
+                return
             if await self._call(message):
                 self._consumer.finish(message)
                 return

@@ -138,7 +138,7 @@ def test_an_offset_outside_has_the_valid_range_in_its_error(queue: OneQueue) -> 
 
 
 def test_behind_what_is_due_there_is_nothing_yet() -> None:
-    """A consumer that was given more where a clock runs ahead, or ran ahead before: it waits, as do its other queues."""
+    """For a consumer that was given more where a clock ran ahead: it waits, as for messages that are to come."""
 
     class Waiting(OneQueue):
         due = 1

@@ -34,7 +34,7 @@ class Cluster:
     async def call(self, group: int, send: Callable[[Any, float], Awaitable[Any]]) -> Any:
         return await send(self, 1.0)
 
-    async def Claim(self, request: pb2.ClaimRequest, timeout: float) -> pb2.ClaimResponse:  # noqa: ASYNC109, N802 (gRPC's)
+    async def Claim(self, request: pb2.ClaimRequest, timeout: float) -> pb2.ClaimResponse:  # noqa: N802 (gRPC's)
         self.asked.set()
         if not self.answers:
             await asyncio.Event().wait()
