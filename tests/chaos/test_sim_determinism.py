@@ -35,7 +35,7 @@ def history_under(hash_seed: str, world: str, minutes: float) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize(("world", "minutes"), [("protocol", 1.0)])
+@pytest.mark.parametrize(("world", "minutes"), [("protocol", 1.0), ("stack", 0.3)])
 def test_the_hash_seed_of_the_process_is_no_part_of_a_run(world: str, minutes: float) -> None:
     first, second = history_under("0", world, minutes), history_under("1", world, minutes)
     assert first == second
