@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
@@ -28,6 +29,14 @@ STOP_S = 5.0
 
 class CannotConsume(Exception):  # noqa: N818 (a user's own)
     """What a listener raises."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether the record is about anything else than a listener that raised as it was told to."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], CannotConsume)
+
+
+logging.getLogger("ledger.push").addFilter(_is_news)
 
 
 class ConsumerMember:
