@@ -196,6 +196,7 @@ class Holdings:
                 check_crcs=self._settings.check_crcs,
             )
             self._by_place[place] = Holding(cursor, owned.epoch, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
+        self._drop_lost()  # some may have gone elsewhere meanwhile
         self._fetcher(group).add(self._by_place[place].cursor for place in new if place in self._by_place)
 
     async def _starts(self, places: list[TopicQueue]) -> Mapping[TopicQueue, int]:
