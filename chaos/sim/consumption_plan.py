@@ -15,10 +15,8 @@ from typing import Literal
 
 import xxhash
 
-from chaos.sim.swarm import Options
+from chaos.sim.swarm import CONSUMER_GROUPS, Options
 
-HOW_MANY = (0, 0, 1, 1, 2)
-"""Consumer groups of a run, as often as each stands here."""
 MOST_MEMBERS = 4
 """Of a consumer group at the start."""
 TAG_EXPRESSIONS = (None, None, None, "*", "tag", "none || tag")
@@ -69,10 +67,8 @@ class GroupPlan:
 def draw_groups(options: Options, topics: int) -> list[GroupPlan]:
     """The consumer groups of a run in which there will be so many topics, `t0`, `t1`, ..."""
     random = options.chance("consumer groups")
-    count = random.choice(HOW_MANY)
-    if options.disturbs_consumers:
-        count = max(1, count)
-    return [_drawn(options.seed, f"g{number}", random, topics) for number in range(count)]
+    random.choice(CONSUMER_GROUPS)  # their number, which the options have already
+    return [_drawn(options.seed, f"g{number}", random, topics) for number in range(options.consumer_groups)]
 
 
 def _drawn(seed: int, name: str, random: Random, topics: int) -> GroupPlan:

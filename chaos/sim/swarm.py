@@ -16,6 +16,9 @@ from random import Random
 from chaos.sim.faults import KINDS, RATES, STACK, kinds_of
 from chaos.sim.links import Conditions
 
+CONSUMER_GROUPS = (0, 0, 1, 1, 2)
+"""How many a run has, as often as each stands here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -48,6 +51,7 @@ class Options:
     largest_batch: int
     in_flight: int
     reads_per_second: float
+    consumer_groups: int = 0
     staged: bool = False
     """Nodes write by way of memory of their own, so that the end of a process takes what it had not flushed."""
     accepted_loss: bool = False
@@ -58,11 +62,6 @@ class Options:
         """Of any kind, the network's rates among them."""
         calm = (self.conditions.loss, self.conditions.duplicate, self.conditions.reorder, self.conditions.replay)
         return bool(self.strengths) or any(calm)
-
-    @property
-    def disturbs_consumers(self) -> bool:
-        """Whether it was asked by name for faults that only members of consumer groups can have."""
-        return any(name in KINDS and KINDS[name].of_consumers for name in self.requested)
 
     @property
     def duration_ms(self) -> int:
@@ -95,8 +94,11 @@ def draw(seed: int, wishes: Wishes) -> Options:
     sync = sync and not wishes.accepted_loss
     kinds = kinds_of(wishes.world, nodes)
     strengths = _strengths(random, wishes, [*RATES, *(kind.name for kind in kinds if not kind.of_consumers)])
-    # Of its own chance: so what happens to nodes is the same with and without consumer groups.
-    strengths += _strengths(Random(f"{seed}/consumers"), wishes, [kind.name for kind in kinds if kind.of_consumers])
+    # Of their own chance: what happens to nodes is the same with and without consumer groups.
+    of_consumers = [kind.name for kind in kinds if kind.of_consumers]
+    consumer_groups = _consumer_groups(seed, wishes)
+    if consumer_groups:
+        strengths += _strengths(Random(f"{seed}/consumers"), wishes, of_consumers)
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(
@@ -122,10 +124,19 @@ def draw(seed: int, wishes: Wishes) -> Options:
         largest_batch=random.choice((2, 10, 50)),
         in_flight=random.randint(1, 5),
         reads_per_second=random.choice((0.2, 0.5, 1.0)),
+        consumer_groups=consumer_groups,
         # Under `async` every end of a process would lose what was acknowledged: few faults would be left to do.
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
     )
+
+
+def _consumer_groups(seed: int, wishes: Wishes) -> int:
+    """How many there are: one at least where somebody wants to see its members disturbed."""
+    if wishes.world != STACK:
+        return 0
+    wanted = any(name in KINDS and KINDS[name].of_consumers for name in wishes.faults or ())
+    return max(int(wanted), Random(f"{seed}/consumer groups").choice(CONSUMER_GROUPS))
 
 
 def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tuple[str, float]]:
