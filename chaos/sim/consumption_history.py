@@ -49,7 +49,7 @@ class MemberHistory:
     number: int
     ear: MemberEar
     trouble: str = ""
-    """Why what it finished may not be acknowledged: it crashed, was paused, or cut off."""
+    """What happened to it: for that it may be given up."""
     lanes: dict[QueueId, Lane] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -161,27 +161,27 @@ class ConsumptionHistory:
             if lane.claim.epoch < before.lane.claim.epoch:  # it has not heard yet that it is fenced
                 self.counts["again_fenced"] += 1
                 return
-            reason = self._reason(before, era)
+            reason = self._reason(before, place, era)
             self.counts[f"again_{reason}"] += 1
             if not reason:
                 had = f"{before.member} had finished by epoch {before.lane.claim.epoch}"
                 self._fail("normally once", f"{member} was given {place}, which {had}")
         self._hand_outs[key] = HandOut(member, lane, era)
 
-    def _reason(self, before: HandOut, era: int) -> str:
+    def _reason(self, before: HandOut, place: Place, era: int) -> str:
         """Why a message that was handed out so may come again; empty: it may not."""
+        member, queue = before.member, (self._truth.topic_ids[place.topic], place.queue)
         if not before.finished:
             return "unfinished"
         if before.era != era:
             return "reset"
         if before.lane.was_kept:
             return "kept"
-        if before.member.trouble:
-            return before.member.trouble
-        given_up = any(
-            name in shares.left for shares in self._truth.shares.values() for name in before.member.ear.names
-        )
-        return "silent" if given_up and not before.member.ear.leaves else ""
+        if self._truth.ended(member.plan.name, queue, before.lane.claim.epoch) != "leave_consumer_group":
+            return ""
+        if member.trouble or not member.ear.leaves:  # it was given up
+            return member.trouble or "silent"
+        return "" if place.offset < member.ear.acknowledged.get(queue, 0) else "unacknowledged"
 
     def _stand(self, consumer_group: str, place: Place) -> Stand:
         stand = self._truth.stand(consumer_group, place.topic, place.queue)

@@ -26,8 +26,8 @@ class SharesSeen:
         self.rebalances = 0
         self.issued: dict[tuple[str, TopicQueueId, int], str] = {}
         """By consumer group, queue and epoch: whom the coordinator gave it."""
-        self.left: dict[str, None] = {}
-        """Members that are in their consumer group no more."""
+        self.ended: dict[tuple[str, TopicQueueId, int], str] = {}
+        """By the same: the kind of command by which that was over."""
         self._fail = fail
         self._shares: dict[str, Shares] = {}
 
@@ -41,11 +41,10 @@ class SharesSeen:
         for queue in [*before, *(queue for queue in after if queue not in before)]:
             was, now = before.get(queue, Share("", 0, "")), after.get(queue, Share("", 0, ""))
             if (was.owner, was.epoch) != (now.owner, now.epoch):
+                self.ended[name, queue, was.epoch] = kind
                 self._changed(f"queue {queue.queue} of topic {queue.topic_id} for {name}", command, queue, was, now)
             if now.owner:
                 self._given(name, queue, now)
-        if kind == "leave_consumer_group":
-            self.left.update(dict.fromkeys(command.leave_consumer_group.members))
         self.rebalances += kind == "assign_queues"
         self._shares[name] = after
         return name

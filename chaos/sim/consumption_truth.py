@@ -7,7 +7,7 @@
     what an entry does               must be right: nothing acknowledged that nobody has finished, nothing in two places
 
 The one idea: entries are looked at as the first node applies them, with the state that this gave; so a fault shows with
-the entry that did it. That other nodes come to the same is for the digests to say.
+the entry that did it. That other nodes come to the same shows every few entries.
 
 It must not know members, nor what they were told.
 """
@@ -18,6 +18,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import xxhash
 
 from chaos.sim.consumption_shares import SharesSeen
 from chaos.sim.workload_history import Place, name_of
@@ -30,6 +32,8 @@ from ledger.v1 import command_pb2
 from store import Header, Kind
 
 Fail = Callable[[str, str], None]
+COMPARED_EVERY = 16
+"""Nodes, after so many entries each."""
 
 
 class Record(NamedTuple):
@@ -83,6 +87,8 @@ class ConsumptionTruth:
         self._fail = fail
         self._indexes: dict[int, int] = {}
         """By Raft group: the last entry that was followed."""
+        self._digests: dict[tuple[int, int], int] = {}
+        """By Raft group and index: of the progress after that entry."""
         self._records: dict[tuple[int, int], list[Record]] = {}
 
     def records(self, topic: str, queue: int) -> list[Record]:
@@ -96,10 +102,17 @@ class ConsumptionTruth:
     def stand(self, consumer_group: str, topic: str, queue: int) -> Stand | None:
         return self.stands.get(ConsumedQueue(consumer_group, self.topic_ids.get(topic, 0), queue))
 
+    def ended(self, consumer_group: str, queue: tuple[int, int], epoch: int) -> str:
+        """The kind of command by which the owner of that epoch owns the queue no more; empty: it does."""
+        key = (consumer_group, TopicQueueId(*queue), epoch)
+        return next((shares.ended[key] for shares in self.shares.values() if key in shares.ended), "")
+
     # -- entries
 
     def applied(self, group: int, header: Header, body: bytes, state: State) -> None:
         """A node of that Raft group has applied that entry, and is in that state now."""
+        if header.index % COMPARED_EVERY == 0:
+            self._compare_nodes(group, header.index, state)
         if header.index <= self._indexes.get(group, 0):
             return
         self._indexes[group] = header.index
@@ -209,6 +222,12 @@ class ConsumptionTruth:
         self._compare([key], state)
 
     # -- what nodes make of them
+
+    def _compare_nodes(self, group: int, index: int, state: State) -> None:
+        """By all that the state has, and not by its bytes: what a snapshot leaves out shows."""
+        digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)))
+        if self._digests.setdefault((group, index), digest) != digest:
+            self._fail("progress is the same on all nodes", f"after entry {index} of group {group} it is not")
 
     def _compare(self, keys: list[ConsumedQueue], state: State) -> None:
         for key in keys:

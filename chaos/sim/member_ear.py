@@ -41,6 +41,8 @@ class MemberEar:
         """It has asked to be let go."""
         self.claims: dict[QueueId, Claim] = {}
         """The last one of each queue."""
+        self.acknowledged: dict[QueueId, int] = {}
+        """Offsets of which it was told that they are acknowledged."""
         self.void_since: dict[QueueId, float] = {}
         """When it was told first that its last claim of that queue counts no more, where it was."""
         self.leaving_since: dict[QueueId, float] = {}
@@ -79,6 +81,8 @@ class MemberEar:
                 for each, progress in zip(request.queues, response.queues, strict=False):
                     if progress.HasField("error"):
                         self._refused((each.topic_id, each.queue), each.epoch, from_wire(progress.error))
+                    else:
+                        self.acknowledged[each.topic_id, each.queue] = each.offset
             case pb2.MoveRequest():
                 if response.HasField("error"):
                     self._refused((request.topic_id, request.queue), request.epoch, from_wire(response.error))

@@ -10,7 +10,7 @@ import pytest
 
 from chaos.sim.consumption_history import ConsumptionHistory, MemberHistory
 from chaos.sim.consumption_plan import NEVER, GroupPlan, Style
-from chaos.sim.consumption_truth import ConsumptionTruth
+from chaos.sim.consumption_truth import COMPARED_EVERY, ConsumptionTruth
 from chaos.sim.member_ear import MemberEar
 from ledger import Message
 from ledger.batch import encode
@@ -196,6 +196,22 @@ def test_an_offset_that_falls_without_a_reset_is_noticed(log: Log) -> None:
     assert log.wrong == ["progress is what the log says"]
 
 
+def test_a_node_that_has_forgotten_what_was_moved_is_noticed(log: Log) -> None:
+    a = log.member("a", 3)
+    asks_to_move(a, 1, 3)
+    log.batch([b"1:"], RETRY, moved_from=1)
+    while log.index % COMPARED_EVERY:
+        log.claim(3)
+    header = cast(Header, SimpleNamespace(index=log.index, kind=Kind.NOOP))
+    log.truth.applied(0, header, b"", State.decode(log.state.encode()))
+    assert log.wrong == []
+    other = State.decode(log.state.encode())
+    ((_, progress),) = other.consumption.progress.of("g")
+    progress.settled = []
+    log.truth.applied(0, header, b"", other)
+    assert log.wrong == ["progress is the same on all nodes"]
+
+
 def test_an_epoch_that_no_coordinator_gave_is_noticed(log: Log) -> None:
     log.claim(4)
     assert log.wrong == ["epochs come from the coordinator"]
@@ -334,21 +350,34 @@ def test_a_message_that_was_finished_comes_again_only_for_a_reason(log: Log) -> 
     assert log.wrong == ["normally once"]
 
 
-@pytest.mark.parametrize("reason", ["crash", "unfinished", "reset", "kept", "silent"])
+def test_what_was_acknowledged_before_its_member_left_does_not_come_again(log: Log) -> None:
+    a = log.member("a", 3)
+    log.hand(a, 0)
+    asked = pb2.AcknowledgeRequest(queues=[pb2.QueueAcknowledgement(topic_id=TOPIC, queue=0, epoch=3, offset=1)])
+    a.ear.answered(asked, pb2.AcknowledgeResponse(queues=[pb2.QueueProgress(offset=1)]))
+    a.ear.asked(pb2.LeaveRequest())
+    log.truth.shares[0].ended["g", TopicQueueId(TOPIC, 0), 3] = "leave_consumer_group"
+    log.hand(log.member("b", 5), 0)
+    assert log.wrong == ["normally once"]
+
+
+@pytest.mark.parametrize("reason", ["crash", "unfinished", "reset", "kept", "silent", "unacknowledged"])
 def test_the_reasons_for_which_a_message_comes_again(log: Log, reason: str) -> None:
     a = log.member("a", 3)
     log.hand(a, 0, finish=reason != "unfinished")
+    if reason in ("crash", "silent", "unacknowledged"):
+        log.truth.shares[0].ended["g", TopicQueueId(TOPIC, 0), 3] = "leave_consumer_group"
     match reason:
         case "crash":
             a.trouble = "crash"
+        case "unacknowledged":
+            a.ear.asked(pb2.LeaveRequest())
         case "reset":
             log.reset(0)
         case "kept":
             log.attends(a, 3, leaving=True)
             log.now = 1.0
             a.ear.asked(pb2.ReleaseRequest(queues=[pb2.QueueEpoch(topic_id=TOPIC, queue=0, epoch=3)]))
-        case "silent":
-            log.command(leave_consumer_group=command_pb2.LeaveConsumerGroup(consumer_group="g", members=["a"]))
     log.hand(log.member("b", 5), 0)
     assert log.wrong == []
     assert log.history.counts[f"again_{reason}"] == 1
