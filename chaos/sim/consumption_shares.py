@@ -41,7 +41,8 @@ class SharesSeen:
         for queue in [*before, *(queue for queue in after if queue not in before)]:
             was, now = before.get(queue, Share("", 0, "")), after.get(queue, Share("", 0, ""))
             if (was.owner, was.epoch) != (now.owner, now.epoch):
-                self.ended[name, queue, was.epoch] = kind
+                if was.owner:
+                    self.ended[name, queue, was.epoch] = kind
                 self._changed(f"queue {queue.queue} of topic {queue.topic_id} for {name}", command, queue, was, now)
             if now.owner:
                 self._given(name, queue, now)

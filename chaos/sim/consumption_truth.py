@@ -225,7 +225,7 @@ class ConsumptionTruth:
 
     def _compare_nodes(self, group: int, index: int, state: State) -> None:
         """By all that the state has, and not by its bytes: what a snapshot leaves out shows."""
-        digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)))
+        digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)).encode())
         if self._digests.setdefault((group, index), digest) != digest:
             self._fail("progress is the same on all nodes", f"after entry {index} of group {group} it is not")
 

@@ -202,7 +202,7 @@ def test_a_node_that_has_forgotten_what_was_moved_is_noticed(log: Log) -> None:
     log.batch([b"1:"], RETRY, moved_from=1)
     while log.index % COMPARED_EVERY:
         log.claim(3)
-    header = cast(Header, SimpleNamespace(index=log.index, kind=Kind.NOOP))
+    header = cast(Header, SimpleNamespace(index=log.index, kind=Kind.NO_OP))
     log.truth.applied(0, header, b"", State.decode(log.state.encode()))
     assert log.wrong == []
     other = State.decode(log.state.encode())
