@@ -15,7 +15,7 @@ from typing import Any
 from chaos.sim.network import Network
 from chaos.sim.node_life import Life
 from chaos.sim.rpc import SimChannel, StreamCall, UnaryCall
-from ledger.errors import ConsumerFencedError, LedgerError, UnknownMemberError, from_wire
+from ledger.errors import ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownMemberError, from_wire
 from ledger.v1 import consumer_group_pb2 as pb2
 
 QueueId = tuple[int, int]
@@ -48,7 +48,7 @@ class MemberEar:
         self.leaving_since: dict[QueueId, float] = {}
         """When it was told first that the queue is to go elsewhere, while it is."""
         self.on_moved: Callable[[int, int, int], None] = lambda topic_id, queue, offset: None
-        """Told when a message is known to be somewhere else."""
+        """Told when a message is known to be somewhere else, or nowhere any more."""
         self.on_release: Callable[[int, int, int], None] = lambda topic_id, queue, epoch: None
         """Told when it asks to have a queue taken away that it had by that epoch."""
         self.on_move: Callable[[str, QueueId, int, int], None] = lambda group, queue, offset, epoch: None
@@ -84,10 +84,11 @@ class MemberEar:
                     else:
                         self.acknowledged[each.topic_id, each.queue] = each.offset
             case pb2.MoveRequest():
-                if response.HasField("error"):
-                    self._refused((request.topic_id, request.queue), request.epoch, from_wire(response.error))
-                else:
+                error = from_wire(response.error) if response.HasField("error") else None
+                if error is None or isinstance(error, OffsetTooLowError):  # it is kept no longer
                     self.on_moved(request.topic_id, request.queue, request.offset)
+                else:
+                    self._refused((request.topic_id, request.queue), request.epoch, error)
             case _:
                 pass
 
