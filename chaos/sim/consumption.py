@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -185,8 +185,9 @@ class Consumption:
             if all(member.leaves for member in members):
                 self._join(plan)
 
-    def unsettled(self, leaders: Sequence[Replica], delays: Delays) -> Iterator[str]:
-        """What is still missing for an end. `leaders`: the replicas that lead, group 0's first."""
+    def unsettled(self, leaders: Sequence[Replica], delays: Mapping[int, Delays]) -> Iterator[str]:
+        """What is still missing for an end. `leaders`: the replicas that lead, group 0's first; `delays`: by Raft
+        group, as its leader's clock has them."""
         for plan in self.plans:
             members = self._members[plan.name]
             if any(member.leaves for member in members):

@@ -9,7 +9,7 @@ It must not know how the run went.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from chaos.sim.consumption_history import ConsumptionHistory
 from chaos.sim.consumption_plan import NEVER, GroupPlan
@@ -23,9 +23,14 @@ from ledger.state.progress_table import ConsumedQueue
 
 
 def unsettled(
-    plan: GroupPlan, members: Collection[str], coordinator: Replica, leaders: Collection[Replica], delays: Delays
+    plan: GroupPlan,
+    members: Collection[str],
+    coordinator: Replica,
+    leaders: Collection[Replica],
+    delays: Mapping[int, Delays],
 ) -> Iterator[str]:
-    """What a consumer group with these members has not come to yet. `leaders`: of all Raft groups."""
+    """What a consumer group with these members has not come to yet. `leaders`: of all Raft groups; `delays`: by
+    Raft group."""
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
         yield f"{plan.name} has members {sorted(group.members) if group else []}, not {sorted(members)}"
@@ -40,7 +45,7 @@ def unsettled(
             continue
         for leader in leaders:
             for queue in [queue for queue, where in enumerate(topic.groups) if where == leader.group]:
-                yield from _unsettled_queue(plan, group, topic, queue, leader, delays)
+                yield from _unsettled_queue(plan, group, topic, queue, leader, delays[leader.group])
 
 
 def _unsettled_queue(

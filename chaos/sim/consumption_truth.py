@@ -155,6 +155,7 @@ class ConsumptionTruth:
                     key = ConsumedQueue(command.renew_queues.consumer_group, queue.topic_id, queue.queue)
                     if (stand := self.stands.get(key)) is not None:
                         stand.era += 1
+                return  # its progress may be in another Raft group
             case _:
                 return
         self._compare(_touched(command), state)

@@ -2,9 +2,14 @@
 
     concurrent   any message as soon as a worker is free      raises ──> retry topic, later, any member
     orderly      of each queue one after the other            raises ──> a second later again, before the next one
+    broadcast    either of them, by every consumer            raises ──> passed over, at once or after all attempts
+
+    reader ──> ready: messages, or lanes of one queue each ──> workers ──> settled ──> finished, or moved elsewhere
 
 The one idea: who writes a listener thinks of one message. A message is finished when the listener returns; when it
-raises, or returns `RECONSUME_LATER`, it is not, and after the last attempt it is in the dead letters, never lost.
+raises, returns `RECONSUME_LATER`, or takes too long, it is not, and after the last attempt it is in the dead letters,
+never lost. A worker goes on with the next message without anybody's help, so a quick listener costs little more than
+its call.
 
 It must not know how messages are fetched or moved: `group_consumer` does that.
 """
@@ -15,14 +20,18 @@ import asyncio
 import inspect
 import logging
 import random
+import threading
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
 from typing import Any
 
 from ledger.client.backoff import Backoff
+from ledger.client.call_watch import CallWatch
 from ledger.client.group_consumer import AsyncGroupConsumer
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
@@ -41,17 +50,38 @@ Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[O
 """A function, a coroutine function, or an object that can be called. Plain functions are called in threads."""
 _AGAIN_S = 5.0
 """Where a message that was not consumed could not be moved: until it is tried here again."""
+_TURN_S = 0.005
+"""So long a worker goes on before others have their turn."""
+_AHEAD_S, _MOST_AHEAD = 0.05, 1_000
+"""As many messages are taken at a time as the listener consumed in that time lately, and never more than so many."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Messages of one queue, for a listener that gets them in order. The first one may have failed."""
+
+    messages: deque[Message] = field(default_factory=deque)
+    failures: int = 0
+    """Of the first one, in this place."""
+    has_failed: bool = False
+    """Just now."""
+    losses: int = -1
+    """How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known."""
 
 
 class AsyncPushConsumer:
     """Calls `listener` with the messages of a consumer group's topics.
 
-    listener      raises, or returns Outcome.RECONSUME_LATER, where the message is to come again
-    concurrency   so many messages are with the listener at a time
-    orderly       of each queue one after the other, a failed one again and again before the next
-    suspend_ms    so long an orderly queue waits after a failure
-    max_attempts  so often a message is tried; then it goes to the dead letters
-    Everything else as for AsyncGroupConsumer.
+    listener            raises, or returns Outcome.RECONSUME_LATER, where the message is to come again
+    concurrency         so many messages are with the listener at a time
+    orderly             of each queue one after the other, a failed one again and again before the next
+    suspend_ms          so long an orderly queue waits after a failure
+    max_attempts        so often a message is tried; then it goes to the dead letters
+    consume_timeout_ms  so long the listener may take for a message; then that attempt has failed. A coroutine is
+                        cancelled. A plain function goes on in its thread, which is lost for other messages until it
+                        returns; with `orderly` its queue waits for it, and it has not failed
+    Everything else as for AsyncGroupConsumer. With `broadcast` there is neither retry topic nor dead letters: what
+    fails is logged and passed over, with `orderly` after max_attempts.
     """
 
     def __init__(
@@ -62,43 +92,75 @@ class AsyncPushConsumer:
         orderly: bool = False,
         suspend_ms: int = 1_000,
         max_attempts: int = 16,
+        consume_timeout_ms: int = 15 * 60 * 1000,
+        broadcast: bool = False,
         **settings: Any,
     ) -> None:
         if concurrency < 1 or suspend_ms < 0:
             raise InvalidArgumentError(
                 f"concurrency is {concurrency} and suspend_ms {suspend_ms}: they must be at least 1 and 0."
             )
-        if max_attempts < 2:
-            raise InvalidArgumentError(f"max_attempts is {max_attempts}: it must be at least 2.")
-        self._consumer = AsyncGroupConsumer(*topics, auto_acknowledge=False, max_attempts=max_attempts, **settings)
+        if max_attempts < 2 or consume_timeout_ms < 1:
+            raise InvalidArgumentError(
+                f"max_attempts is {max_attempts} and consume_timeout_ms {consume_timeout_ms}: they must be at least 2 "
+                "and 1."
+            )
+        self._consumer = AsyncGroupConsumer(
+            *topics, auto_acknowledge=False, max_attempts=max_attempts, broadcast=broadcast, **settings
+        )
+        self._broadcast = broadcast
+        self._timeout_s = consume_timeout_ms / 1000
+        self._calls = CallWatch(self._timeout_s)
         self._listener = listener
         self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
-        self._workers = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
         self._orderly = orderly
         self._suspend_s = suspend_ms / 1000
         self._max_attempts = max_attempts
-        self._lanes: dict[TopicQueue, deque[Message]] = {}
-        """Orderly: what waits for the message of the same queue that is with the listener."""
-        self._calls: dict[asyncio.Task[None], None] = {}
+        self._ready: deque[Message | _Lane] = deque()
+        """What any worker may go on with. Bounded by what may be in hand; threads take from it too."""
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Workers that wait for that."""
+        self._losses = 0
+        """Of the consumer, when the first of what is ready was read: with more, some of it may be another member's."""
+        self._hungry = asyncio.Event()
+        self._lanes: dict[TopicQueue, _Lane] = {}
+        """Orderly: those with messages."""
+        self._finished: deque[Message] = deque()
+        self._failed: deque[Message] = deque()
+        """Messages that the listener has had, until the loop's next turn."""
+        self._is_settling = False
+        self._is_stopping = False
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """Workers and moves."""
         self._backoff = Backoff(200, _AGAIN_S * 1000, settings.get("rng") or random.Random())
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Connect, join, and begin to call the listener. Raises as AsyncGroupConsumer does."""
         await self._consumer.start()
+        self._loop = asyncio.get_running_loop()
         self._reading = asyncio.create_task(self._read(), name="messages for the listener")
+        self._watching = asyncio.create_task(self._watch(), name="how long the listener takes")
+        for _ in range(self._concurrency):
+            self._spawn(self._work())
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Call the listener no more, wait for the calls under way (so long at most), acknowledge and leave."""
         if self._reading is None:
             return
+        self._is_stopping = True
         self._reading.cancel()
-        self._lanes.clear()
-        if self._calls:
-            await asyncio.wait(list(self._calls), timeout=timeout_s)
-        for call in list(self._calls):
-            call.cancel()
-        await asyncio.gather(self._reading, *self._calls, return_exceptions=True)
+        self._ready.clear()
+        for idle in self._idle:
+            idle.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=timeout_s)
+        for task in list(self._tasks):
+            task.cancel()
+        self._watching.cancel()
+        await asyncio.gather(self._reading, self._watching, *self._tasks, return_exceptions=True)
+        self._settle_all()
         await self._consumer.stop()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -117,15 +179,18 @@ class AsyncPushConsumer:
         """The queues that this member consumes at the moment."""
         return self._consumer.assignment
 
-    # -- from the queues to the listener
+    @property
+    def timeouts(self) -> int:
+        """How often the listener took too long for a message."""
+        return self._calls.timeouts
+
+    # -- from the queues to the workers
 
     async def _read(self) -> None:
-        failures = 0
+        failures, count = 0, self._concurrency
         while True:
-            await self._workers.acquire()
-            self._workers.release()  # somebody is free: only then more is taken
             try:
-                messages = await self._consumer.getmany(32)
+                messages = await self._consumer.getmany(count)
                 failures = 0
             except ClosedError:
                 return
@@ -134,29 +199,207 @@ class AsyncPushConsumer:
                 log.warning("no messages at the moment: %s", error)
                 await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
                 continue
+            began = self._loop.time()
+            if not self._ready:
+                self._losses = self._consumer.losses
             for message in messages:
-                if self._orderly:
-                    self._into_lane(message)
-                else:
-                    await self._workers.acquire()
-                    self._spawn(self._consume_once(message))
+                self._hand_over(message)
+            while self._ready or not self._idle:  # only when somebody is free more is taken
+                self._hungry.clear()
+                await self._hungry.wait()
+            lately = len(messages) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
+            count = min(max(self._concurrency, int(lately)), _MOST_AHEAD)
 
-    def _spawn(self, call: Any) -> None:
-        task = asyncio.create_task(call)
-        self._calls[task] = None
-        task.add_done_callback(lambda _: self._calls.pop(task))
+    def _hand_over(self, message: Message) -> None:
+        if not self._orderly:
+            self._offer(message)
+            return
+        place = TopicQueue(message.topic, message.queue)
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = _Lane(losses=self._consumer.losses)
+            self._offer(lane)
+        lane.messages.append(message)
 
-    async def _consume_once(self, message: Message) -> None:
-        """Holds a worker that was taken for it."""
+    def _offer(self, work: Message | _Lane) -> None:
+        self._ready.append(work)
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                return
+
+    async def _wait(self) -> Message | _Lane:
+        while not self._ready:
+            idle = self._loop.create_future()
+            self._idle.append(idle)
+            self._hungry.set()
+            await idle
+        return self._ready.popleft()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda _: self._tasks.pop(task))
+
+    # -- a worker
+
+    async def _work(self) -> None:
+        turn_ends = self._loop.time() + _TURN_S
+        while not self._is_stopping:
+            work = self._ready.popleft() if self._ready else await self._wait()
+            if self._threads is not None:
+                await self._loop.run_in_executor(self._threads, self._work_in_thread, work)
+            elif type(work) is Message:
+                if self._is_ours(work):
+                    self._settle(work, await self._call(work))
+            else:
+                assert isinstance(work, _Lane)
+                await self._go_through(work)
+            if self._orderly:
+                assert isinstance(work, _Lane)
+                self._put_back(work)
+            if self._loop.time() >= turn_ends:  # a listener may never wait for anything
+                await asyncio.sleep(0)
+                turn_ends = self._loop.time() + _TURN_S
+
+    def _work_in_thread(self, work: Message | _Lane) -> None:
+        """With one lane; or with message after message for a turn, as to come here costs as much as many messages."""
+        turn_ends = time.monotonic() + _TURN_S
+        if isinstance(work, _Lane):
+            while (message := self._next_of(work)) is not None:
+                if not self._went(work, message, self._call_now(message) is True):
+                    break
+            return
+        while True:
+            assert isinstance(work, Message)
+            consumed = self._call_now(work) if self._is_ours(work) else None
+            if consumed is not None:
+                self._settle(work, consumed)
+            if time.monotonic() >= turn_ends or self._is_stopping:
+                return
+            try:
+                work = self._ready.popleft()
+            except IndexError:
+                return
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether a message that was ready is this member's still."""
+        return self._losses == self._consumer.losses or self._consumer.holds(message)
+
+    async def _go_through(self, lane: _Lane) -> None:
+        while (message := self._next_of(lane)) is not None:
+            if not self._went(lane, message, await self._call(message)):
+                break
+
+    async def _call(self, message: Message) -> bool:
+        """Whether it is consumed."""
+        worker = asyncio.current_task()
+        assert worker is not None
+        self._calls.begin(worker, message)
         try:
-            if not self._consumer.holds(message):  # another member has the queue: nothing of it is ours
-                return
-            if await self._call(message):
-                self._consumer.finish(message)
-                return
+            return await self._listener(message) is not Outcome.RECONSUME_LATER  # type: ignore[misc]
+        except asyncio.CancelledError:
+            if not self._calls.is_overdue(worker):
+                raise
+            worker.uncancel()
+            return False
+        except Exception as error:
+            return _told(message, error)
         finally:
-            self._workers.release()
-        await self._move(self._consumer.reconsume_later, message)
+            self._calls.end(worker)
+
+    def _call_now(self, message: Message) -> bool | None:
+        """None: it took too long, and the message is somewhere else by now."""
+        worker = threading.get_ident()
+        self._calls.begin(worker, message)
+        try:
+            consumed = self._listener(message) is not Outcome.RECONSUME_LATER
+        except Exception as error:
+            consumed = _told(message, error)
+        in_time = self._calls.end(worker)
+        return consumed if in_time or self._orderly else None
+
+    async def _watch(self) -> None:
+        """For calls that take too long."""
+        while True:
+            await asyncio.sleep(min(1.0, self._timeout_s / 4))
+            for call in self._calls.overdue():
+                if isinstance(call.worker, asyncio.Task):
+                    call.worker.cancel()
+                    what = "it is cancelled"
+                elif self._orderly:
+                    what = "its thread cannot be stopped, and its queue waits"
+                else:
+                    self._settle(call.message, False)
+                    what = "its thread cannot be stopped, and does nothing else until it returns"
+                log.error("message %s is with the listener for %g s: %s", call.message.origin, self._timeout_s, what)
+
+    # -- orderly
+
+    def _next_of(self, lane: _Lane) -> Message | None:
+        """The first message that is this member's still: another one may have the queue by now."""
+        while lane.messages and not self._is_stopping:
+            message = lane.messages[0]
+            if lane.losses == self._consumer.losses or self._consumer.holds(message):
+                return message
+            lane.messages.popleft()
+            lane.failures = 0
+        return None
+
+    def _went(self, lane: _Lane, message: Message, consumed: bool) -> bool:
+        """Whether the next one may follow."""
+        if consumed:
+            lane.messages.popleft()
+            lane.failures = 0
+            self._settle(message, consumed)
+        else:
+            lane.has_failed = True
+        return consumed
+
+    def _put_back(self, lane: _Lane) -> None:
+        """A worker leaves it."""
+        if self._is_stopping:
+            return
+        if lane.has_failed:
+            lane.has_failed = False
+            lane.failures += 1
+            if lane.messages[0].attempt + lane.failures <= self._max_attempts:
+                self._loop.call_later(self._suspend_s, self._offer, lane)
+            else:
+                self._spawn(self._give_up(lane))
+        elif lane.messages:
+            self._offer(lane)
+        else:
+            self._lanes = {place: each for place, each in self._lanes.items() if each is not lane}
+
+    async def _give_up(self, lane: _Lane) -> None:
+        await self._put_away(self._consumer.give_up, lane.messages.popleft())
+        lane.failures = 0
+        self._offer(lane)
+
+    # -- what the listener has had
+
+    def _settle(self, message: Message, consumed: bool) -> None:
+        """Also from a thread."""
+        (self._finished if consumed else self._failed).append(message)
+        if not self._is_settling:
+            self._is_settling = True
+            later = self._loop.call_soon if self._threads is None else self._loop.call_soon_threadsafe
+            later(self._settle_all)
+
+    def _settle_all(self) -> None:
+        self._is_settling = False  # first: what comes from now on may be left over here
+        self._consumer.finish(*_emptied(self._finished))
+        for message in _emptied(self._failed):
+            self._spawn(self._put_away(self._consumer.reconsume_later, message))
+
+    async def _put_away(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
+        if self._broadcast:
+            log.error("message %s of a broadcast is passed over", message.id)
+            self._consumer.finish(message)
+        else:
+            await self._move(move, message)
 
     async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
         """Until it is done: the message must not be lost."""
@@ -170,57 +413,15 @@ class AsyncPushConsumer:
                 log.warning("message %s cannot be moved yet: %s", message.id, error)
                 await asyncio.sleep(_AGAIN_S)
 
-    # -- orderly
 
-    def _into_lane(self, message: Message) -> None:
-        place = TopicQueue(message.topic, message.queue)
-        lane = self._lanes.get(place)
-        if lane is not None:
-            lane.append(message)
-            return
-        self._lanes[place] = deque([message])
-        self._spawn(self._run_lane(place))
+def _emptied(messages: deque[Message]) -> list[Message]:
+    """All that is there now; threads may append more."""
+    return [messages.popleft() for _ in range(len(messages))]
 
-    async def _run_lane(self, place: TopicQueue) -> None:
-        lane = self._lanes[place]
-        try:
-            while lane and self._lanes.get(place) is lane:
-                await self._consume_in_order(lane.popleft(), lane)
-        finally:
-            if self._lanes.get(place) is lane:
-                del self._lanes[place]
 
-    async def _consume_in_order(self, message: Message, lane: deque[Message]) -> None:
-        place = TopicQueue(message.topic, message.queue)
-        for attempt in range(message.attempt, self._max_attempts + 1):
-            async with self._workers:
-                if not self._consumer.holds(message):  # another member has the queue: nothing of it is ours
-                    lane.clear()
-                    return
-                consumed = await self._call(message)
-            if consumed:
-                self._consumer.finish(message)
-                return
-            if attempt < self._max_attempts:
-                await asyncio.sleep(self._suspend_s)
-            if self._lanes.get(place) is not lane:
-                return  # stopped
-        await self._move(self._consumer.give_up, message)
-
-    # -- the listener
-
-    async def _call(self, message: Message) -> bool:
-        """Whether the message is consumed."""
-        try:
-            if self._threads is not None:
-                loop = asyncio.get_running_loop()
-                outcome = await loop.run_in_executor(self._threads, self._listener, message)
-            else:
-                outcome = await self._listener(message)  # type: ignore[misc]
-        except Exception:
-            log.exception("the listener could not consume message %s (attempt %d)", message.origin, message.attempt)
-            return False
-        return outcome is not Outcome.RECONSUME_LATER
+def _told(message: Message, error: Exception) -> bool:
+    log.error("the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error)
+    return False
 
 
 def _is_async(listener: Listener) -> bool:

@@ -15,11 +15,14 @@ It must not know how queues are assigned, when a member is given up, nor anythin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ledger.consumer_groups import MAX_CONFIGURED, MAX_CONSUMER_GROUPS, MAX_MEMBERS, MAX_QUEUES, MAX_SUBSCRIPTIONS
 from ledger.errors import GroupConflictError, GroupFullError
+
+NO_ROOMS: Mapping[int, str] = MappingProxyType({})
 
 
 class TopicQueueId(NamedTuple):
@@ -39,6 +42,14 @@ class Membership:
     """(topic id, how many queues it has as the member knows), by topic id."""
     configured: tuple[TopicQueueId, ...] = ()
     """What it is to consume, where queues are assigned by configuration; sorted."""
+
+    def without(self, topic_id: int) -> Membership:
+        """The same, but for that topic."""
+        return replace(
+            self,
+            subscriptions=tuple(each for each in self.subscriptions if each[0] != topic_id),
+            configured=tuple(queue for queue in self.configured if queue.topic_id != topic_id),
+        )
 
 
 @dataclass(slots=True)
@@ -81,6 +92,9 @@ class ConsumerGroup:
         self.shares: dict[TopicQueueId, Share] = {}
         self.queues: dict[int, int] = {}
         """Topic id -> how many queues, as the best informed member knows."""
+        self.rooms: dict[int, str] = {}
+        """Raft group -> the machine room of the node that leads it, as a member told last. Empty where that does not
+        matter for the strategy."""
 
     def view(self, member: str) -> list[OwnedQueue]:
         """All that is this member's, in the order of topics and queues."""
@@ -89,13 +103,15 @@ class ConsumerGroup:
 
     # -- changes, each by the entry of that index
 
-    def join(self, strategy: str, told: Membership, index: int) -> bool:
-        """Whether it is new, or tells something new."""
+    def join(self, strategy: str, told: Membership, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
+        """Whether it is new, or tells something new, of itself or of rooms."""
+        knew_rooms = rooms.items() <= self.rooms.items()
+        self.rooms.update(rooms)
         known = self.members.get(told.member)
         if known is None:
             self.members[told.member] = Member(told, index)
             _count(self.queues, told.subscriptions)
-        elif known.told == told and self.strategy == strategy:
+        elif known.told == told and self.strategy == strategy and knew_rooms:
             return False
         else:
             known.told = told
@@ -132,16 +148,16 @@ class ConsumerGroup:
             _count(queues, subscriptions)
         return queues
 
-    def assign(self, targets: Mapping[TopicQueueId, str], index: int) -> None:
-        """Every queue of the consumer group, with the member that is to consume it. Others are not wanted any more."""
+    def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
+        """These queues are to go to these members; those of the empty name are not wanted any more. All others stay
+        as they are. `goes_on`: the same assignment has more."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
             if share is None:
                 share = self.shares[queue] = Share("", 0, "")
             self._aim(queue, share, target, index)
-        for queue in [queue for queue in self.shares if queue not in targets]:
-            self._aim(queue, self.shares[queue], "", index)
-        self.assigned = self.generation
+        if not goes_on:
+            self.assigned = self.generation
 
     def release(self, member: str, queues: Iterable[tuple[TopicQueueId, int]], index: int) -> bool:
         """The member has finished with these, which it had by these epochs. What it is to keep it keeps. Returns
@@ -156,6 +172,20 @@ class ConsumerGroup:
                 self._give(queue, share, index)
                 released = True
         return released
+
+    def forget_topic(self, topic_id: int, index: int) -> None:
+        """Nobody has subscribed to it, and nobody owns a queue of it."""
+        if topic_id not in self.queues:
+            return
+        for member in self.members.values():
+            member.told = member.told.without(topic_id)
+        for queue in [queue for queue in self.shares if queue.topic_id == topic_id]:
+            owner = self.members.get(self.shares.pop(queue).owner)
+            if owner is not None:
+                del owner.owned[queue]
+                owner.version = index
+        self.count_queues()
+        self.generation = index
 
     def renew(self, queues: Iterable[TopicQueueId], index: int) -> bool:
         """Their owners keep them, by a new epoch. Returns whether there are any."""
@@ -203,12 +233,12 @@ class ConsumerGroupTable:
     def get(self, name: str) -> ConsumerGroup | None:
         return self._groups.get(name)
 
-    def join(self, name: str, strategy: str, told: Membership, index: int) -> bool:
+    def join(self, name: str, strategy: str, told: Membership, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
         """Whether that changed anything. Raises GroupConflictError, GroupFullError: it did not."""
         group = self._groups.get(name) or ConsumerGroup(name, strategy)
         self._check(group, strategy, told)
         self._groups[name] = group
-        return group.join(strategy, told, index)
+        return group.join(strategy, told, index, rooms)
 
     def leave(self, name: str, members: Iterable[str], index: int) -> bool:
         """Whether there were such members."""
@@ -217,6 +247,11 @@ class ConsumerGroupTable:
         if group is not None and not group.members:
             del self._groups[name]
         return left
+
+    def forget_topic(self, topic_id: int, index: int) -> None:
+        """It has been deleted."""
+        for group in self._groups.values():
+            group.forget_topic(topic_id, index)
 
     def _check(self, group: ConsumerGroup, strategy: str, told: Membership) -> None:
         others = len(group.members) - (told.member in group.members)

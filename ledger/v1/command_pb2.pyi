@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class Command(_message.Message):
     ALTER_TOPIC_FIELD_NUMBER: _ClassVar[int]
     OPEN_TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_OPENED_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     JOIN_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     LEAVE_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     ASSIGN_QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +34,7 @@ class Command(_message.Message):
     alter_topic: AlterTopic
     open_topic: OpenTopic
     topic_opened: TopicOpened
+    delete_topic: DeleteTopic
     join_consumer_group: JoinConsumerGroup
     leave_consumer_group: LeaveConsumerGroup
     assign_queues: AssignQueues
@@ -42,7 +44,7 @@ class Command(_message.Message):
     reset_offsets: ResetOffsets
     forget_consumer_group: ForgetConsumerGroup
     renew_queues: RenewQueues
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("name", "queues", "groups")
@@ -90,6 +92,12 @@ class TopicOpened(_message.Message):
     queues: int
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
+class DeleteTopic(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
+
 class HoldLog(_message.Message):
     __slots__ = ("name", "ttl_ms")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -109,7 +117,7 @@ class ForgetHolds(_message.Message):
     def __init__(self) -> None: ...
 
 class JoinConsumerGroup(_message.Message):
-    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured")
+    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured", "rooms")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +126,7 @@ class JoinConsumerGroup(_message.Message):
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    ROOMS_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     member: str
     client_id: str
@@ -126,7 +135,16 @@ class JoinConsumerGroup(_message.Message):
     session_timeout_ms: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[QueueCount]
     configured: _containers.RepeatedCompositeFieldContainer[QueueRef]
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...
+    rooms: _containers.RepeatedCompositeFieldContainer[GroupRoom]
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[GroupRoom, _Mapping]]] = ...) -> None: ...
+
+class GroupRoom(_message.Message):
+    __slots__ = ("group", "room")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    room: str
+    def __init__(self, group: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
 
 class QueueCount(_message.Message):
     __slots__ = ("topic_id", "queues")
@@ -153,14 +171,16 @@ class LeaveConsumerGroup(_message.Message):
     def __init__(self, consumer_group: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AssignQueues(_message.Message):
-    __slots__ = ("consumer_group", "generation", "targets")
+    __slots__ = ("consumer_group", "generation", "targets", "goes_on")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
+    GOES_ON_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     generation: int
     targets: _containers.RepeatedCompositeFieldContainer[QueueTarget]
-    def __init__(self, consumer_group: _Optional[str] = ..., generation: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[QueueTarget, _Mapping]]] = ...) -> None: ...
+    goes_on: bool
+    def __init__(self, consumer_group: _Optional[str] = ..., generation: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[QueueTarget, _Mapping]]] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
 class QueueTarget(_message.Message):
     __slots__ = ("topic_id", "queue", "member")

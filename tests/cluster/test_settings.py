@@ -70,7 +70,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "staged_segments": 5, "write_out_interval_ms": 20, "busy_ms": 77, "warm": True, "lock_memory": True,
         "read_ahead": "random", "retry_delays_s": "1,2.5", "groups": 3, "spread_leaders": False,
         "nameservers": "n:1,n:2", "produce_quota_bytes_per_s": 1, "produce_quota_messages_per_s": 2,
-        "fetch_quota_bytes_per_s": 3, "fetch_quota_messages_per_s": 4,
+        "fetch_quota_bytes_per_s": 3, "fetch_quota_messages_per_s": 4, "room": "north",
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()

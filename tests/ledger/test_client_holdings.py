@@ -9,10 +9,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from ledger.client.backoff import Backoff
+from ledger.client.claiming import HoldingSettings
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.fetcher import FetchSettings
 from ledger.client.group_member import GroupMember, Ownership
-from ledger.client.holdings import Holdings, HoldingSettings
+from ledger.client.holdings import Holdings
 from ledger.client.records import TopicQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 
@@ -67,20 +68,20 @@ async def test_a_queue_that_has_gone_elsewhere_is_dropped_while_another_ones_cla
     cluster = Cluster()
     cluster.answers[0].set()
     async with Member(cluster) as holdings:
-        holdings.seen({FIRST: Ownership(7, False), SECOND: Ownership(9, False)})
+        holdings.seen({FIRST: Ownership(1, 7, False), SECOND: Ownership(1, 9, False)})
         await cluster.claimed_in(0)
         await cluster.claimed_in(1)
         assert holdings.places() == [FIRST]
-        holdings.seen({SECOND: Ownership(9, False)})
+        holdings.seen({SECOND: Ownership(1, 9, False)})
         assert holdings.places() == []
 
 
 async def test_a_queue_that_has_gone_elsewhere_while_it_was_claimed_is_not_begun_with() -> None:
     cluster = Cluster()
     async with Member(cluster) as holdings:
-        holdings.seen({FIRST: Ownership(7, False), SECOND: Ownership(9, False)})
+        holdings.seen({FIRST: Ownership(1, 7, False), SECOND: Ownership(1, 9, False)})
         await cluster.claimed_in(0)
-        holdings.seen({SECOND: Ownership(9, False)})
+        holdings.seen({SECOND: Ownership(1, 9, False)})
         cluster.answers[0].set()
         await cluster.claimed_in(1)
         assert holdings.places() == []

@@ -13,6 +13,7 @@ class OneRead:
     def __init__(self, messages: list[Message]) -> None:
         self.in_hand = list(messages)
         self.finished: list[int] = []
+        self.losses = 0
         self._messages = messages
 
     async def start(self) -> None: ...
@@ -28,9 +29,10 @@ class OneRead:
     def holds(self, message: Message) -> bool:
         return message in self.in_hand
 
-    def finish(self, message: Message) -> None:
-        self.in_hand.remove(message)
-        self.finished.append(message.offset)
+    def finish(self, *messages: Message) -> None:
+        for message in messages:
+            self.in_hand.remove(message)
+            self.finished.append(message.offset)
 
 
 async def test_messages_that_wait_for_a_worker_are_not_handed_out_once_their_queue_is_another_members() -> None:
@@ -47,7 +49,7 @@ async def test_messages_that_wait_for_a_worker_are_not_handed_out_once_their_que
     consumer._consumer = reads  # type: ignore[assignment]
     await consumer.start()
     await asyncio.wait_for(first.wait(), 5)
-    reads.in_hand = reads.in_hand[:1]  # the others are another member's from now on
+    reads.in_hand, reads.losses = reads.in_hand[:1], 1  # the others are another member's from now on
     gone.set()
     for _ in range(50):
         await asyncio.sleep(0)
