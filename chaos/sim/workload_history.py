@@ -136,7 +136,11 @@ class History:
 
     def begins(self, topic: str, queue: int, offset: int) -> None:
         """On some node the log begins so late that the queue begins there."""
-        self._begins[topic, queue] = max(offset, self._begins.get((topic, queue), 0))
+        self._begins[topic, queue] = max(offset, self.first_offset(topic, queue))
+
+    def first_offset(self, topic: str, queue: int) -> int:
+        """The largest one that the queue has on any node."""
+        return self._begins.get((topic, queue), 0)
 
     # -- what consumers are given
 
@@ -159,7 +163,7 @@ class History:
 
     def skip(self, consumer: int, topic: str, queue: int, offset: int) -> None:
         """The consumer is told that the queue begins there."""
-        if offset > self._begins.get((topic, queue), 0):
+        if offset > self.first_offset(topic, queue):
             self._fail(
                 "nothing kept is skipped", f"{topic}/{queue} is said to begin at {offset}, and begins nowhere so"
             )
