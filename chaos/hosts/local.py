@@ -1,0 +1,173 @@
+"""Nodes as processes of this machine, each in a network namespace of its own, and with a disk of its own where asked.
+
+    DIRECTORY/
+      node-1/
+        node.toml   what `ledgermq server run` is given
+        log         all that it wrote
+        clock       by how much its wall clock is wrong, where clocks can be set
+        disk.img    its file system, mounted at disk/, where there are disks
+        disk/data   its data
+
+It needs root, for namespaces and mounts, and nothing of Docker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from chaos.errors import ChaosError
+from chaos.hosts import disk_image, link_rules, namespaces
+from chaos.hosts.clock import Clock
+from chaos.hosts.disk_image import DiskImage
+from chaos.hosts.environment import Setup
+from chaos.hosts.link_rules import LinkRules
+from chaos.hosts.namespaces import Namespaces
+from chaos.hosts.process import NodeProcess
+from chaos.hosts.shell import need_programs, need_root
+
+PORT = 9871
+HTTP_PORT = 9872
+DISK_BYTES = 2 << 30
+_ROOM = 8
+"""Nodes that may be added to those there are."""
+
+
+class LocalEnvironment:
+    """Implements `chaos.hosts.environment.Environment`."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+        self._namespaces = Namespaces(f"ledgermq-chaos-{os.getpid()}")
+        self._processes: dict[int, NodeProcess] = {}
+        self._undo = ExitStack()
+        every = range(1, setup.nodes + _ROOM + 1)
+        self.links = LinkRules(every, self._inside, self._namespaces.address)
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        return [*self._processes]
+
+    def up(self) -> None:
+        need_root("--env local")
+        need_programs({**namespaces.PROGRAMS, **link_rules.PROGRAMS})
+        if self.setup.disks:
+            need_programs(disk_image.PROGRAMS)
+        self._namespaces.enter()
+        for node in range(1, self.setup.nodes + 1):
+            self._make(node, join=False)
+        for node in self.nodes:
+            self.start(node)
+
+    def down(self) -> None:
+        self._undo.close()
+
+    def address(self, node: int) -> str:
+        return f"{self._namespaces.address(node)}:{PORT}"
+
+    def start(self, node: int) -> str:
+        evidence = self._processes[node].start()
+        self.links.apply(node)
+        return evidence
+
+    def stop(self, node: int) -> str:
+        return self._processes[node].stop()
+
+    def kill(self, node: int) -> str:
+        return self._processes[node].kill()
+
+    def pause(self, node: int) -> str:
+        return self._processes[node].signal(signal.SIGSTOP)
+
+    def resume(self, node: int) -> str:
+        return self._processes[node].signal(signal.SIGCONT)
+
+    def pid(self, node: int) -> int | None:
+        return self._processes[node].pid
+
+    def data(self, node: int) -> Path:
+        return self._directory(node) / "disk" / "data"
+
+    def disk(self, node: int) -> DiskImage:
+        assert self.setup.disks
+        directory = self._directory(node)
+        return DiskImage(directory / "disk.img", directory / "disk", DISK_BYTES)
+
+    def wipe(self, node: int) -> None:
+        assert self.pid(node) is None
+        shutil.rmtree(self.data(node), ignore_errors=True)
+
+    def add(self) -> int:
+        node = max(self.nodes) + 1
+        if node > self.setup.nodes + _ROOM:
+            raise ChaosError(f"{_ROOM} nodes were added already")
+        self._make(node, join=True)
+        self.start(node)
+        return node
+
+    def set_clock(self, node: int, offset_s: float) -> None:
+        assert self.setup.clocks
+        self._clock(node).set(offset_s)
+
+    def log(self, node: int) -> Path:
+        return self._directory(node) / "log"
+
+    # -- inside
+
+    def _directory(self, node: int) -> Path:
+        return self.setup.directory / f"node-{node}"
+
+    def _clock(self, node: int) -> Clock:
+        return Clock(self._directory(node) / "clock")
+
+    def _inside(self, node: int) -> list[str] | None:
+        return self._namespaces.inside(node) if node in self._processes else None
+
+    def _make(self, node: int, *, join: bool) -> None:
+        """Each step is undone by `down`, in the opposite order; the undoing is arranged before the step is taken."""
+        directory = self._directory(node)
+        directory.mkdir(parents=True)
+        self._undo.callback(self._namespaces.remove, node)
+        self._namespaces.add(node)
+        self._undo.callback(shutil.rmtree, directory / "disk", ignore_errors=True)
+        if self.setup.disks:
+            disk = self.disk(node)
+            self._undo.callback(disk.remove)
+            disk.make()
+        config = directory / "node.toml"
+        config.write_text(self._toml(node, join=join), encoding="utf-8")
+        command = [*self._namespaces.inside(node), sys.executable, "-m", "cluster.cli", "server", "run"]
+        process = NodeProcess([*command, "--config", str(config)], self._variables(node), self.log(node))
+        self._processes[node] = process
+        self._undo.callback(self._end, process)
+
+    @staticmethod
+    def _end(process: NodeProcess) -> None:
+        if process.pid is not None:
+            process.kill()
+
+    def _variables(self, node: int) -> dict[str, str]:
+        clock = self._clock(node).variables() if self.setup.clocks else {}
+        return {**clock, **self.setup.environment}
+
+    def _toml(self, node: int, *, join: bool) -> str:
+        host = self._namespaces.address(node)
+        settings = {
+            "node": node,
+            "cluster": "chaos",
+            "data": str(self.data(node)),
+            "listen": f"{host}:{PORT}",
+            "advertised": f"{host}:{PORT}",
+            "http": f"{host}:{HTTP_PORT}",
+            "join": join,
+            **self.setup.settings,
+        }
+        peers = [] if join else [*range(1, self.setup.nodes + 1)]
+        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+        return "\n".join([*lines, "[peers]", *(f'{peer} = "{self.address(peer)}"' for peer in peers)]) + "\n"
