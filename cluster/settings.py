@@ -27,7 +27,7 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, Setting
 
 from cluster.address import check_address, split_address
 from ledger.retries import DELAYS_S
-from store import ReadAhead, WriteMode, Writing
+from store import KERNEL_BOOT_ID, ReadAhead, WriteMode, Writing
 
 __all__ = ["NodeSettings", "SettingsError", "split_address"]
 
@@ -133,6 +133,10 @@ class NodeSettings(BaseSettings):
     # Both are fixed for a group by its first configuration entry.
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
     max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
+
+    # Tells whether the machine was started anew since this node last ran, so that what was not flushed may be gone. To
+    # be set where the kernel's own file does not tell that: under a test that cuts the power of one node, say.
+    boot_id_file: Path = KERNEL_BOOT_ID
 
     # What is kept: the leader's settings count, so set the same on all nodes. Whole segments go, on all nodes at the
     # same place, but never the one in use, nor what somebody holds. What is older than this goes; 0: however old.

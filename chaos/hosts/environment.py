@@ -1,8 +1,8 @@
 """What a chaos run needs of the place where its nodes live.
 
 The one idea: faults and the run itself speak to this interface only, so that the same run goes against processes in
-network namespaces (local.py) and against containers (containers.py). What is done to a node answers with what was seen of
-it, since a fault that left no evidence did not happen.
+network namespaces (local.py) and against containers (containers.py). What is done to a node answers with what was seen
+of it, since a fault that left no evidence did not happen.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from chaos.hosts.disk_image import DiskImage
 from chaos.hosts.link_rules import LinkRules
+from chaos.hosts.link_shaper import LinkShaper
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Setup:
     directory: Path
     """For everything that it leaves: logs, and data until it is taken down."""
     nodes: int
+    seed: int = 0
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of every node, beside its own address and place."""
     disks: bool = False
@@ -40,6 +42,7 @@ class Environment(Protocol):
 
     setup: Setup
     links: LinkRules
+    shaper: LinkShaper
 
     @property
     def nodes(self) -> Sequence[int]:
@@ -75,11 +78,21 @@ class Environment(Protocol):
     def disk(self, node: int) -> DiskImage:
         """Only where the setup has disks."""
 
+    def cut_power(self, node: int) -> str:
+        """Kills it, and lets its disk and its machine forget what was not synced; only where the setup has disks.
+        Evidence: what was lost."""
+
     def wipe(self, node: int) -> None:
         """Empties the data directory of a node that does not run."""
 
     def add(self) -> int:
         """One more node, which waits to be added to the cluster."""
+
+    def start_to_join(self, node: int) -> str:
+        """A node whose disk was wiped, and which waits to be added again."""
+
+    def put_away(self, node: int) -> None:
+        """Ends a node that was removed: it is none of `nodes` any more."""
 
     def set_clock(self, node: int, offset_s: float) -> None:
         """Only where the setup has clocks."""

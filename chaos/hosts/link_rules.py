@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from chaos.errors import ChaosError
-from chaos.hosts.shell import prefixed
+from chaos.hosts.namespace import Namespace
 
 PROGRAMS = {"iptables": "iptables", "nsenter": "util-linux"}
 _CHAIN = "LEDGERMQ-CHAOS"
@@ -33,14 +33,13 @@ class Loss:
 
 
 class LinkRules:
-    """`inside(node)`: the command in front of another that runs it in that node's network namespace; None while the
-    node has none. `address(node)`: its IP address."""
+    """`namespace(node)`: None while the node has none. `address(node)`: its IP address."""
 
     def __init__(
-        self, nodes: Sequence[int], inside: Callable[[int], list[str] | None], address: Callable[[int], str]
+        self, nodes: Sequence[int], namespace: Callable[[int], Namespace | None], address: Callable[[int], str]
     ) -> None:
         self._nodes = nodes
-        self._inside = inside
+        self._namespace = namespace
         self._address = address
         self._losses: tuple[Loss, ...] = ()
         self._dropped = 0
@@ -60,40 +59,40 @@ class LinkRules:
 
     def apply(self, node: int) -> None:
         """The rules of this node as they should be: also after its namespace was made anew."""
-        inside = self._inside(node)
-        if inside is None:
+        namespace = self._namespace(node)
+        if namespace is None:
             return
-        self._make_chain(inside)
+        self._make_chain(namespace)
         for loss in self._losses:
             if loss.link.target == node:
                 some = () if loss.share >= 1 else _some(loss.share)
-                self._iptables(inside, "-A", _CHAIN, "-s", self._address(loss.link.source), *some, "-j", "DROP")
+                self._iptables(namespace, "-A", _CHAIN, "-s", self._address(loss.link.source), *some, "-j", "DROP")
 
-    def _make_chain(self, inside: list[str]) -> None:
+    def _make_chain(self, namespace: Namespace) -> None:
         try:
-            self._iptables(inside, "-F", _CHAIN)
+            self._iptables(namespace, "-F", _CHAIN)
         except ChaosError:
-            self._iptables(inside, "-N", _CHAIN)
-            self._iptables(inside, "-I", "INPUT", "-j", _CHAIN)
+            self._iptables(namespace, "-N", _CHAIN)
+            self._iptables(namespace, "-I", "INPUT", "-j", _CHAIN)
 
     def _counted(self) -> int:
         """Packets that the rules in force have dropped."""
         return sum(self._counted_by(node) for node in self._nodes)
 
     def _counted_by(self, node: int) -> int:
-        inside = self._inside(node)
-        if inside is None or not self._losses:
+        namespace = self._namespace(node)
+        if namespace is None or not self._losses:
             return 0
         try:
-            listed = self._iptables(inside, "-nvxL", _CHAIN)
+            listed = self._iptables(namespace, "-nvxL", _CHAIN)
         except ChaosError:  # made anew meanwhile, and so without counters
             return 0
         rows = (line.split() for line in listed.splitlines()[2:])
         return sum(int(row[0]) for row in rows if row and row[2] == "DROP")
 
     @staticmethod
-    def _iptables(inside: list[str], *arguments: str) -> str:
-        return prefixed([*inside, "iptables", "-w"], *arguments)
+    def _iptables(namespace: Namespace, *arguments: str) -> str:
+        return namespace.run("iptables", "-w", *arguments)
 
 
 def _some(share: float) -> tuple[str, ...]:
@@ -104,8 +103,5 @@ def partition(nodes: Sequence[int], sides: Iterable[Iterable[int]]) -> list[Loss
     """Whoever is not on a side together is cut off from one another."""
     together = {(one, other) for side in map(tuple, sides) for one in side for other in side}
     return [
-        Loss(Link(one, other), 1.0)
-        for one in nodes
-        for other in nodes
-        if one != other and (one, other) not in together
+        Loss(Link(one, other), 1.0) for one in nodes for other in nodes if one != other and (one, other) not in together
     ]

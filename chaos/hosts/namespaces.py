@@ -4,25 +4,23 @@
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
                                         └─ ...
 
-The one idea: this process leaves the network of the machine first, so nothing of the run can meet anything else, and the
-bridge is gone when the process is. Must be called before the process has other threads that speak over a network.
+The one idea: this process leaves the network of the machine first, so nothing of the run can meet anything else, and
+the bridge is gone when the process is. It must do so before it has other threads that speak over a network.
 """
 
 from __future__ import annotations
 
-import ctypes
-import os
 from contextlib import suppress
 from pathlib import Path
 
 from chaos.errors import ChaosError
+from chaos.hosts.namespace import Namespace, leave_the_network
 from chaos.hosts.shell import run
 
 PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
 NETWORK = "10.88.0"
 _OURS = 254
 _BRIDGE = "hub"
-_CLONE_NEWNET = 0x40000000
 
 
 class Namespaces:
@@ -33,9 +31,7 @@ class Namespaces:
 
     def enter(self) -> None:
         """This process gets a network of its own. Raises ChaosError where it may not."""
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.unshare(_CLONE_NEWNET):
-            raise ChaosError(f"no network namespace of its own: {os.strerror(ctypes.get_errno())}; run it as root")
+        leave_the_network()
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", _BRIDGE, "type", "bridge")
         run("ip", "address", "add", f"{NETWORK}.{_OURS}/24", "dev", _BRIDGE)
@@ -58,10 +54,8 @@ class Namespaces:
     def address(self, node: int) -> str:
         return f"{NETWORK}.{node}"
 
-    def inside(self, node: int) -> list[str]:
-        """The command in front of another that runs it there. (Not `ip netns exec`: that makes a mount namespace too,
-        which keeps disks mounted that were unmounted here.)"""
-        return ["nsenter", f"--net={Path('/run/netns') / self._name(node)}"]
+    def of(self, node: int) -> Namespace:
+        return Namespace(Path("/run/netns") / self._name(node))
 
     def _name(self, node: int) -> str:
         return f"{self._prefix}-{node}"

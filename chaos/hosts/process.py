@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from signal import SIGKILL, SIGSTOP, SIGTERM, Signals
 
 from chaos.errors import ChaosError
 
@@ -44,21 +44,21 @@ class NodeProcess:
 
     def stop(self) -> str:
         """In order. Raises ChaosError where it does not end."""
-        return self._end(signal.SIGTERM)
+        return self._end(SIGTERM)
 
     def kill(self) -> str:
-        return self._end(signal.SIGKILL)
+        return self._end(SIGKILL)
 
-    def signal(self, number: signal.Signals) -> str:
+    def signal(self, number: Signals) -> str:
         """Waits until it can be seen of the process, where it stops or goes on."""
         pid = self._running()
         os.kill(pid, number)
-        stopped = number is signal.SIGSTOP
+        stopped = number is SIGSTOP
         while (self._state(pid) == "T") is not stopped:
             time.sleep(_POLL_S)
         return f"pid {pid} is {'stopped' if stopped else 'running'}"
 
-    def _end(self, number: signal.Signals) -> str:
+    def _end(self, number: Signals) -> str:
         pid, process = self._running(), self._process
         assert process is not None
         begun = time.monotonic()
@@ -67,7 +67,7 @@ class NodeProcess:
             status = process.wait(_STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired as error:
             raise ChaosError(f"pid {pid} did not end within {_STOP_TIMEOUT_S:.0f} s of {number.name}") from error
-        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        how = Signals(-status).name if status < 0 else f"exit status {status}"
         return f"pid {pid} ended by {how} after {time.monotonic() - begun:.3f} s"
 
     def _running(self) -> int:

@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import Sequence
 
 from chaos.errors import ChaosError
 
@@ -38,8 +37,3 @@ def need_programs(packages: dict[str, str]) -> None:
     if missing := [program for program in packages if shutil.which(program) is None]:
         names = " ".join(dict.fromkeys(packages[program] for program in missing))
         raise ChaosError(f"{', '.join(missing)}: not installed; on Debian: apt-get install {names}")
-
-
-def prefixed(prefix: Sequence[str], *command: str) -> str:
-    """`run`, with a command in front that says where."""
-    return run(*prefix, *command)
