@@ -85,6 +85,9 @@ class Environment(Protocol):
     def wipe(self, node: int) -> None:
         """Empties the data directory of a node that does not run."""
 
+    def http(self, node: int) -> str:
+        """host:port of its HTTP port, as this program reaches it."""
+
     def add(self) -> int:
         """One more node, which waits to be added to the cluster."""
 

@@ -79,6 +79,9 @@ class LocalEnvironment:
     def address(self, node: int) -> str:
         return f"{self._namespaces.address(node)}:{PORT}"
 
+    def http(self, node: int) -> str:
+        return f"{self._namespaces.address(node)}:{HTTP_PORT}"
+
     def start(self, node: int) -> str:
         return self._processes[node].start()
 
