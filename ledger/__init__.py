@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ledger.client.group_consumer import AsyncGroupConsumer
     from ledger.client.producer import AsyncProducer
     from ledger.client.push_consumer import AsyncPushConsumer, Outcome
+    from ledger.client.queue_selector import UnplacedMessage
     from ledger.client.records import (
         Doubt,
         GroupStatus,
@@ -84,6 +85,7 @@ _HOMES = {
     "RecordRange": "ledger.client.records",
     "TopicDescription": "ledger.client.records",
     "TopicQueue": "ledger.client.records",
+    "UnplacedMessage": "ledger.client.queue_selector",
 }
 
 __all__ = [
@@ -118,6 +120,7 @@ __all__ = [
     "RecordRange",
     "TopicDescription",
     "TopicQueue",
+    "UnplacedMessage",
     "errors",
 ]
 

@@ -34,6 +34,7 @@ class LedgerError(Exception):
         leader_address: str | None = None,
         first_offset: int | None = None,
         end_offset: int | None = None,
+        throttle_ms: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -41,6 +42,7 @@ class LedgerError(Exception):
         self.leader_address = leader_address
         self.first_offset = first_offset
         self.end_offset = end_offset
+        self.throttle_ms = throttle_ms
 
 
 # --- The request is wrong: the same request will be refused again. ---------------------------------------------------
@@ -80,6 +82,18 @@ class MessageTooLargeError(LedgerError):
     """A message is larger than the cluster's limit."""
 
     code = "MESSAGE_TOO_LARGE"
+
+
+class TooManyHeadersError(LedgerError):
+    """A message has more headers than any may have."""
+
+    code = "TOO_MANY_HEADERS"
+
+
+class HeadersTooLargeError(LedgerError):
+    """Names and values of a message's headers take more bytes than they may."""
+
+    code = "HEADERS_TOO_LARGE"
 
 
 class CorruptBatchError(LedgerError):
@@ -180,6 +194,13 @@ class BusyError(LedgerError):
     """The node has as much unfinished work as it takes on."""
 
     code = "BUSY"
+    retriable = True
+
+
+class ThrottledError(LedgerError):
+    """This client has had its share of the node: it is to wait for `throttle_ms`. Nothing was done."""
+
+    code = "THROTTLED"
     retriable = True
 
 
@@ -318,7 +339,7 @@ class UnknownGroupError(OperationError):
 
 
 class DeliveryTimeoutError(LedgerError, TimeoutError):
-    """The message was not acknowledged in time.
+    """The message was not acknowledged in time, or by as many attempts as there may be.
 
     With `maybe_committed` its fate is unknown: it may be in the queue, now or later. Without, it was never sent.
     """
@@ -348,7 +369,7 @@ class ClosedError(LedgerError):
 
 # As error.proto groups them: a newer broker's code of this range means "try again".
 _RETRIABLE_CODES = range(200, 300)
-_FACTS: tuple[str, ...] = ("leader", "leader_address", "first_offset", "end_offset")
+_FACTS: tuple[str, ...] = ("leader", "leader_address", "first_offset", "end_offset", "throttle_ms")
 _TYPES: tuple[type[LedgerError], ...] = (
     InvalidArgumentError,
     InvalidTopicNameError,
@@ -356,6 +377,8 @@ _TYPES: tuple[type[LedgerError], ...] = (
     UnknownQueueError,
     TopicExistsError,
     MessageTooLargeError,
+    TooManyHeadersError,
+    HeadersTooLargeError,
     CorruptBatchError,
     UnsupportedBatchError,
     OffsetTooLowError,
@@ -370,6 +393,7 @@ _TYPES: tuple[type[LedgerError], ...] = (
     NotLeaderError,
     NoLeaderError,
     BusyError,
+    ThrottledError,
     SequenceGapError,
     ReplicaBehindError,
     RequestTimeoutError,
@@ -417,6 +441,7 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
         leader_address=wire.leader_address or None,
         first_offset=wire.first_offset if ranged else None,
         end_offset=wire.end_offset if ranged else None,
+        throttle_ms=wire.throttle_ms or None,
     )
     if kind is LedgerError:
         error.code = str(wire.code)

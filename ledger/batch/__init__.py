@@ -12,7 +12,7 @@ from __future__ import annotations
 from ledger.batch.check import BATCH_OVERHEAD_BYTES, check, largest_batch
 from ledger.batch.columns import Headers
 from ledger.batch.decode import Batch
-from ledger.batch.encode import encode, resequence
+from ledger.batch.encode import encode, readdress
 from ledger.batch.header import HEADER_BYTES, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, key_hashes, place_of, tag_hashes
 from ledger.codec import Codec
 
@@ -30,6 +30,6 @@ __all__ = [
     "key_hashes",
     "largest_batch",
     "place_of",
-    "resequence",
+    "readdress",
     "tag_hashes",
 ]

@@ -88,9 +88,9 @@ def encode(
     return seal(header.pack(), *hashes, *parts)
 
 
-def resequence(data: bytes, *, epoch: int, first_sequence: int) -> bytes:
-    """The same batch under another epoch and sequence; the messages are not looked at."""
-    header = replace(BatchHeader.parse(data), epoch=epoch, first_sequence=first_sequence)
+def readdress(data: bytes, *, queue: int, epoch: int, first_sequence: int) -> bytes:
+    """The same batch for that queue of its topic, under that epoch and sequence; the messages are not looked at."""
+    header = replace(BatchHeader.parse(data), queue=queue, epoch=epoch, first_sequence=first_sequence)
     return seal(header.pack(), memoryview(data)[HEADER_BYTES:])
 
 

@@ -13,6 +13,7 @@ from ledger.errors import InvalidArgumentError, MessageTooLargeError
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_EXTRAS_BYTES = 1024 * 1024
+MAX_RETRIES = 1_000_000
 _MAX_TIMESTAMP_MS = 1 << 62
 
 
@@ -96,6 +97,13 @@ def check_settings(
     for name, (value, lowest, highest) in limits.items():
         if not lowest <= value <= highest:
             raise InvalidArgumentError(f"{name} is {value}: it must be {lowest} to {highest}.")
+
+
+def check_retries(retries: int | None) -> None:
+    if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
+        raise InvalidArgumentError(
+            f"retries is {retries!r}: it must be 0 to {MAX_RETRIES}, or None: as often as `delivery_timeout_ms` allows."
+        )
 
 
 def not_bytes(kind: type) -> InvalidArgumentError:

@@ -24,7 +24,22 @@ the old one, and what is before the hole may still need it.)
 
 A doubtful batch that times out fails its receipts as *unknown*, but stays at its place, and is tried alone, until an
 answer settles it. If that answer is a gap, it is dropped: the next batch that gets through is either behind it in its
-epoch, or begins the next epoch, which fences it.
+epoch, or begins the next epoch, which fences it. One that was sent as often as it may be is treated alike.
+
+**When a batch may go to another queue.** While it backs off from a failure, the lane gives away what order allows:
+
+- A doubtful batch stays, and so does one in flight. It may be in this queue's log, and nothing tells the log of another
+  one so: numbers count within one queue, and a copy over there would be a second message.
+- A *bound* batch stays: of a message with a key, or whose queue was chosen, the place among the others of its queue is
+  promised.
+- All other batches may go, also past those that stay: messages that go round have no promised order, but that in which
+  their batches lie in the end. In their new queue they stand before younger ones that have no number there yet.
+
+A batch that goes leaves a hole where it had a number already.
+
+**When a batch is put off.** A leader that throttles this client tells for how long; that is no failure, so nothing is
+given away, and no attempt is counted. Then one batch goes out alone, and one more after each that gets through: what is
+sent only to be refused would cost both sides.
 
 It must not know clocks (the time is passed in, in ms), futures, or the network.
 """
@@ -32,12 +47,11 @@ It must not know clocks (the time is passed in, in ms), futures, or the network.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from ledger.client.backoff import Backoff
+from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Piece, Settled, because, leaves_doubt
-from ledger.codec import Codec
 from ledger.errors import (
     ClosedError,
     DeliveryTimeoutError,
@@ -45,23 +59,11 @@ from ledger.errors import (
     NoLeaderError,
     ProducerFencedError,
     SequenceGapError,
+    ThrottledError,
 )
 
-MAX_BATCH_MESSAGES = 65_535
 # Of the delivery timeout, what a message has left when it joins a batch.
 _LEAST_SHARE_OF_TIMEOUT = 0.9
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """How a producer's batches are gathered and delivered."""
-
-    producer_id: int
-    linger_ms: float = 5
-    batch_bytes: int = 256 * 1024
-    max_in_flight: int = 5
-    delivery_timeout_ms: float = 120_000
-    codec: Codec = Codec.NONE
 
 
 class Lane:
@@ -75,16 +77,20 @@ class Lane:
         self.closed = 0
         # Why attempts have failed since the last one that was acknowledged; None: none has.
         self.trouble: LedgerError | None = None
+        # All lanes of the topic, this one included, in the order of their queues' numbers.
+        self.siblings: Sequence[Lane] = (self,)
         self._delivery = delivery
         self._backoff = backoff
         self._open: OutgoingBatch | None = None
         # Unsettled closed batches. Unless halted, those in flight are the first `_in_flight` of it.
         self._line: deque[OutgoingBatch] = deque()
         self._in_flight = 0  # 0 <= _in_flight <= max_in_flight, and <= len(_line)
+        self._window = delivery.max_in_flight  # how many may be in flight; fewer after a throttling
         self._epoch = 0
         self._next_sequence = 0
         self._halted = False
         self._failures = 0  # in a row; 0 after an acknowledgement
+        self._has_offer = False  # something may have come, or become clean, that could be given away
         self._retry_at = 0.0  # where halted: not before this
         self._fenced: ProducerFencedError | None = None
 
@@ -114,6 +120,7 @@ class Lane:
             delivery = self._delivery
             batch = self._open = OutgoingBatch(wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms)
         batch.add(piece)
+        self._has_offer = True
         if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
             self._close()
 
@@ -167,7 +174,12 @@ class Lane:
 
     def _flight_limit(self) -> int:
         """How many may be in flight: behind a batch that timed out, nothing goes before its fate is known."""
-        return 1 if self._line and self._line[0].expired else self._delivery.max_in_flight
+        for place, batch in enumerate(self._line):
+            if batch.expired:
+                return min(place + 1, self._window)
+            if not batch.numbered:
+                break
+        return self._window
 
     def _give_number(self, batch: OutgoingBatch) -> None:
         if batch.numbered:
@@ -188,6 +200,7 @@ class Lane:
         if isinstance(answer, Acknowledged):
             self._failures = 0
             self.trouble = None
+            self._window = min(self._window + 1, self._delivery.max_in_flight)
             return [self._remove(batch, answer)]
         batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
         gap_before_head = isinstance(answer, SequenceGapError) and self._line[0] is batch
@@ -198,11 +211,27 @@ class Lane:
             return [self._drop(batch, answer)]
         if gap_before_head and not batch.doubtful:
             batch.behind_hole = True
+        if isinstance(answer, ThrottledError):
+            self._put_off(answer, now)
+            return []
         if not self._halted:  # those behind are only told of a gap
             self._note_trouble(answer)
             self._failures += 1
             self._halt(now, self._backoff.wait_ms(self._failures))
-        return []
+        self._has_offer = True
+        if sent and not isinstance(answer, SequenceGapError):
+            batch.failures += 1
+        return [self._expire_one(batch, self._all_attempts(batch))] if self._has_no_attempt_left(batch) else []
+
+    def _has_no_attempt_left(self, batch: OutgoingBatch) -> bool:
+        retries = self._delivery.retries
+        return retries is not None and batch.failures > retries and not batch.expired
+
+    def _put_off(self, error: ThrottledError, now: float) -> None:
+        self._note_trouble(error)
+        self._window = 1
+        self._halt(now, 0)
+        self._retry_at = max(self._retry_at, now + (error.throttle_ms or 0))
 
     def _note_trouble(self, error: LedgerError) -> None:
         if self.trouble is None or not isinstance(error, NoLeaderError):  # which mostly follows from what was before
@@ -259,7 +288,7 @@ class Lane:
         for batch in self._line:
             if not batch.numbered:
                 break  # nor is any behind it
-            batch.renumber(self._epoch, self._next_sequence)
+            batch.renumber(self.queue, self._epoch, self._next_sequence)
             self._next_sequence += batch.count
 
     def hurry(self, now: float) -> None:
@@ -267,11 +296,48 @@ class Lane:
         self._retry_at = min(self._retry_at, now)
         self._failures = 0
 
+    # --- batches that go to another queue ----------------------------------------------------------------------------
+
+    @property
+    def fails(self) -> bool:
+        """Whether attempts fail, and none has succeeded since."""
+        return self._failures > 0
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether batches of others are welcome."""
+        return not self.fails and self._fenced is None
+
+    def offers(self, now: float) -> bool:
+        """Whether there may be something that had better go to another queue: during a back-off, once after the
+        failure and after each piece that comes. What comes behind it is this queue's next attempt."""
+        offers, self._has_offer = self._has_offer, False
+        return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
+
+    def give_away(self) -> list[OutgoingBatch]:
+        """Out of the line, in their order: all that belong in no queue and are surely in no log."""
+        if self._open is not None and not self._open.bound:
+            self._close()
+        leaving = [batch for batch in self._line if not (batch.bound or batch.in_flight or batch.doubtful)]
+        for batch in reversed(leaving):
+            if batch.numbered:
+                self._leave_hole(batch)
+            self._line.remove(batch)
+            batch.move()
+        return leaving
+
+    def take_over(self, batch: OutgoingBatch) -> None:
+        """What another lane gave away comes before what is younger and has no number yet."""
+        place = len(self._line)
+        while place > 0 and not self._line[place - 1].numbered and self._line[place - 1].deadline > batch.deadline:
+            place -= 1
+        self._line.insert(place, batch)
+
     # --- time --------------------------------------------------------------------------------------------------------
 
     def next_wake(self) -> float | None:
         """When `expire` or `take` may next have something to do without anything else happening."""
-        wakes = [batch.deadline for batch in self._unexpired()]
+        wakes = [batch.deadline for batch in self._next_to_expire()]
         if self._halted:
             if not self._in_flight:
                 wakes.append(self._retry_at)
@@ -282,36 +348,45 @@ class Lane:
     def expire(self, now: float) -> list[Settled]:
         """Tell the receipts of all that is past its deadline; keep what may be in a log until its fate is known."""
         settled = []
-        while (batch := next(self._unexpired(), None)) is not None and batch.deadline <= now:
-            settled.append(self._expire_one(batch))
+        while due := [batch for batch in self._next_to_expire() if batch.deadline <= now]:
+            settled += [self._expire_one(batch, self._all_time) for batch in due]
         return settled
 
-    def _unexpired(self) -> Iterator[OutgoingBatch]:
-        """The first batch whose receipts are still owed something, if any: deadlines grow along the line."""
+    def _next_to_expire(self) -> Iterator[OutgoingBatch]:
+        """Those whose receipts are owed something, and the first one that has no number: behind it deadlines grow. (One
+        that came from another queue may be older than those which have numbers here.)"""
         for batch in self._line:
             if not batch.expired:
                 yield batch
+            if not batch.numbered:
                 return
         if self._open is not None:
             yield self._open
 
-    def _expire_one(self, batch: OutgoingBatch) -> Settled:
+    def _expire_one(self, batch: OutgoingBatch, limit: str) -> Settled:
         if batch.in_flight or batch.doubtful:
             batch.expired = True
-            return Settled(self.queue, batch.take_receipts(), self._timeout(batch, maybe_committed=True), 0)
+            return Settled(self.queue, batch.take_receipts(), self._timeout(batch, limit, maybe_committed=True), 0)
         if batch is self._open:
             self._close()
-        return self._drop(batch, self._timeout(batch, maybe_committed=False))
+        return self._drop(batch, self._timeout(batch, limit, maybe_committed=False))
 
-    def _timeout(self, batch: OutgoingBatch, *, maybe_committed: bool) -> DeliveryTimeoutError:
+    @property
+    def _all_time(self) -> str:
+        return f"within {self._delivery.delivery_timeout_ms:.0f} ms"
+
+    def _all_attempts(self, batch: OutgoingBatch) -> str:
+        return f"by {batch.failures} attempt(s), which `retries` allows"
+
+    def _timeout(self, batch: OutgoingBatch, limit: str, *, maybe_committed: bool) -> DeliveryTimeoutError:
         fate = (
             "They may be in the queue all the same: read it before sending them again"
             if maybe_committed
             else "They are not in the queue: send them again"
         )
         error = DeliveryTimeoutError(
-            f"{batch.count} message(s) for queue {self.queue} of topic {self.topic_id} were not acknowledged within "
-            f"{self._delivery.delivery_timeout_ms:.0f} ms{because(self.trouble)}. {fate}.",
+            f"{batch.count} message(s) for queue {self.queue} of topic {self.topic_id} were not acknowledged {limit}"
+            f"{because(self.trouble)}. {fate}.",
             maybe_committed=maybe_committed,
         )
         error.__cause__ = self.trouble
@@ -325,5 +400,5 @@ class Lane:
 
     def _abandoned(self, batch: OutgoingBatch) -> LedgerError:
         if batch.in_flight or batch.doubtful:
-            return self._timeout(batch, maybe_committed=True)
+            return self._timeout(batch, self._all_time, maybe_committed=True)
         return ClosedError(f"The producer was closed before {batch.count} message(s) were sent: send them again.")

@@ -3,16 +3,20 @@
 The one idea: things happen to the outbox (a piece is added, an answer comes, time passes), and each time it says what
 is owed: batches to send, and receipts to settle. Whoever drives it does the I/O.
 
-It must not know clocks, futures, routes or the network; `lane.py` holds the rules.
+It also carries batches from lanes that fail to lanes of other groups, which do not. It must not know clocks, futures,
+routes or the network; `lane.py` holds the rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle
 
 from ledger.client.backoff import Backoff
-from ledger.client.lane import Delivery, Lane
+from ledger.client.delivery import Delivery
+from ledger.client.fault_table import FaultTable
+from ledger.client.lane import Lane
 from ledger.client.outgoing import Answer, OutgoingBatch, Piece, Settled
 from ledger.errors import LedgerError
 
@@ -36,7 +40,9 @@ class Owed:
 class Outbox:
     """Lanes, and which of them have something to do."""
 
-    def __init__(self, delivery: Delivery, backoff: Backoff) -> None:
+    def __init__(self, delivery: Delivery, backoff: Backoff, faults: FaultTable | None = None) -> None:
+        """`faults`: which groups are passed over."""
+        self.faults = faults or FaultTable(())
         self._delivery = delivery
         self._backoff = backoff
         # Lanes that are not idle, in the order they ceased to be (a dict, because a set has no order).
@@ -69,12 +75,27 @@ class Outbox:
         owed = Owed([], [])
         for lane in list(self._busy):
             owed.settled.extend(lane.expire(now))
+            if lane.offers(now):
+                self._move(lane, now)
+        for lane in list(self._busy):
             batches = lane.take(now)
             if batches:
                 owed.dispatches.append(Dispatch(lane, batches))
             elif lane.idle:
                 del self._busy[lane]
         return owed
+
+    def _move(self, lane: Lane, now: float) -> None:
+        """What may go, to queues of other groups: the next ones that do not fail, in turn."""
+        others = [
+            other
+            for other in (*lane.siblings[lane.queue + 1 :], *lane.siblings[: lane.queue])
+            if other.group != lane.group and other.takes_over and self.faults.is_available(other.group, now)
+        ]
+        if others:
+            for batch, other in zip(lane.give_away(), cycle(others), strict=False):
+                other.take_over(batch)
+                self._busy[other] = None
 
     def next_wake(self) -> float | None:
         """When to poll again if nothing else happens before; None: never."""

@@ -22,6 +22,7 @@ from ledger.errors import (
     LedgerError,
     MessageTooLargeError,
     SequenceGapError,
+    ThrottledError,
     UnknownQueueError,
     UnknownTopicError,
     UnsupportedBatchError,
@@ -42,6 +43,7 @@ _REFUSED_BEFORE_APPEND = (
     InvalidTopicNameError,
     MessageTooLargeError,
     SequenceGapError,
+    ThrottledError,
     UnknownQueueError,
     UnknownTopicError,
     UnsupportedBatchError,
@@ -114,6 +116,8 @@ class Piece:
     tag: str | None = None
     headers: Headers | None = None
     timestamp_ms: int | None = None
+    # It belongs in one queue, by its key or by choice: its order there is promised.
+    bound: bool = False
     # What it takes of a batch and of the buffer, within a few bytes a message.
     size: int = field(init=False)
 
@@ -135,6 +139,7 @@ class OutgoingBatch:
     """1..65,535 messages of one queue.
 
         open --close--> waiting --number--> numbered <--> in flight --> settled
+                           ^─────── move ──────┘  to another queue, where it gets a number of that one
 
     Once numbered it has `data`, its encoded bytes, which every attempt repeats; the gathered lists are gone then.
     """
@@ -151,17 +156,18 @@ class OutgoingBatch:
     count: int = 0
     size: int = 0
     data: bytes | None = None
+    numbered: bool = False
     in_flight: bool = False
+    # Some message of it belongs in this queue.
+    bound: bool = False
+    # How often it was sent in vain, and not for want of what goes before it.
+    failures: int = 0
     # Some attempt may have put it into a log.
     doubtful: bool = False
     # Its receipts have been told that it timed out; it stays in line until its fate is known.
     expired: bool = False
     # The number before its own is in no log and will not be: it goes out again only under another number.
     behind_hole: bool = False
-
-    @property
-    def numbered(self) -> bool:
-        return self.data is not None
 
     @property
     def encoded(self) -> bytes:
@@ -182,6 +188,7 @@ class OutgoingBatch:
             self.timestamps_ms = _grown(self.timestamps_ms, base, before, timestamp, more)
         self.values.extend(piece.values)
         self.receipts.append((piece.receipt, more))
+        self.bound = self.bound or piece.bound
         self.count += more
         self.size += piece.size
 
@@ -190,6 +197,10 @@ class OutgoingBatch:
     ) -> None:
         """Give it its place in the producer's sequence, and its bytes."""
         assert not self.numbered
+        self.numbered = True
+        if self.data is not None:  # it had a number in another queue
+            self.data = batch_format.readdress(self.data, queue=queue, epoch=epoch, first_sequence=first_sequence)
+            return
         self.data = batch_format.encode(
             self.values,
             topic_id=topic_id,
@@ -207,12 +218,18 @@ class OutgoingBatch:
         self.values = []
         self.keys = self.tags = self.headers = self.timestamps_ms = None
 
-    def renumber(self, epoch: int, first_sequence: int) -> None:
+    def renumber(self, queue: int, epoch: int, first_sequence: int) -> None:
         """Give it another place. Only for a batch that is in no log: the same messages under two numbers are two."""
-        assert self.data is not None
         assert not self.in_flight
-        self.data = batch_format.resequence(self.data, epoch=epoch, first_sequence=first_sequence)
+        self.data = batch_format.readdress(self.encoded, queue=queue, epoch=epoch, first_sequence=first_sequence)
         self.doubtful = self.behind_hole = False
+
+    def move(self) -> None:
+        """It leaves its queue for another one, where it waits for a number. Only for a batch that is in no log."""
+        assert not self.in_flight
+        assert not self.doubtful
+        assert not self.bound
+        self.numbered = self.behind_hole = False
 
     def take_receipts(self) -> Sequence[tuple[Receipt, int]]:
         receipts, self.receipts = self.receipts, []

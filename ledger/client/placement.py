@@ -1,8 +1,10 @@
 """Puts pieces into the lanes of their topics' queues.
 
 The one idea: a topic that is not known yet is asked for once, and what comes for it meanwhile waits in line, so that
-order holds from the very first message. So does what comes for a queue that it did not have when it was asked for. It
-must not know what becomes of a piece in its lane.
+order holds from the very first message. So does what comes for a queue that it did not have when it was asked for. The
+user's selector is asked when a message gets its place, for then it is known how many queues there are.
+
+It must not know what becomes of a piece in its lane.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from collections.abc import Callable
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.lane import Lane
 from ledger.client.outgoing import Piece
+from ledger.client.queue_selector import QueueSelector, UnplacedMessage, selected
 from ledger.client.route_table import Topic
 from ledger.client.topic_lanes import TopicLanes
 from ledger.errors import ClosedError, LedgerError
@@ -23,7 +26,8 @@ Parked = deque[tuple[Piece, int | None, bool]]
 
 class Placement:
     """`add(lane, piece, close)` and `make_lane(topic_id, queue, group)` are the sender's; `refund(bytes)` gives back
-    what was reserved for a piece that could not be placed."""
+    what was reserved for a piece that could not be placed. `is_available(lane)`: whether its group is not to be passed
+    over by messages that may go anywhere."""
 
     def __init__(
         self,
@@ -32,12 +36,16 @@ class Placement:
         make_lane: Callable[[int, int, int], Lane],
         add: Callable[[Lane, Piece, bool], None],
         refund: Callable[[int], None],
+        is_available: Callable[[Lane], bool],
+        selector: QueueSelector | None,
         first_queue: int,
     ) -> None:
         self._client = client
         self._make_lane = make_lane
         self._add = add
         self._refund = refund
+        self._is_available = is_available
+        self._selector = selector
         self._first_queue = first_queue
         self._topics: dict[str, TopicLanes] = {}
         self._parked: dict[str, Parked] = {}
@@ -73,6 +81,9 @@ class Placement:
 
     def _place(self, lanes: TopicLanes, piece: Piece, queue: int | None, close: bool) -> None:
         try:
+            if queue is None and len(piece.values) == 1:
+                queue = self._selected(lanes, piece, piece.values[0])
+            piece.bound = queue is not None or piece.key is not None
             lane = lanes.pick(piece.key, queue)
             refusal = lane.refuses()
             if refusal is not None:
@@ -81,6 +92,12 @@ class Placement:
             self._fail(piece, error)
         else:
             self._add(lane, piece, close)
+
+    def _selected(self, lanes: TopicLanes, piece: Piece, value: bytes) -> int | None:
+        if self._selector is None:
+            return None
+        message = UnplacedMessage(lanes.topic, value, piece.key, piece.tag, piece.headers or ())
+        return selected(self._selector, message, lanes.queues)
 
     def _fail(self, piece: Piece, error: LedgerError) -> None:
         self._refund(piece.size)
@@ -101,7 +118,7 @@ class Placement:
             if topic in self._topics:
                 self._grown(route)
             else:
-                self._topics[topic] = TopicLanes(topic, self._lanes_of(route), self._first_queue)
+                self._topics[topic] = TopicLanes(topic, self._lanes_of(route), self._first_queue, self._is_available)
         except LedgerError as failed:
             error = failed
             raise

@@ -30,12 +30,14 @@ MAX_REQUESTS_IN_FLIGHT = 16
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A batch that comes back. `sent` is false where it never left this process."""
+    """A batch that comes back. `sent` is false where it never left this process. `after_ms`: how long an answer
+    took."""
 
     lane: Lane
     batch: OutgoingBatch
     answer: Answer
     sent: bool = True
+    after_ms: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,11 @@ class ProduceStream:
             )
             return
         request = self._in_flight.popleft()
+        after_ms = (self._loop.time() - request.written_at) * 1000
         self._wake.set()
         self._on_return(
             [
-                Returned(lane, batch, _answer(result))
+                Returned(lane, batch, _answer(result), after_ms=after_ms)
                 for (lane, batch), result in zip(request.batches, response.results, strict=True)
             ]
         )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ledger.client.arguments import (
     check_extras,
+    check_retries,
     check_settings,
     checked_headers,
     checked_key,
@@ -28,11 +29,13 @@ from ledger.client.arguments import (
 )
 from ledger.client.buffer import Buffer
 from ledger.client.cluster_client import ClusterClient
+from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.environment import PROCESS, Environment
-from ledger.client.lane import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.outbox import Outbox
 from ledger.client.outgoing import Headers, Piece, because, extras_bytes
 from ledger.client.placement import Placement
+from ledger.client.queue_selector import QueueSelector
 from ledger.client.receipts import ManyReceipt, SingleReceipt
 from ledger.client.records import RecordMetadata, RecordRange
 from ledger.client.sender import Sender
@@ -46,7 +49,12 @@ _SLICES_A_TURN = 8
 
 
 class AsyncProducer:
-    """Sends messages, each exactly once and in order within its queue as long as this object lives.
+    """Sends messages, each exactly once as long as this object lives, and in order within their queue those that belong
+    there: by their key, by `queue`, or by the selector.
+
+    All others go round the queues, one batch to each. Where one cannot be delivered to its queue, the next attempt is
+    made in a queue of another Raft group that answers, unless the first queue may have it already: then it stays, for
+    two queues do not know of each other's messages, and it could be in both.
 
     Settings::
 
@@ -57,8 +65,17 @@ class AsyncProducer:
         buffer_bytes         how much may wait to be acknowledged; beyond it, send() waits and send_nowait() refuses
         compression          None, "lz4" or "zstd"
         delivery_timeout_ms  when a send raises DeliveryTimeoutError, which says whether the message may be committed
+        retries              how often a batch is sent again after a failure, within that time (then the same error);
+                             None: as often as there is time. What could not be sent at all does not count
         request_timeout_ms   how long one node may take to answer
         retry_backoff_ms     the wait after a first failure; it doubles up to 1000 ms
+        queue_selector       your own choice of queues: a function of an UnplacedMessage and of the number of queues of
+                             its topic, which returns one from 0 on, or None for the usual choice. It is asked for each
+                             message without `queue`; where it raises or chooses what is not there, the send raises
+                             InvalidArgumentError. It makes send_many as slow as many sends
+        latency_faults       True: groups that answered late, or failed, are passed over for a while by messages that go
+                             round, by RocketMQ's table (550 ms: 2 s, 1.8 s: 5 s, 3 s: 6 s, 5 s or a failure: 10 s,
+                             15 s: 30 s), while there are others. Or a table of your own, ((latency_ms, for_ms), ...)
         rng                  the randomness of back-offs and of the queue that comes first, and of nothing else
     """
 
@@ -74,10 +91,16 @@ class AsyncProducer:
         delivery_timeout_ms: int = 120_000,
         request_timeout_ms: int = 30_000,
         retry_backoff_ms: float = 20,
+        retries: int | None = None,
+        queue_selector: QueueSelector | None = None,
+        latency_faults: bool | Steps = False,
         rng: random.Random | None = None,
         _environment: Environment = PROCESS,
     ) -> None:
         check_settings(linger_ms, batch_bytes, buffer_bytes, delivery_timeout_ms, request_timeout_ms, retry_backoff_ms)
+        check_retries(retries)
+        self._selector = queue_selector
+        self._faults = FaultTable(checked_steps(latency_faults))
         self._rng = rng or random.Random()
         self._client = ClusterClient(
             bootstrap_servers,
@@ -93,19 +116,22 @@ class AsyncProducer:
             batch_bytes=batch_bytes,
             delivery_timeout_ms=delivery_timeout_ms,
             codec=Codec.named(compression),
+            retries=retries,
         )
         self._buffer = Buffer(buffer_bytes)
 
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers."""
         await self._client.start()
-        self._outbox = Outbox(self._delivery, self._client.backoff)
+        self._outbox = Outbox(self._delivery, self._client.backoff, self._faults)
         self._sender = Sender(self._client, self._outbox, self._buffer)
         self._placement = Placement(
             self._client,
             make_lane=self._outbox.lane,
             add=self._sender.add,
             refund=self._buffer.release,
+            is_available=self._sender.is_available,
+            selector=self._selector,
             first_queue=self._rng.randrange(1 << 16),
         )
 
@@ -247,13 +273,16 @@ class AsyncProducer:
     async def _send_block(
         self, values: list[bytes], lengths: NDArray[np.int64], shared: _Shared, receipt: ManyReceipt
     ) -> None:
-        """Every slice but the last fills its batch; the last one stays open for what comes next."""
+        """Every slice but the last fills its batch; the last one stays open for what comes next. Where each message's
+        queue is the selector's choice, each is a slice of its own."""
         each = extras_bytes(shared.key, shared.tag, None)
-        slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=MAX_BATCH_MESSAGES, each=each)
+        one_by_one = self._selector is not None and shared.queue is None
+        most = 1 if one_by_one else MAX_BATCH_MESSAGES
+        slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=most, each=each)
         for number, (start, stop, size) in enumerate(slices, 1):
             slice_receipt = receipt.slice(stop - start)
             piece = Piece(values[start:stop], size, slice_receipt, shared.key, shared.tag)
-            close = stop < len(values)
+            close = stop < len(values) and not one_by_one
             try:
                 await self._enter(piece, partial(self._placement.place, shared.topic, piece, shared.queue, close=close))
             except LedgerError as error:

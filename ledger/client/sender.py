@@ -17,7 +17,7 @@ from ledger.client.lane import Lane
 from ledger.client.outbox import Dispatch, Outbox
 from ledger.client.outgoing import Piece, Settled
 from ledger.client.produce_stream import ProduceStream, Returned
-from ledger.errors import ClosedError, RequestTimeoutError
+from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, SequenceGapError, ThrottledError
 
 # How often the streams are looked at, and how long an answer may take before we ask whether there is another leader.
 _WATCH_SECONDS = 0.5
@@ -43,6 +43,10 @@ class Sender:
         self._closing = False
         client.routes.on_leader_change.append(self._leaders_changed)
         self._watcher = self._loop.create_task(self._watch())
+
+    def is_available(self, lane: Lane) -> bool:
+        """Whether its group is not to be passed over."""
+        return self._outbox.faults.is_available(lane.group, self._now())
 
     def add(self, lane: Lane, piece: Piece, close: bool) -> None:
         """Put a piece into its lane; its bytes must have been taken in the buffer."""
@@ -121,6 +125,7 @@ class Sender:
             return
         self._client.routes.refresh_soon()
         nobody = no_leader(lane.group)
+        self._outbox.faults.failed(lane.group, self._now())
         self._take_back([Returned(lane, batch, nobody, sent=False) for batch in dispatch.batches])
 
     def _stream(self, address: str, group: int) -> ProduceStream:
@@ -136,10 +141,22 @@ class Sender:
         return stream
 
     def _returned(self, address: str, batches: Sequence[Returned]) -> None:
+        self._note_latency(batches)
         for one in batches:
             if isinstance(one.answer, Exception):
                 self._client.routes.note(one.lane.group, address, one.answer)
         self._take_back(batches)
+
+    def _note_latency(self, batches: Sequence[Returned]) -> None:
+        """Once for each group. What follows from something else says nothing."""
+        faults, now = self._outbox.faults, self._now()
+        follows = (SequenceGapError, ThrottledError)
+        newest = {one.lane.group: one for one in batches if not isinstance(one.answer, follows)}
+        for group, one in newest.items():
+            if isinstance(one.answer, LedgerError) and one.answer.retriable:
+                faults.failed(group, now)
+            else:
+                faults.answered(group, one.after_ms, now)
 
     def _take_back(self, batches: Sequence[Returned]) -> None:
         now = self._now()
@@ -150,6 +167,8 @@ class Sender:
     # --- leaders -----------------------------------------------------------------------------------------------------
 
     def _leaders_changed(self, groups: set[int]) -> None:
+        for group in groups:
+            self._outbox.faults.forget(group)
         self._outbox.hurry(self._now(), lambda lane: lane.group in groups)
         self._poll_soon()
 
@@ -162,6 +181,7 @@ class Sender:
 
     def _look_at(self, group: int, stream: ProduceStream) -> None:
         waited = stream.waited()
+        self._outbox.faults.waits(group, waited * 1000, self._now())
         if waited < _STALL_SECONDS:
             return
         leads = self._client.routes.table.leader_address(group) == stream.address

@@ -25,6 +25,8 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONSUMER_FENCED: _ClassVar[Code]
     GROUP_CONFLICT: _ClassVar[Code]
     GROUP_FULL: _ClassVar[Code]
+    TOO_MANY_HEADERS: _ClassVar[Code]
+    HEADERS_TOO_LARGE: _ClassVar[Code]
     NOT_LEADER: _ClassVar[Code]
     NO_LEADER: _ClassVar[Code]
     BUSY: _ClassVar[Code]
@@ -33,6 +35,7 @@ class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TIMED_OUT: _ClassVar[Code]
     UNAVAILABLE: _ClassVar[Code]
     CHANGE_IN_PROGRESS: _ClassVar[Code]
+    THROTTLED: _ClassVar[Code]
     STORAGE_FAILED: _ClassVar[Code]
     DISK_FULL: _ClassVar[Code]
     INTERNAL: _ClassVar[Code]
@@ -65,6 +68,8 @@ UNKNOWN_MEMBER: Code
 CONSUMER_FENCED: Code
 GROUP_CONFLICT: Code
 GROUP_FULL: Code
+TOO_MANY_HEADERS: Code
+HEADERS_TOO_LARGE: Code
 NOT_LEADER: Code
 NO_LEADER: Code
 BUSY: Code
@@ -73,6 +78,7 @@ REPLICA_BEHIND: Code
 TIMED_OUT: Code
 UNAVAILABLE: Code
 CHANGE_IN_PROGRESS: Code
+THROTTLED: Code
 STORAGE_FAILED: Code
 DISK_FULL: Code
 INTERNAL: Code
@@ -89,17 +95,19 @@ GROUP_NOT_EMPTY: Code
 UNKNOWN_GROUP: Code
 
 class Error(_message.Message):
-    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset")
+    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
     code: Code
     message: str
     leader: int
     leader_address: str
     first_offset: int
     end_offset: int
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+    throttle_ms: int
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ...) -> None: ...

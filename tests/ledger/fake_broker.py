@@ -6,7 +6,7 @@ It speaks real gRPC; its one log is a dictionary of lists. Nodes of one `FakeClu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ class FakeCluster:
 
     leader: int = 1
     term: int = 1
+    # Who leads the groups 1, 2, ...; `leader` leads group 0.
+    others: dict[int, int] = field(default_factory=dict)
     topics: dict[str, broker_pb2.TopicRoute] = field(default_factory=dict)
     queues: dict[tuple[int, int], list[Stored]] = field(default_factory=dict)
     addresses: dict[int, str] = field(default_factory=dict)
@@ -41,8 +43,16 @@ class FakeCluster:
     requests: int = 0
     appends: int = 0
 
-    def create(self, name: str, queues: int) -> broker_pb2.TopicRoute:
-        route = broker_pb2.TopicRoute(name=name, topic_id=len(self.topics) + 1, groups=[0] * queues, created_ms=1)
+    def leader_of(self, group: int) -> int:
+        return self.others.get(group, self.leader)
+
+    def group_of(self, body: bytes) -> int:
+        header = BatchHeader.parse(body)
+        return next(route.groups[header.queue] for route in self.topics.values() if route.topic_id == header.topic_id)
+
+    def create(self, name: str, queues: int, groups: Sequence[int] = ()) -> broker_pb2.TopicRoute:
+        groups = groups or [0] * queues
+        route = broker_pb2.TopicRoute(name=name, topic_id=len(self.topics) + 1, groups=groups, created_ms=1)
         self.topics[name] = route
         for queue in range(queues):
             self.queues[route.topic_id, queue] = []
@@ -74,12 +84,15 @@ class FakeCluster:
 
 
 class FakeBroker(BrokerServicer):
-    """One node. While `silent`, produce streams get no answer."""
+    """One node. While `silent`, produce streams get no answer; each answer is late by `late_s`; `refusal` is what every
+    batch meets here."""
 
     def __init__(self, node: int, cluster: FakeCluster) -> None:
         self.node = node
         self.cluster = cluster
         self.silent = False
+        self.late_s = 0.0
+        self.refusal: LedgerError | None = None
         self._server = grpc.aio.server()
 
     async def start(self) -> None:
@@ -91,8 +104,8 @@ class FakeBroker(BrokerServicer):
     async def stop(self) -> None:
         await self._server.stop(None)
 
-    def not_leader(self) -> NotLeaderError | None:
-        leader = self.cluster.leader
+    def not_leader(self, group: int = 0) -> NotLeaderError | None:
+        leader = self.cluster.leader_of(group)
         if self.node == leader:
             return None
         return NotLeaderError("not here", leader=leader, leader_address=self.cluster.addresses[leader])
@@ -104,7 +117,13 @@ class FakeBroker(BrokerServicer):
             self.cluster.requests += 1
             if self.silent:
                 await asyncio.Event().wait()
-            trouble = self.not_leader() or (self.cluster.troubles.pop(0) if self.cluster.troubles else None)
+            await asyncio.sleep(self.late_s)
+            group = self.cluster.group_of(request.batches[0])
+            trouble = (
+                self.not_leader(group)
+                or self.refusal
+                or (self.cluster.troubles.pop(0) if self.cluster.troubles else None)
+            )
             if isinstance(trouble, LedgerError):
                 results = [broker_pb2.ProduceResult(error=to_wire(trouble)) for _ in request.batches]
             else:
@@ -143,7 +162,8 @@ class FakeBroker(BrokerServicer):
         response = broker_pb2.GetRouteResponse(cluster="fake", max_message_bytes=MAX_MESSAGE_BYTES)
         for node, address in cluster.addresses.items():
             response.nodes.add(node=node, address=address)
-        response.groups.add(group=0, term=cluster.term, leader=cluster.leader)
+        for group in (0, *cluster.others):
+            response.groups.add(group=group, term=cluster.term, leader=cluster.leader_of(group))
         error = self.not_leader()
         if request.linearizable and error is not None:
             response.error.CopyFrom(to_wire(error))

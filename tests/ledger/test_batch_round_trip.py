@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.batch import MAX_COUNT, Batch, BatchHeader, Codec, check, encode, key_hashes, resequence, tag_hashes
+from ledger.batch import MAX_COUNT, Batch, BatchHeader, Codec, check, encode, key_hashes, readdress, tag_hashes
 from ledger.errors import InvalidArgumentError
 from ledger.hashing import key_hash, tag_hash
 
@@ -79,12 +79,12 @@ def expect_hashes(found: np.ndarray[Any, Any] | None, items: list[Any] | None, h
 
 
 @given(messages(), st.sampled_from(Codec), st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 64) - 1))
-def test_a_resequenced_batch_is_the_one_encoded_so(
+def test_a_batch_with_another_address_is_the_one_encoded_so(
     given_messages: dict[str, Any], codec: Codec, epoch: int, first_sequence: int
 ) -> None:
     data = encode(**given_messages, **PLACE, codec=codec)
-    again = {**PLACE, "epoch": epoch, "first_sequence": first_sequence}
-    assert resequence(data, epoch=epoch, first_sequence=first_sequence) == encode(
+    again = {**PLACE, "queue": PLACE["queue"] + 1, "epoch": epoch, "first_sequence": first_sequence}
+    assert readdress(data, queue=PLACE["queue"] + 1, epoch=epoch, first_sequence=first_sequence) == encode(
         **given_messages, **again, codec=codec
     )
 

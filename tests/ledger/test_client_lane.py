@@ -9,7 +9,8 @@ import pytest
 
 from ledger.batch import Batch
 from ledger.client.backoff import Backoff
-from ledger.client.lane import MAX_BATCH_MESSAGES, Delivery, Lane
+from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.lane import Lane
 from ledger.client.outgoing import Acknowledged, OutgoingBatch, Piece, Settled
 from ledger.errors import (
     BusyError,
@@ -23,6 +24,7 @@ from ledger.errors import (
     NotLeaderError,
     ProducerFencedError,
     SequenceGapError,
+    ThrottledError,
     UnavailableError,
 )
 
@@ -580,3 +582,76 @@ def test_a_timeout_behind_an_acknowledgement_names_no_earlier_error() -> None:
     assert isinstance(note.error, DeliveryTimeoutError)
     assert "within 1000 ms. They may" in note.error.message
     assert note.error.__cause__ is None
+
+
+# --- so many attempts ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_a_batch_is_sent_again_as_often_as_it_may_be(retries: int) -> None:
+    lane = make_lane(retries=retries)
+    note = add(lane, b"a")
+    for attempt in range(retries + 1):
+        assert note.error is None
+        [batch] = lane.take(attempt * 100)
+        fail(lane, batch, BusyError("Full."), now=attempt * 100)
+    assert isinstance(note.error, DeliveryTimeoutError)
+    assert not note.error.maybe_committed
+    assert f"by {retries + 1} attempt(s)" in str(note.error)
+    assert "Full" in str(note.error)
+    assert lane.idle
+
+
+def test_a_doubtful_batch_without_an_attempt_left_is_unknown_and_is_settled_before_others_go() -> None:
+    lane = make_lane(retries=0)
+    note, later = add(lane, b"a", close=True), add(lane, b"b", close=True)
+    first, second = lane.take(0)
+    fail(lane, first, UnavailableError())
+    fail(lane, second, UnavailableError(), sent=False)
+    assert isinstance(note.error, DeliveryTimeoutError)
+    assert note.error.maybe_committed
+    assert lane.take(100) == [first]
+    acknowledge(lane, first, now=100)
+    assert later.error is None
+    assert lane.take(100) == [second]
+
+
+def test_what_was_not_sent_and_what_only_waits_for_another_batch_count_as_no_attempt() -> None:
+    lane = make_lane(retries=1)
+    notes = add_closed(lane, 2)
+    for _ in range(3):
+        for batch, error in zip(lane.take(lane.next_wake() or 0), (NoLeaderError(), SequenceGapError()), strict=True):
+            fail(lane, batch, error, sent=isinstance(error, SequenceGapError))
+    assert [note.error for note in notes] == [None, None]
+
+
+# --- throttled -------------------------------------------------------------------------------------------------------
+
+
+def test_a_throttled_batch_waits_as_long_as_it_is_told_and_keeps_its_number() -> None:
+    lane = make_lane(retries=0)
+    note = add(lane, b"a")
+    [batch] = lane.take(0)
+    number = place(batch)
+    fail(lane, batch, ThrottledError(throttle_ms=300), now=1)
+    assert lane.take(300) == []
+    assert lane.next_wake() == 301
+    assert lane.take(301) == [batch]
+    assert place(batch) == number
+    assert note.error is None
+    assert not lane.fails
+
+
+def test_after_a_throttling_batches_go_alone_and_one_more_after_each_that_gets_through() -> None:
+    lane = make_lane()
+    add_closed(lane, 12)
+    flight = lane.take(0)
+    for batch in flight:
+        fail(lane, batch, ThrottledError(throttle_ms=10))
+    [alone] = lane.take(10)
+    acknowledge(lane, alone)
+    first, second = lane.take(10)
+    acknowledge(lane, first)
+    assert len(lane.take(10)) == 2, "three in flight"
+    fail(lane, second, ThrottledError(throttle_ms=10))
+    assert lane.take(10) == []

@@ -8,16 +8,17 @@ sends.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from naive_broker import REFUSED, Fate, NaiveBroker, Producer
 
-from ledger.batch import Batch, BatchHeader
+from ledger.batch import BatchHeader
 from ledger.client.backoff import Backoff
-from ledger.client.lane import Delivery, Lane
+from ledger.client.delivery import Delivery
+from ledger.client.lane import Lane
 from ledger.client.outbox import Outbox
 from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Piece
 from ledger.errors import (
@@ -25,88 +26,10 @@ from ledger.errors import (
     DeliveryTimeoutError,
     InternalError,
     LedgerError,
-    MessageTooLargeError,
     NoLeaderError,
     NotLeaderError,
-    SequenceGapError,
     UnavailableError,
 )
-
-REMEMBERED = 8
-REFUSED = b"too large"
-
-
-@dataclass
-class Producer:
-    """What the broker knows of a producer and queue."""
-
-    epoch: int = 0
-    next_sequence: int = 0
-    batches: dict[int, tuple[int, int]] = field(default_factory=dict)  # first sequence -> (base offset, count)
-
-
-class NaiveBroker:
-    """One queue's log, and what a correct leader answers to a batch."""
-
-    def __init__(self) -> None:
-        self.log: list[bytes] = []
-        self.producer = Producer()
-        # What a leader appended without a majority: the next leader has it or has not.
-        self.saved: tuple[list[bytes], Producer] | None = None
-
-    def produce(self, data: bytes) -> Answer:
-        values, header = Batch(data).values(), BatchHeader.parse(data)
-        if REFUSED in values:
-            return MessageTooLargeError("too large")
-        known = self.producer
-        if header.epoch < known.epoch:
-            raise AssertionError("a live producer was fenced by itself")
-        if header.epoch > known.epoch:
-            if header.first_sequence != 0:
-                return SequenceGapError()
-            known = self.producer = Producer(header.epoch)
-        if header.first_sequence > known.next_sequence:
-            return SequenceGapError()
-        if header.first_sequence < known.next_sequence:
-            base_offset, count = known.batches[header.first_sequence]
-            assert count == len(values)
-            assert self.log[base_offset : base_offset + count] == values, "one number, two contents"
-            return Acknowledged(base_offset, 1, 0, duplicate=True)
-        base_offset = len(self.log)
-        self.log += values
-        known.next_sequence += len(values)
-        known.batches[header.first_sequence] = (base_offset, len(values))
-        known.batches = dict(sorted(known.batches.items())[-REMEMBERED:])
-        return Acknowledged(base_offset, 1, 0, duplicate=False)
-
-    def mark(self) -> tuple[list[bytes], Producer]:
-        known = self.producer
-        return list(self.log), Producer(known.epoch, known.next_sequence, dict(known.batches))
-
-    def back_to(self, mark: tuple[list[bytes], Producer]) -> None:
-        self.log, self.producer = mark
-
-
-@dataclass
-class Fate:
-    """A receipt that remembers, for one piece."""
-
-    values: list[bytes]
-    first_offset: int | None = None
-    error: LedgerError | None = None
-
-    @property
-    def told(self) -> bool:
-        return self.first_offset is not None or self.error is not None
-
-    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
-        assert not self.told
-        assert count == len(self.values)
-        self.first_offset = first_offset
-
-    def failed(self, error: LedgerError) -> None:
-        assert not self.told
-        self.error = error
 
 
 class OutboxMachine(RuleBasedStateMachine):

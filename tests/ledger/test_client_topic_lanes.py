@@ -7,7 +7,8 @@ import random
 import pytest
 
 from ledger.client.backoff import Backoff
-from ledger.client.lane import Delivery, Lane
+from ledger.client.delivery import Delivery
+from ledger.client.lane import Lane
 from ledger.client.outgoing import Acknowledged, Piece
 from ledger.client.topic_lanes import TopicLanes
 from ledger.errors import LedgerError, UnknownQueueError
@@ -50,3 +51,21 @@ def test_without_a_key_a_queue_is_kept_until_its_batch_closes(lanes: list[Lane])
         lanes[expected].add(Piece([b"a"], 1, Nobody()), 0, wall_ms=0)
         assert topic.pick(None, None) is lanes[expected]
         lanes[expected].add(Piece([b"b"], 1, Nobody()), 0, wall_ms=0, close=True)
+
+
+def test_queues_of_a_group_that_is_passed_over_are_skipped_while_there_are_others(lanes: list[Lane]) -> None:
+    passed_over = {1}
+    topic = TopicLanes("t", lanes, first=0, is_available=lambda lane: lane.queue not in passed_over)
+    for expected in (0, 2, 0, 2):
+        assert topic.pick(None, None) is lanes[expected]
+        lanes[expected].add(Piece([b"a"], 1, Nobody()), 0, wall_ms=0, close=True)
+    passed_over |= {0, 2}
+    assert topic.pick(None, None) is lanes[0], "all are: the one whose turn it is"
+    passed_over.remove(1)
+    assert topic.pick(None, None) is lanes[1], "at once, whether or not the batch there is full"
+
+
+def test_a_key_and_a_choice_go_to_their_queue_also_where_it_is_passed_over(lanes: list[Lane]) -> None:
+    topic = TopicLanes("t", lanes, first=0, is_available=lambda _: False)
+    assert topic.pick(b"key", None) is lanes[queue_of(b"key", 3)]
+    assert topic.pick(None, 1) is lanes[1]

@@ -1,0 +1,22 @@
+"""How a producer's batches are gathered and delivered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ledger.codec import Codec
+
+MAX_BATCH_MESSAGES = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Of one producer. `retries`: how often a batch is sent again before it is given up; None: until it times out."""
+
+    producer_id: int
+    linger_ms: float = 5
+    batch_bytes: int = 256 * 1024
+    max_in_flight: int = 5
+    delivery_timeout_ms: float = 120_000
+    codec: Codec = Codec.NONE
+    retries: int | None = None

@@ -1,0 +1,52 @@
+"""Five nodes with two groups, one of which has lost its majority: what goes round goes to the other one."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fleet import MakeFleet
+from waiter import eventually
+
+from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledger.errors import DeliveryTimeoutError
+
+MESSAGES = 60
+
+
+async def test_a_group_without_a_majority_holds_up_only_what_belongs_there(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(5, groups=2)
+    await fleet.start()
+    await fleet.leader()
+    async with (
+        AsyncAdmin(fleet.bootstrap) as admin,
+        AsyncProducer(fleet.bootstrap, batch_bytes=50, delivery_timeout_ms=15_000) as producer,
+        AsyncProducer(fleet.bootstrap, delivery_timeout_ms=1_500) as impatient,
+    ):
+        topic = await admin.create_topic("topic", 4)
+        before = [await producer.send("topic", b"before", queue=queue) for queue in range(4)]
+        voters = [node.node for node in await admin.cluster() if any(each.group == 1 for each in node.groups)]
+        assert len(voters) == 3
+        await fleet.stop(*voters[1:])
+
+        async def leaderless() -> bool:
+            groups = [each for node in await admin.cluster() for each in node.groups]
+            return not any(each.leader for each in groups if each.group == 1)
+
+        await eventually(leaderless, "group 1 has no leader")
+        down = {queue for queue, group in enumerate(topic.groups) if group == 1}
+        sent = await asyncio.gather(*(producer.send("topic", b"%d" % number) for number in range(MESSAGES)))
+        assert {receipt.queue for receipt in sent} == set(range(4)) - down
+        with pytest.raises(DeliveryTimeoutError):
+            await impatient.send("topic", b"bound", queue=min(down))
+        expected = [*(b"before" for receipt in before if receipt.queue not in down)]
+        expected += [b"%d" % number for number in range(MESSAGES)]
+        assert sorted(await _read(fleet.bootstrap, sorted(set(range(4)) - down), len(expected))) == sorted(expected)
+
+
+async def _read(bootstrap: list[str], queues: list[int], count: int) -> list[bytes]:
+    async with (
+        asyncio.timeout(20),
+        AsyncConsumer("topic", bootstrap_servers=bootstrap, queues=queues, start="earliest") as consumer,
+    ):
+        return [(await anext(consumer)).value for _ in range(count)]
