@@ -7,7 +7,7 @@ answers for "nobody knows", and requests are made again until they are done or t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 from urllib.request import urlopen
@@ -117,5 +117,5 @@ class Operator:
             self._admin = Admin(self._addresses(), request_timeout_ms=3_000)
         return self._admin
 
-    def _addresses(self) -> Sequence[str]:
+    def _addresses(self) -> list[str]:
         return [self._environment.address(node) for node in self._environment.nodes]

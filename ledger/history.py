@@ -1,8 +1,8 @@
 """What clients did and were told, as JSON lines: what the checker and the validation job judge a cluster by.
 
     {"op":"open","process":7,"producer":"9f3c..","start":1}                                       a producer begins
-    {"op":"send","process":7,"outcome":"ok","topic":"t","queue":0,"offset":41,"producer":"9f3c..","epoch":0,"sequence":12,
-     "crcs":[3405691582],"sizes":[128],"error":null,"start":2,"end":3}
+    {"op":"send","process":7,"outcome":"ok","topic":"t","queue":0,"bound":true,"offset":41,"producer":"9f3c..","epoch":0,
+     "sequence":12,"crcs":[3405691582],"sizes":[128],"error":null,"start":2,"end":3}
     {"op":"poll","process":8,"topic":"t","queue":0,"offsets":[41],"producers":["9f3c.."],"epochs":[0],"sequences":[12],
      "crcs":[3405691582],"node":0,"final":false,"start":4,"end":5}
     {"op":"assign","process":8,"topic":"t","queue":0,"offset":41,"start":4}                       it goes on there
@@ -57,13 +57,15 @@ class Open:
 @dataclass(frozen=True, slots=True)
 class Send:
     """Messages that were handed over together. `offset` and `sequence` are those of the first; `offset` is None unless
-    it is ok; `producer` is empty and `sequence` -1 where it never got a number, and so never left its process."""
+    it is ok; `producer` is empty and `sequence` -1 where it never got a number, and so never left its process. `bound`:
+    it belonged in that queue, by its key or by choice, where its place among the others is promised."""
 
     op: ClassVar[str] = "send"
     process: int
     outcome: Outcome
     topic: str
     queue: int
+    bound: bool
     offset: int | None
     producer: str
     epoch: int

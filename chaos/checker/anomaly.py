@@ -28,7 +28,7 @@ KINDS = {
     "internal non-monotonic poll": "one poll went back, or repeated an offset",
     "external poll skip": "a consumer passed over offsets between two polls, though nobody told it to",
     "external non-monotonic poll": "a consumer went back between two polls, though nobody told it to",
-    "non-monotonic send": "a producer's later message got a lower offset than an earlier one",
+    "non-monotonic send": "a producer's later message for a queue of its choice got a lower offset than an earlier one",
     "real-time order": "sent after a higher offset of its queue was known to somebody",
     "divergence": "at the end, two nodes do not hold the same queue",
     "offset regression": "the progress of a consumer group fell",

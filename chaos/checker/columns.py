@@ -43,6 +43,8 @@ class Sends:
     sequence: Numbers
     offset: Numbers
     """NONE unless it is ok."""
+    bound: Flags
+    """It belonged in that queue, where its place is promised."""
     outcome: Numbers
     crc: Numbers
     start: Numbers
@@ -146,7 +148,7 @@ def columns_of(history: Iterable[Operation]) -> Columns:
 class _Reader:
     def __init__(self) -> None:
         self._queues, self._producers = _Numbering(), _Numbering()
-        self._sends = _Growing(shared=8, own=3)
+        self._sends = _Growing(shared=9, own=3)
         self._reads = _Growing(shared=7, own=5)
         self._closed: set[int] = set()
         self._known: set[int] = set()
@@ -195,7 +197,17 @@ class _Reader:
     def _send(self, number: int, send: Send) -> None:
         count, queue = len(send.crcs), self._queues.of((send.topic, send.queue))
         producer = self._producers.of(send.producer)
-        shared = (number, send.process, queue, producer, send.epoch, _OUTCOMES[send.outcome], send.start, send.end)
+        shared = (
+            number,
+            send.process,
+            queue,
+            producer,
+            send.epoch,
+            _OUTCOMES[send.outcome],
+            send.bound,
+            send.start,
+            send.end,
+        )
         self._sends.add(count, shared, _run(send.sequence, count), _run(send.offset, count), send.crcs)
 
     def _poll(self, number: int, poll: Poll) -> None:
@@ -207,7 +219,8 @@ class _Reader:
         self._reads.add(len(poll.offsets), shared, poll.offsets, producers, poll.epochs, poll.sequences, poll.crcs)
 
     def _columns(self) -> tuple[Sends, Reads]:
-        operation, process, queue, producer, epoch, outcome, start, end, sequence, offset, crc = self._sends.columns()
+        operation, process, queue, producer, epoch, outcome, bound, start, end, *own = self._sends.columns()
+        sequence, offset, crc = own
         read, reader, of, node, final, begun, over, at, by, era, number, sum_ = self._reads.columns()
         eras = _most(epoch, era) + 1
         numbers = _most(sequence, number) + 1
@@ -219,7 +232,9 @@ class _Reader:
             return ((queue * len(self._producers.things()) + producer) * eras + epoch) * numbers + sequence
 
         sent = np.where(sequence == NONE, NONE, identity(queue, producer, epoch, sequence))
-        sends = Sends(operation, process, queue, sent, producer, epoch, sequence, offset, outcome, crc, start, end)
+        sends = Sends(
+            operation, process, queue, sent, producer, epoch, sequence, offset, bound == 1, outcome, crc, start, end
+        )
         met = identity(of, by, era, number)
         return sends, Reads(read, reader, of, met, by, era, number, at, sum_, node, final == 1, begun, over)
 

@@ -41,11 +41,13 @@ def send_findings(columns: Columns) -> list[Finding]:
 
 
 def _non_monotonic(columns: Columns, placed: _Placed) -> Finding:
-    """Of one producer and queue, in the order it was given them; of equal times, in that of the history."""
+    """Of one producer and queue, in the order it was given them. Messages that go round have no promised order."""
     sends = columns.sends
-    queue, producer, start = (column[placed.row] for column in (sends.queue, sends.producer, sends.start))
-    order = np.lexsort((placed.offset, start, producer, queue))
-    rows, offset = placed.row[order], placed.offset[order]
+    bound = sends.bound[placed.row]
+    of, offset = placed.row[bound], placed.offset[bound]
+    queue, producer, start = (column[of] for column in (sends.queue, sends.producer, sends.start))
+    order = np.lexsort((offset, start, producer, queue))
+    rows, offset = of[order], offset[order]
     apart = ~same_as_before(start[order])
     wrong = same_as_before(queue[order], producer[order]) & apart & (offset[1:] < offset[:-1])
 

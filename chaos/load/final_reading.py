@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.load.consuming import Reader
+from chaos.load.running import running
 from chaos.load.spec import Spec
 from ledger import AsyncAdmin, AsyncConsumer
 from ledger.errors import LedgerError
@@ -47,8 +48,11 @@ async def _ends(spec: Spec, topic: str, stop: asyncio.Event) -> dict[int, int]:
 
 
 async def _read(spec: Spec, reader: Reader, topic: str, node: int, ends: dict[int, int], stop: asyncio.Event) -> None:
-    consumer = await _started(spec, topic, node, stop)
-    async with consumer:
+    def make() -> AsyncConsumer:
+        rng = Random(f"{spec.seed} final {node}")
+        return AsyncConsumer(topic, bootstrap_servers=list(spec.bootstrap), node=node, rng=rng)
+
+    async with running(make, stop) as consumer:
         for queue in ends:
             reader.assigned(queue, consumer.position(topic, queue))
             if consumer.position(topic, queue) >= ends[queue]:
@@ -59,18 +63,3 @@ async def _read(spec: Spec, reader: Reader, topic: str, node: int, ends: dict[in
                 reader.polled(await consumer.getbatches(_POLL_MS), began)
             except LedgerError:
                 await asyncio.sleep(_AGAIN_S)
-
-
-async def _started(spec: Spec, topic: str, node: int, stop: asyncio.Event) -> AsyncConsumer:
-    """Tried until it can be: a node may need a while to come up."""
-    while True:
-        consumer = AsyncConsumer(
-            topic, bootstrap_servers=list(spec.bootstrap), node=node, rng=Random(f"{spec.seed} final {node}")
-        )
-        try:
-            await consumer.start()
-            return consumer
-        except LedgerError:
-            if stop.is_set():
-                raise
-            await asyncio.sleep(_AGAIN_S)

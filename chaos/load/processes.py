@@ -1,14 +1,14 @@
 """The client processes of a run: started, killed and replaced, ended in order.
 
-The one idea: every process writes a history of its own, in which its clients have numbers that no other has; so one that
-was killed leaves a file that ends somewhere, and the next one begins another.
+The one idea: every process writes a history of its own, in which its clients have numbers that no other has; so one
+that was killed leaves a file that ends somewhere, and the next one begins another.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -44,6 +44,10 @@ class ClientProcesses:
             )
         self._running[number] = (role, process)
         return number
+
+    def reach(self, nodes: Sequence[int], bootstrap: Sequence[str]) -> None:
+        """Those that are started from now on speak to these."""
+        self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap))
 
     def kill_one(self, random: Random) -> str:
         """Implements `chaos.faults.fault.Clients`: a producer dies in the middle of its work."""

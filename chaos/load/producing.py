@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.load.payloads import payload
+from chaos.load.running import running
 from chaos.load.spec import Spec
 from ledger import AsyncProducer
 from ledger.errors import LedgerError
@@ -79,13 +80,16 @@ async def produce(spec: Spec, stop: asyncio.Event) -> None:
 
 
 async def _run(spec: Spec, process: int, style: Style, sends_per_s: float, random: Random, stop: asyncio.Event) -> None:
-    async with AsyncProducer(
-        list(spec.bootstrap),
-        delivery_timeout_ms=spec.delivery_timeout_ms,
-        history=Path(spec.history),
-        history_process=process,
-        rng=random,
-    ) as producer:
+    def make() -> AsyncProducer:
+        return AsyncProducer(
+            list(spec.bootstrap),
+            delivery_timeout_ms=spec.delivery_timeout_ms,
+            history=Path(spec.history),
+            history_process=process,
+            rng=random,
+        )
+
+    async with running(make, stop) as producer:
         load, loop = Load(producer, spec, random, sends_per_s), asyncio.get_running_loop()
         due = loop.time()
         while not stop.is_set():

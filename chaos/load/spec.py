@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 Role = Literal["producers", "consumers", "final"]
 
@@ -32,5 +32,7 @@ class Spec:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        values = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("bootstrap", "nodes", "topics"):
+            values[name] = tuple(values[name])
+        return cls(**values)

@@ -24,12 +24,13 @@ def send(
     epoch: int = 0,
     at: tuple[int, int] | None = None,
     payload: int | None = None,
+    bound: bool = True,
 ) -> Send:
     """One message; by default sent at ten times its sequence, and answered five later."""
     start, end = at or (10 * sequence, 10 * sequence + 5)
     crcs = [crc(sequence) if payload is None else payload]
     kind = Outcome(outcome)
-    return Send(process, kind, "t", queue, offset, producer, epoch, sequence, crcs, [1], None, start, end)
+    return Send(process, kind, "t", queue, bound, offset, producer, epoch, sequence, crcs, [1], None, start, end)
 
 
 def poll(

@@ -135,6 +135,15 @@ ALLOWED: dict[str, Tale] = {
         *[poll((0, 0), producer=Q, process=100 + node, node=node, final=True) for node in (1, 2, 3)],
         end((1, 0)),
     ],
+    "what goes round has no promised order": [
+        send(0, 1, at=(0, 50), queue=0, epoch=1, bound=False),
+        send(5, 0, at=(10, 50), bound=False),
+        [poll((0, 5), process=100 + node, node=node, final=True) for node in (1, 2, 3)],
+        [
+            Poll(100 + node, "t", 0, [1], ["000000000000000a"], [1], [0], [crc(0)], node, True, 10_002, 10_003)
+            for node in (1, 2, 3)
+        ],
+    ],
     "a number that was refused is given again": [
         send(0, 0),
         send(1, None, "fail", payload=77),
