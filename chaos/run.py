@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from chaos.checker.columns import Columns, columns_of
 from chaos.checker.verdict import Verdict, judge
@@ -41,10 +41,12 @@ from chaos.operator import Operator
 from ledger.history import now_ns, read_history
 
 TOPICS = ("orders", "payments")
+_SEGMENT_BYTES = 16 << 20
 _READY_S = 60.0
 _STOP_S = 60.0
 _CAUGHT_UP_S = 120.0
 _FINAL_S = 300.0
+_CHECK_S = 0.2
 _LEAST_SHARE = 0.2
 """Of what was to be sent, what must be acknowledged for a run to count."""
 
@@ -88,100 +90,121 @@ class Result:
     """Of the load, in ns of the histories' clock."""
 
 
-Say = Callable[[str], None]
 MakeEnvironment = Callable[[Setup], Environment]
 
 
-def run(options: Options, out: Path, make: MakeEnvironment, say: Say) -> Result:
+class Audience(Protocol):
+    """Who is told how the run goes."""
+
+    def say(self, sentence: str) -> None: ...
+
+    def passed(self, seconds: float) -> None:
+        """So much of the load is over."""
+
+
+def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
     """All of it. Raises ChaosError where it cannot be done; then too nothing is left running."""
     out.mkdir(parents=True, exist_ok=True)
-    setup = Setup(
-        directory=out,
-        nodes=options.nodes,
-        seed=options.seed,
-        settings={"flush": options.flush, "groups": options.groups, "segment_bytes": 16 << 20},
-        disks=bool(options.needs & Needs.DISKS),
-        clocks=bool(options.needs & Needs.CLOCKS),
-    )
-    environment = make(setup)
+    environment = make(_setup(options, out))
     with ExitStack() as undo:
         undo.callback(environment.down)
-        say(f"{options.nodes} nodes start")
+        audience.say(f"{options.nodes} nodes start")
         environment.up()
-        began, ended = _load(options, out, environment, undo, say)
+        began, ended = _Run(options, out, environment, audience, undo).load()
     _save(out, options, began, ended)
     return judged(out)
 
 
-def _load(options: Options, out: Path, environment: Environment, undo: ExitStack, say: Say) -> tuple[int, int]:
-    operator = Operator(environment)
-    undo.callback(operator.close)
-    operator.ready(_READY_S)
-    for topic in TOPICS:
-        operator.create_topic(topic, options.queues)
-    clients = ClientProcesses(out, _spec(options, environment))
-    undo.callback(clients.end)
-    watch = LeaderWatch(environment, out / "leaders.jsonl")
-    undo.callback(watch.stop)
-    watch.start()
-    began = now_ns()
-    for _ in range(options.producers):
-        clients.start("producers")
-    clients.start("consumers")
-    _disturb(options, out, environment, operator, clients, say)
-    clients.check()
-    say("all is healed; the clients stop")
-    clients.stop("producers", _STOP_S)
-    ended = now_ns()
-    clients.stop("consumers", _STOP_S)
-    operator.caught_up(_CAUGHT_UP_S)
-    say("every queue is read from every node")
-    clients.reach(environment.nodes, [environment.address(node) for node in environment.nodes])
-    clients.start("final")
-    clients.finish("final", _FINAL_S)
-    return began, ended
+def _setup(options: Options, out: Path) -> Setup:
+    return Setup(
+        directory=out,
+        nodes=options.nodes,
+        seed=options.seed,
+        settings={"flush": options.flush, "groups": options.groups, "segment_bytes": _SEGMENT_BYTES},
+        disks=bool(options.needs & Needs.DISKS),
+        clocks=bool(options.needs & Needs.CLOCKS),
+    )
 
 
-def _disturb(
-    options: Options,
-    out: Path,
-    environment: Environment,
-    operator: Operator,
-    clients: ClientProcesses,
-    say: Say,
-) -> None:
-    """For as long as the run lasts."""
-    over = time.monotonic() + options.seconds
+class _Run:
+    """Between `up` and `down`."""
 
-    def wait(seconds: float) -> None:
+    def __init__(
+        self, options: Options, out: Path, environment: Environment, audience: Audience, undo: ExitStack
+    ) -> None:
+        self._options = options
+        self._out = out
+        self._environment = environment
+        self._audience = audience
+        self._operator = Operator(environment)
+        undo.callback(self._operator.close)
+        self._clients = ClientProcesses(out, self._spec())
+        undo.callback(self._clients.end)
+        self._watch = LeaderWatch(environment, out / "leaders.jsonl")
+        undo.callback(self._watch.stop)
+
+    def load(self) -> tuple[int, int]:
+        """When the load began and ended, in ns of the histories' clock."""
+        self._operator.ready(_READY_S)
+        for topic in TOPICS:
+            self._operator.create_topic(topic, self._options.queues)
+        self._watch.start()
+        began = now_ns()
+        for _ in range(self._options.producers):
+            self._clients.start("producers")
+        self._clients.start("consumers")
+        self._disturb()
+        self._clients.check()
+        self._audience.say("all is healed; the clients stop")
+        self._clients.stop("producers", _STOP_S)
+        ended = now_ns()
+        self._clients.stop("consumers", _STOP_S)
+        self._read_to_the_end()
+        return began, ended
+
+    def _disturb(self) -> None:
+        """For as long as the run lasts."""
+        self._over = time.monotonic() + self._options.seconds
+        kinds = [KINDS[name] for name in self._options.faults]
+        if kinds:
+            planned = plan(self._options.seed, kinds, self._options.seconds, [*map(Target, self._options.targets)])
+            if not planned:
+                raise ChaosError(f"{self._options.seconds:g} s are too short for a single fault: give more --seconds")
+            log = self._out / "faults.jsonl"
+            say = self._audience.say
+            Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
+        self._wait(max(0.0, self._over - time.monotonic()))
+
+    def _wait(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, 0.5))
-            clients.check()
+            time.sleep(min(left, _CHECK_S))
+            self._clients.check()
+            self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
 
-    kinds, targets = [KINDS[name] for name in options.faults], [Target(name) for name in options.targets]
-    if kinds:
-        planned = plan(options.seed, kinds, options.seconds, targets)
-        if not planned:
-            raise ChaosError(f"{options.seconds:g} s are too short for a single fault: give more --seconds")
-        Nemesis(environment, operator, clients, out / "faults.jsonl", say, wait).run(planned)
-    wait(max(0.0, over - time.monotonic()))
+    def _read_to_the_end(self) -> None:
+        self._operator.caught_up(_CAUGHT_UP_S)
+        self._audience.say("every queue is read from every node")
+        nodes = self._environment.nodes
+        self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
+        self._clients.start("final")
+        self._clients.finish("final", _FINAL_S)
 
-
-def _spec(options: Options, environment: Environment) -> Spec:
-    return Spec(
-        role="producers",
-        first_process=0,
-        bootstrap=tuple(environment.address(node) for node in environment.nodes),
-        nodes=tuple(environment.nodes),
-        topics=TOPICS,
-        queues=options.queues,
-        rate=options.rate / options.producers,
-        largest_bytes=options.largest_bytes,
-        delivery_timeout_ms=options.delivery_timeout_ms,
-        seed=options.seed,
-        history="",
-    )
+    def _spec(self) -> Spec:
+        options, nodes = self._options, self._environment.nodes
+        return Spec(
+            role="producers",
+            first_process=0,
+            bootstrap=tuple(self._environment.address(node) for node in nodes),
+            nodes=tuple(nodes),
+            topics=TOPICS,
+            queues=options.queues,
+            rate=options.rate / options.producers,
+            largest_bytes=options.largest_bytes,
+            delivery_timeout_ms=options.delivery_timeout_ms,
+            seed=options.seed,
+            history="",
+        )
 
 
 def _save(out: Path, options: Options, began: int, ended: int) -> None:
