@@ -12,14 +12,18 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
 
+from chaos.errors import ChaosError
 from chaos.faults.fault import Clients, Members, NoEvidenceError, Site
 from chaos.faults.plan import Planned, aimed
 from chaos.hosts.environment import Environment
 from ledger.history import now_ns
+
+_RECOVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,14 @@ class Nemesis:
     def run(self, plan: Sequence[Planned]) -> list[Struck]:
         """All of it; returns when the last fault is healed."""
         begun = time.monotonic()
-        return [self._carry_out(planned, begun) for planned in plan]
+        struck = []
+        for planned in plan:
+            self._wait(max(0.0, begun + planned.at_s - time.monotonic()))
+            struck.append(self._carry_out(planned))
+            self._recover()
+        return struck
 
-    def _carry_out(self, planned: Planned, begun: float) -> Struck:
-        self._wait(max(0.0, begun + planned.at_s - time.monotonic()))
+    def _carry_out(self, planned: Planned) -> Struck:
         random = Random(planned.seed)
         leader = self._members.leader()
         nodes = aimed(planned.target, self._environment.nodes, leader, random)
@@ -85,6 +93,11 @@ class Nemesis:
         self._write(struck)
         self._say(f"{planned.kind.name} is over: {void or '; '.join(struck.evidence)}")
         return struck
+
+    def _recover(self) -> None:
+        """The next fault meets a cluster that is whole, if it comes to that in time: else one that is not."""
+        with suppress(ChaosError):
+            self._members.caught_up(_RECOVERY_S)
 
     def _write(self, struck: Struck) -> None:
         with self._log.open("a", encoding="utf-8") as log:

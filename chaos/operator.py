@@ -79,19 +79,22 @@ class Operator:
         self._until(lambda: self.leader() != 0, within_s, "the cluster has no leader")
 
     def caught_up(self, within_s: float) -> None:
-        self._until(self._all_alike, within_s, "the nodes did not get the same log")
+        commits: dict[int, int] = {}
+        self._until(lambda: self._all_have(commits), within_s, "the nodes did not get the same log")
 
-    def _all_alike(self) -> bool:
-        """All that run have applied all of the leader's log, group by group."""
+    def _all_have(self, commits: dict[int, int]) -> bool:
+        """Whether all nodes that run have applied what was committed, group by group, when that was first asked."""
         running = [node for node in self._environment.nodes if self._environment.pid(node) is not None]
         statuses = {status.node: status for status in self.statuses() if status.reachable}
         if any(node not in statuses for node in running):
             return False
         groups = [group for node in running for group in statuses[node].groups]
-        commits: dict[int, int] = {}
-        for group in groups:
-            commits[group.group] = max(commits.get(group.group, 0), group.commit)
-        return all(group.applied >= commits[group.group] and not group.suspect for group in groups)
+        if not commits:
+            if not any(group.role == "leader" for group in groups):
+                return False
+            for group in groups:
+                commits[group.group] = max(commits.get(group.group, 0), group.commit)
+        return all(group.applied >= commits.get(group.group, 0) and not group.suspect for group in groups)
 
     def _insist(self, what: str, ask: Callable[[Admin], object]) -> None:
         deadline, trouble = time.monotonic() + _CHANGE_S, ""

@@ -104,6 +104,7 @@ class Audience(Protocol):
 
 def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
     """All of it. Raises ChaosError where it cannot be done; then too nothing is left running."""
+    _check(options)
     out.mkdir(parents=True, exist_ok=True)
     environment = make(_setup(options, out))
     with ExitStack() as undo:
@@ -113,6 +114,14 @@ def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) 
         began, ended = _Run(options, out, environment, audience, undo).load()
     _save(out, options, began, ended)
     return judged(out)
+
+
+def _check(options: Options) -> None:
+    for kind in (KINDS[name] for name in options.faults):
+        if kind.least_nodes > options.nodes:
+            raise ChaosError(f"{kind.name} needs {kind.least_nodes} nodes: give --nodes {kind.least_nodes}")
+        if Needs.SYNC_FLUSH in kind.needs and options.flush != "sync":
+            raise ChaosError(f"{kind.name} needs --flush sync: under async, what it destroys was never promised")
 
 
 def _setup(options: Options, out: Path) -> Setup:

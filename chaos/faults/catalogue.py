@@ -10,7 +10,7 @@ from chaos.faults.fault import Kind, Needs, Target
 ONE, LEADER, MINORITY, MAJORITY, ALL = Target.ONE, Target.LEADER, Target.MINORITY, Target.MAJORITY, Target.ALL
 _SOME = (LEADER, ONE, MINORITY)
 _ANY = (LEADER, ONE, MINORITY, MAJORITY, ALL)
-_DISKS, _CLOCKS, _STRACE = Needs.DISKS, Needs.CLOCKS, Needs.STRACE
+_DISKS, _CLOCKS, _STRACE, _SYNC = Needs.DISKS, Needs.CLOCKS, Needs.STRACE, Needs.SYNC_FLUSH
 
 
 def _partition(name: str, summary: str, targets: tuple[Target, ...], sides: network.Sides, least: int = 3) -> Kind:
@@ -27,7 +27,7 @@ _ALL = (
     Kind("rolling", "every node in turn is stopped, started, and waited for", (ALL,), processes.Rolling),
     Kind("pause", "SIGSTOP, and SIGCONT some seconds later", _ANY, processes.Pause),
     Kind("power", "the power of nodes is cut: what was not synced is gone", _SOME, processes.Power, needs=_DISKS),
-    Kind("power-all", "the power of all nodes is cut at once", (ALL,), processes.PowerOfAll, needs=_DISKS),
+    Kind("power-all", "the power of all nodes is cut at once", (ALL,), processes.PowerOfAll, needs=_DISKS | _SYNC),
     _partition("partition-halves", "a majority and the others do not reach one another", (ALL,), network.halves),
     _partition("partition-one", "one node reaches nobody", (ONE,), network.alone),
     _partition("partition-leader", "the leader reaches nobody", (LEADER,), network.alone),

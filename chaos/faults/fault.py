@@ -30,12 +30,14 @@ class Target(StrEnum):
 
 
 class Needs(Flag):
-    """What the environment must have been made with."""
+    """What a run must have been made with. Under `async` flush a cluster promises nothing of a power cut that hits a
+    majority: there is no fault in what is lost then."""
 
     NOTHING = 0
     DISKS = auto()
     CLOCKS = auto()
     STRACE = auto()
+    SYNC_FLUSH = auto()
 
 
 class Members(Protocol):

@@ -14,7 +14,7 @@ from chaos.load.consuming import Reader
 from chaos.load.running import running
 from chaos.load.spec import Spec
 from ledger import AsyncAdmin, AsyncConsumer
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, UnknownTopicError
 from ledger.history import HistoryWriter, now_ns
 
 _POLL_MS = 500
@@ -26,7 +26,11 @@ async def read_to_the_end(spec: Spec, stop: asyncio.Event) -> None:
     with HistoryWriter(Path(spec.history)) as writer:
         process = spec.first_process
         for topic in spec.topics:
-            ends = await _ends(spec, topic, stop)
+            try:
+                ends = await _ends(spec, topic, stop)
+            except UnknownTopicError:
+                _nothing_is_left(spec, writer, topic)
+                continue
             async with asyncio.TaskGroup() as tasks:
                 for node in spec.nodes:
                     reader = Reader(writer, process, topic, node, final=True)
@@ -41,10 +45,20 @@ async def _ends(spec: Spec, topic: str, stop: asyncio.Event) -> dict[int, int]:
             async with AsyncAdmin(list(spec.bootstrap)) as admin:
                 described = await admin.describe_topic(topic)
                 return {one.queue: one.end_offset for one in described.offsets}
+        except UnknownTopicError:
+            raise
         except LedgerError:
             if stop.is_set():
                 raise
             await asyncio.sleep(_AGAIN_S)
+
+
+def _nothing_is_left(spec: Spec, writer: HistoryWriter, topic: str) -> None:
+    """The topic itself is gone: its queues were read to their end, and had nothing."""
+    for node in spec.nodes:
+        reader = Reader(writer, spec.first_process, topic, node, final=True)
+        for queue in range(spec.queues):
+            reader.nothing(queue, now_ns())
 
 
 async def _read(spec: Spec, reader: Reader, topic: str, node: int, ends: dict[int, int], stop: asyncio.Event) -> None:
