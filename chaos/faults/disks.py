@@ -28,10 +28,12 @@ class DiskFull(Fault):
 
 
 class Injected(Fault):
-    """System calls of the targets are tampered with. A node that ends by it is started again."""
+    """System calls of the targets are tampered with. `restart`: a node that met a failing disk takes no more writes,
+    and an operator starts it again when the disk is well."""
 
-    def __init__(self, injection: Injection) -> None:
+    def __init__(self, injection: Injection, *, restart: bool) -> None:
         self._injection = injection
+        self._restart = restart
         self._injectors: dict[int, Injector] = {}
 
     def strike(self, site: Site, targets: Sequence[int]) -> str:
@@ -48,6 +50,9 @@ class Injected(Fault):
 
     def heal(self, site: Site) -> str:
         calls = {node: injector.detach() for node, injector in self._injectors.items()}
+        if self._restart:
+            for node in filter(site.is_up, calls):
+                site.environment.kill(node)
         restarted = _started(site, list(calls))
         if not any(calls.values()):
             raise NoEvidenceError("no system call was tampered with")
@@ -57,16 +62,16 @@ class Injected(Fault):
 
 def failing_sync() -> Injected:
     """A sync fails once: afterwards the kernel says that all is well, which it is not."""
-    return Injected(Injection(SYNCS, "error=EIO:when=1"))
+    return Injected(Injection(SYNCS, "error=EIO:when=1"), restart=True)
 
 
 def failing_writes() -> Injected:
-    return Injected(Injection(("pwrite64", "pwritev", "pwritev2"), "error=EIO"))
+    return Injected(Injection(("pwrite64", "pwritev", "pwritev2"), "error=EIO"), restart=True)
 
 
 def slow_sync() -> Injected:
     """Each sync takes 200 ms longer."""
-    return Injected(Injection(SYNCS, "delay_enter=200000"))
+    return Injected(Injection(SYNCS, "delay_enter=200000"), restart=False)
 
 
 def _output(site: Site, node: int, pid: int) -> Path:
@@ -75,5 +80,5 @@ def _output(site: Site, node: int, pid: int) -> Path:
 
 
 def _started(site: Site, nodes: Sequence[int]) -> list[str]:
-    """Those that ended by themselves run again."""
-    return [f"node {node} had ended; {site.environment.start(node)}" for node in nodes if not site.is_up(node)]
+    """Those that are down run again."""
+    return [f"node {node}: {site.environment.start(node)}" for node in nodes if not site.is_up(node)]

@@ -54,8 +54,8 @@ class Members(Protocol):
 
     def remove(self, node: int) -> None: ...
 
-    def wall_clock_ms(self, node: int) -> int:
-        """What the node itself takes for the time."""
+    def wall_clock_ms(self, node: int) -> int | None:
+        """What the node itself takes for the time; None where it does not answer."""
 
     def caught_up(self, within_s: float) -> None:
         """Returns when all nodes that run have the leader's log; raises ChaosError where that takes longer."""

@@ -1,6 +1,6 @@
 """The wall clock of one node process: libfaketime, preloaded, shifts it by what stands in a file.
 
-The monotonic clock, files' times and everything else stay as they are: what is to be shown is that nothing depends on
+The file is read once a second (to read it each time would slow the process down); the monotonic clock, files' times and everything else stay as they are: what is to be shown is that nothing depends on
 the wall clock that must not.
 """
 
@@ -32,7 +32,7 @@ class Clock:
         return {
             "LD_PRELOAD": library(),
             "FAKETIME_TIMESTAMP_FILE": str(self._file),
-            "FAKETIME_NO_CACHE": "1",
+            "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "DONT_FAKE_MONOTONIC": "1",
             "NO_FAKE_STAT": "1",
