@@ -104,6 +104,7 @@ def run_command(seed: int | None, out: Path | None, as_json: bool, **given: Any)
     with RunProgress(options.seconds) as progress:
         progress.say(f"seed {options.seed}; everything goes to {directory}")
         result = run(options, directory, _maker(options.env), progress)
+    _report(result, directory)
     return _show(result, as_json)
 
 
@@ -119,6 +120,15 @@ def list_command(as_json: bool) -> int:
     return 0
 
 
+@chaos.command(name="report")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@_says_why
+def report_command(directory: Path) -> int:
+    """Write the page of a run again: DIRECTORY/report.html."""
+    _report(judged(directory), directory)
+    return 0
+
+
 @chaos.command(name="check")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--json", "as_json", is_flag=True)
@@ -131,6 +141,14 @@ def check_command(paths: tuple[Path, ...], as_json: bool) -> int:
         raise ChaosError(f"{directories[0]} is a directory: name one directory of a run alone, or files")
     verdict = judge(columns_of(operation for path in paths for operation in read_history(path)))
     return _tell(verdict, as_json)
+
+
+def _report(result: Result, directory: Path) -> None:
+    try:
+        from chaos.report.page import write_report
+    except ModuleNotFoundError as error:
+        raise ChaosError(f"{error.name} is not installed: pip install 'ledgermq[chaos]'") from error
+    say(f"the page is {write_report(result, directory)}")
 
 
 def _maker(env: str) -> Callable[[Setup], Environment]:

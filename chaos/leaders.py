@@ -7,13 +7,44 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from chaos.hosts.environment import Environment
 from chaos.operator import Operator
 from ledger.history import now_ns
 
 _EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """Node `node` (0: nobody) led that group from `start` to `end` (None: to the last), in ns."""
+
+    group: int
+    node: int
+    term: int
+    start: int
+    end: int | None
+
+
+def read_reigns(log: Path) -> list[Reign]:
+    """What a watch wrote down, by group and time."""
+    if not log.exists():
+        return []
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    groups = sorted({int(group) for line in lines for group in line["leaders"]})
+    return [reign for group in groups for reign in _reigns_of(group, lines)]
+
+
+def _reigns_of(group: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
+    told = [(line["at"], *line["leaders"].get(str(group), (0, 0))) for line in lines]
+    changes = [now for before, now in pairwise([(0, -1, -1), *told]) if now[1:] != before[1:]]
+    for (start, node, term), (end, _, _) in zip(changes, [*changes[1:], (None, 0, 0)], strict=True):
+        yield Reign(group, node, term, start, end)
 
 
 class LeaderWatch:

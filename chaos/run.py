@@ -228,13 +228,17 @@ def judged(out: Path) -> Result:
     except (OSError, ValueError) as error:
         raise ChaosError(f"{out} is not the directory of a chaos run that came to its end: {error}") from error
     options = Options(**{name: _plain(value) for name, value in told["options"].items()})
-    histories = sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
-    columns = columns_of(chain.from_iterable(map(read_history, histories)))
+    columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
     struck = read_faults(out / "faults.jsonl")
     least = int(options.rate * options.seconds * _LEAST_SHARE)
     verdict = _with_faults(judge(columns, least_acknowledged=least), options, struck)
     (out / "verdict.json").write_text(json.dumps(verdict.as_json(), indent=1) + "\n", encoding="utf-8")
     return Result(options, verdict, tuple(struck), columns, told["began"], told["ended"])
+
+
+def histories(out: Path) -> list[Path]:
+    """Of all client processes of a run, in the order they were started."""
+    return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
 
 
 def read_faults(path: Path) -> list[Struck]:

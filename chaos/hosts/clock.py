@@ -1,7 +1,7 @@
 """The wall clock of one node process: libfaketime, preloaded, shifts it by what stands in a file.
 
-The file is read once a second (to read it each time would slow the process down); the monotonic clock, files' times and everything else stay as they are: what is to be shown is that nothing depends on
-the wall clock that must not.
+The file is read once a second: to read it each time would slow the process down. The monotonic clock, files' times and
+everything else stay as they are: what is to be shown is that nothing depends on the wall clock that must not.
 """
 
 from __future__ import annotations

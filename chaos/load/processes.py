@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -80,10 +80,6 @@ class ClientProcesses:
             process.kill()
             process.wait()
         self._running.clear()
-
-    def histories(self) -> Iterable[Path]:
-        """Of all that there were, in the order they were started."""
-        return [path for n in range(1, self._count + 1) if (path := self._directory / f"client-{n}.jsonl").exists()]
 
     def _wait(self, processes: dict[int, subprocess.Popen[bytes]], within_s: float) -> None:
         for number, process in processes.items():
