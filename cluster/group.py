@@ -157,7 +157,7 @@ class LocalGroup:
         threads.start()
         driver.start()
         transport.start()
-        coordinator = Coordinator(replica, self._surroundings.monotonic_ms)
+        coordinator = Coordinator(replica, self._surroundings.monotonic_ms, self._vital.spawn)
         self.desk = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
         self._tick = self._vital.event(driver.tick)
         self._ticker.add(self._tick)

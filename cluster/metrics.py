@@ -40,6 +40,9 @@ class Meters:
         self.bytes_out = counter("ledgermq_bytes_out_total", "Bytes of batches given to consumers.", ["topic"])
         self._produced: dict[str, tuple[Counter, Counter]] = {}
         self.duplicates = counter("ledgermq_produce_duplicates_total", "Repeats answered with the first result.")
+        self.throttlings = counter(
+            "ledgermq_throttled_total", "What clients over their quota were refused: producer or consumer.", ["kind"]
+        )
         self.refusals = counter("ledgermq_produce_refusals_total", "Batches refused, by code.", ["code"])
         self.commit_seconds = histogram("ledgermq_raft_commit_duration_seconds", "From a proposal to its commit.")
         self.append_seconds = histogram("ledgermq_log_append_duration_seconds", "One group write to the CommitLog.")
@@ -70,6 +73,9 @@ class Meters:
 
     def refused(self, code: str) -> None:
         self.refusals.labels(code).inc()
+
+    def throttled(self, kind: str) -> None:
+        self.throttlings.labels(kind).inc()
 
     def fetched(self, topic: str, messages: int, size: int) -> None:
         self.messages_out.labels(topic).inc(messages)

@@ -34,8 +34,10 @@ from ledger.broker.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.consumer_group_service import ConsumerGroupService
 from ledger.broker.delays import Delays
 from ledger.broker.operations import OperationsService
+from ledger.broker.quota import Quota, Rates
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
+from ledger.broker.throttling import Quotas
 from ledger.v1 import (
     broker_pb2_grpc,
     consumer_group_operations_pb2_grpc,
@@ -93,6 +95,10 @@ class Node:
             arrivals=groups.arrivals,
             opening=groups.opening,
             delays=Delays(settings.retry_delays_s, now_ms),
+            quotas=Quotas(
+                Quota("sends", Rates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
+                Quota("fetches", Rates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
+            ),
         )
         self._operations = OperationsService(settings.node, settings.cluster, groups.local, groups.replicas)
         self._registry.register(RaftCollector(groups.replicas))
@@ -176,6 +182,7 @@ class Node:
             data_directory=str(Path(settings.data).absolute()),
             version=version("ledgermq"),
             joins=settings.join,
+            room=settings.room,
             groups=settings.groups,
         )
 

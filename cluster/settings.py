@@ -26,6 +26,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, SettingsConfigDict
 
 from cluster.address import check_address, split_address
+from ledger.consumer_groups import validate_room
+from ledger.errors import InvalidArgumentError
 from ledger.retries import DELAYS_S
 from store import KERNEL_BOOT_ID, ReadAhead, WriteMode, Writing
 
@@ -71,6 +73,14 @@ def _split_list(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
+def _check_room(room: str) -> str:
+    try:
+        validate_room(room)
+    except InvalidArgumentError as error:
+        raise ValueError(str(error)) from error
+    return room
+
+
 Delay = Annotated[float, Field(gt=0, le=366 * 86_400, allow_inf_nan=False)]
 NodeId = Annotated[int, Field(ge=1, le=0xFFFF_FFFF)]
 Address = Annotated[str, AfterValidator(check_address)]
@@ -101,6 +111,8 @@ class NodeSettings(BaseSettings):
     advertised: Address = Field(default_factory=_own_address)
     # Where this node tells what it knows of routes: name servers, for clients that do not know the nodes.
     nameservers: Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_split_list)] = ()
+    # The machine room that this node is in: for consumer groups whose members are to consume what is near.
+    room: Annotated[str, AfterValidator(_check_room)] = ""
     # Metrics and health; empty: none.
     http: OptionalAddress = "127.0.0.1:9872"
     # The log's segments over that port too: whoever reaches it can read all messages.
@@ -152,6 +164,13 @@ class NodeSettings(BaseSettings):
     disk_refuse_ratio: float = Field(default=0.90, ge=0, le=1)
     # How often all that is looked at.
     retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
+
+    # What one client may send to this node, or fetch from it, in a second; 0: as much as it likes. A client is whoever
+    # calls itself by the same `client_id`; without one, all of a host are one. See docs/LIMITS.md.
+    produce_quota_bytes_per_s: int = Field(default=0, ge=0)
+    produce_quota_messages_per_s: int = Field(default=0, ge=0)
+    fetch_quota_bytes_per_s: int = Field(default=0, ge=0)
+    fetch_quota_messages_per_s: int = Field(default=0, ge=0)
 
     # How long a message that could not be consumed waits before it is handed out again: for the second time, the third,
     # and so on. Further times as the last one. Set the same on all nodes.

@@ -22,10 +22,15 @@ MAX_QUEUES = 20_000
 """Of all topics of one consumer group together."""
 MAX_CONFIGURED = 1024
 """Queues that one member may be configured with."""
+MAX_ROOMS = 1024
+"""Raft groups of which a member may tell the rooms."""
 MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
 AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
 """Offsets at which a consumer group may begin with a queue: the leader knows which ones they are."""
 STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_machine_room", "by_configuration")
+
+BY_ROOM = frozenset({"machine_room", "nearest_machine_room"})
+"""Those strategies for which it matters where queues are."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)
 _MEMBER = re.compile(r"[!-~]{1,127}", re.ASCII)
@@ -39,6 +44,11 @@ def coordinator_group(name: str, groups: int) -> int:
 
 def validate_group_name(name: str) -> None:
     """Raise InvalidGroupNameError unless users may name a consumer group so."""
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidGroupNameError(
+            f"The consumer group's name {name[: MAX_NAME_LENGTH + 1]!r}... has {len(name)} characters and may have "
+            f"{MAX_NAME_LENGTH}: choose a shorter one."
+        )
     if name in (".", "..") or not _NAME.fullmatch(name):
         raise InvalidGroupNameError(
             f"{name[: MAX_NAME_LENGTH + 1]!r} cannot be a consumer group's name: use 1 to {MAX_NAME_LENGTH} of the "
@@ -53,12 +63,21 @@ def validate_member(member: str, *, client_id: str, strategy: str, room: str, se
             f"{member[:MAX_MEMBER_LENGTH]!r} cannot be a member's name: use 1 to {MAX_MEMBER_LENGTH} printable ASCII "
             "characters without spaces."
         )
-    for what, text in (("client id", client_id), ("machine room", room)):
-        if len(text.encode()) > _FREE_TEXT:
-            raise InvalidArgumentError(f"The {what} {text[:_FREE_TEXT]!r}... is longer than {_FREE_TEXT} bytes.")
+    _check_length("client id", client_id)
+    validate_room(room)
     if strategy not in STRATEGIES:
         raise InvalidArgumentError(f"{strategy!r} is no way to assign queues: choose one of {', '.join(STRATEGIES)}.")
     if not MIN_SESSION_MS <= session_timeout_ms <= MAX_SESSION_MS:
         raise InvalidArgumentError(
             f"A session cannot last {session_timeout_ms} ms: choose {MIN_SESSION_MS} to {MAX_SESSION_MS} ms."
         )
+
+
+def validate_room(room: str) -> None:
+    """Raise InvalidArgumentError unless a machine room may be called so; the empty name is that of none."""
+    _check_length("machine room", room)
+
+
+def _check_length(what: str, text: str) -> None:
+    if len(text.encode()) > _FREE_TEXT:
+        raise InvalidArgumentError(f"The {what} {text[:_FREE_TEXT]!r}... is longer than {_FREE_TEXT} bytes.")

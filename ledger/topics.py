@@ -27,6 +27,11 @@ def validate_topic_name(name: str) -> None:
         raise InvalidTopicNameError(
             f"Topic name {_shown(name)} is reserved: names that begin with '%' belong to the broker; choose another."
         )
+    if len(name) > MAX_NAME_LENGTH:
+        raise InvalidTopicNameError(
+            f"Topic name {_shown(name)} has {len(name)} characters and may have {MAX_NAME_LENGTH}: "
+            "choose a shorter one."
+        )
     if name in (".", "..") or not _NAME.fullmatch(name):
         raise InvalidTopicNameError(
             f"{_shown(name)} cannot be a topic's name: use 1 to {MAX_NAME_LENGTH} of the characters A-Z a-z 0-9 _ . - "

@@ -28,6 +28,7 @@ from raft.core import (
     BaseChunk,
     Busy,
     Configuration,
+    Crowded,
     Diverged,
     Message,
     NotLeader,
@@ -50,6 +51,12 @@ APPLY_ENTRIES_PER_TURN = 128
 """So that no turn of the loop gets long: heartbeats depend on it."""
 
 APPLY_BYTES_PER_TURN = 4 << 20
+
+MAX_PROPOSALS = 65_536
+"""That are not committed yet, however small."""
+
+MAX_READS = 65_536
+"""That wait for a majority, or for what was committed before them."""
 
 TRY_AGAIN_TICKS = 20
 """How long a node waits before it tries to write again: its disk may have room by then."""
@@ -194,6 +201,8 @@ class Driver:
         uncommitted = self._queued_bytes + self.raft.uncommitted_bytes
         if uncommitted and uncommitted + size > self._max_uncommitted_bytes:
             raise Busy(uncommitted)
+        if self.backlog >= MAX_PROPOSALS:
+            raise Crowded("proposals", self.backlog)
 
     def propose(self, proposal: Proposal) -> None:
         """Takes an entry, for which `check_room` has passed in this turn, for the group write at the turn's end."""
@@ -235,8 +244,10 @@ class Driver:
 
     def read_index(self, answer: Callable[[bool], None]) -> None:
         """Calls answer(True) once all that was committed when this was called is applied here and this node is known to
-        lead still; answer(False) when it lost the lead first. Raises NotLeader."""
+        lead still; answer(False) when it lost the lead first. Raises NotLeader, Crowded."""
         self._notice_pause()
+        if len(self._reads) + len(self._confirmed_reads) >= MAX_READS:
+            raise Crowded("reads", MAX_READS)
         token = self._next_read
         self._next_read += 1
         self.raft.read(token)

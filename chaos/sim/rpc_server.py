@@ -35,6 +35,7 @@ class Context:
     """What a handler has of its call, as `grpc.aio.ServicerContext`."""
 
     def __init__(self, write: Callable[[Any], None]) -> None:
+        self._on_end: list[Callable[[Context], None]] = []
         self._received: deque[Any] = deque()
         self._news = asyncio.Event()
         self._write = write
@@ -47,6 +48,13 @@ class Context:
 
     async def write(self, response: Any) -> None:
         self._write(response)
+
+    def add_done_callback(self, callback: Callable[[Context], None]) -> None:
+        self._on_end.append(callback)
+
+    def ended(self) -> None:
+        for callback in self._on_end:
+            callback(self)
 
     async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
         raise AbortError(code, details)
@@ -100,6 +108,7 @@ class Calls:
         task = self._life.create_task(work, name=f"{method} {key}")
         self._calls[key] = (task, context)
         task.add_done_callback(lambda _: self._calls.pop(key, None))
+        task.add_done_callback(lambda _: context.ended())
 
     async def _serve(
         self,

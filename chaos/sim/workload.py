@@ -18,7 +18,7 @@ from typing import Any
 from chaos.sim.node_life import Life
 from chaos.sim.swarm import Options
 from chaos.sim.workload_history import History, Place, Sent
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, UnplacedMessage
 from ledger.client.environment import Environment
 from ledger.client.outgoing import leaves_doubt
 from ledger.client.records import RecordRange
@@ -75,7 +75,9 @@ class Workload:
         self._reader = process(READER)
         self._hurried_until = 0.0
         self.producers = [
-            Producer(self, process(FIRST_CLIENT + 1 + i), options.chance(f"producer {i}"))
+            Producer(
+                self, process(FIRST_CLIENT + 1 + i), options.chance(f"producer {i}"), options.chance(f"routing {i}")
+            )
             for i in range(options.producers)
         ]
         pinned = options.chance("pinned").randint(1, options.nodes)
@@ -174,12 +176,14 @@ class Workload:
 class Producer:
     """One AsyncProducer from the first topic to the end of the load."""
 
-    def __init__(self, load: Workload, process: ClientProcess, random: Random) -> None:
+    def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
+        """`routing`: the chance of how it finds queues and how often it tries."""
         self.done = False
         """Every send has its outcome, and the producer is closed."""
         self.process = process
         self._load = load
         self._random = random
+        self._routing = routing
         self._calls = 0
         self._open = 0
         """Messages without an outcome."""
@@ -220,6 +224,9 @@ class Producer:
             compression=random.choice((None, None, "lz4", "zstd")),
             delivery_timeout_ms=random.choice((2_000, 10_000, 40_000)),
             request_timeout_ms=random.choice((1_000, 5_000)),
+            retries=self._routing.choice((None, None, 0, 5)),
+            queue_selector=self._routing.choice((None, None, by_length)),
+            latency_faults=self._routing.choice((False, True)),
             rng=random,
             _environment=self.process.environment,
         )
@@ -256,6 +263,11 @@ class Producer:
         surely = len(messages) == 1 and surely_failed(error)
         for sent in messages:
             (history.failed if surely else history.unknown)(sent)
+
+
+def by_length(message: UnplacedMessage, queues: int) -> int | None:
+    """A selector of those messages that have no key."""
+    return len(message.value) % queues if message.key is None else None
 
 
 def surely_failed(error: LedgerError) -> bool:

@@ -1,16 +1,21 @@
 """What a broker verifies of a batch before it takes it.
 
 The one idea: whatever can be known without decompressing is refused here, each fault with its own sentence; what is
-compressed is for its readers to verify (decode.py), with the same functions. It must not know of producers' histories
-or of topics.
+compressed is for its readers to verify (decode.py), with the same functions. (Of a compressed batch it is told the
+largest body, which its readers compare; the limits of headers are then the producer's alone to keep.)
+
+It must not know of producers' histories or of topics.
 """
 
 from __future__ import annotations
 
-from ledger.batch.columns import Columns
+import numpy as np
+
+from ledger.batch.columns import Columns, HeaderColumn
 from ledger.batch.header import ALL_COLUMNS, MAX_COUNT, MAX_PLAIN_BYTES, BatchHeader, crc_of
 from ledger.codec import Codec
 from ledger.errors import CorruptBatchError, InvalidArgumentError, MessageTooLargeError, UnsupportedBatchError
+from ledger.limits import validate_headers
 
 # What a batch of many small messages needs beside their bodies: offsets, hashes, keys, tags, headers.
 BATCH_OVERHEAD_BYTES = 1 << 20
@@ -24,7 +29,8 @@ def largest_batch(max_message_bytes: int) -> int:
 
 
 def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = None) -> BatchHeader:
-    """The header of a batch that may be appended, or CorruptBatch-, UnsupportedBatch- or MessageTooLargeError.
+    """The header of a batch that may be appended. Raises CorruptBatchError, UnsupportedBatchError,
+    MessageTooLargeError, TooManyHeadersError or HeadersTooLargeError.
 
     `max_batch_bytes` (default: `largest_batch`) bounds the whole; more than that is InvalidArgumentError.
     """
@@ -39,8 +45,17 @@ def check(data: bytes, max_message_bytes: int, *, max_batch_bytes: int | None = 
     if len(data) > limit:
         raise InvalidArgumentError(f"A batch of {len(data)} bytes is over the limit of {limit}: make smaller batches.")
     if header.codec == Codec.NONE:
-        verified_columns(data, header.payload_position, header)
+        columns = verified_columns(data, header.payload_position, header)
+        if columns.headers is not None:
+            _check_headers(columns.headers)
     return header
+
+
+def _check_headers(column: HeaderColumn) -> None:
+    """Of the message that has most, and of the one whose are largest."""
+    edges = column.offsets
+    bytes_before = column.names.offsets[edges].astype(np.int64) + column.values.offsets[edges]
+    validate_headers(int(np.diff(edges).max()), int(np.diff(bytes_before).max()))
 
 
 def check_integrity(data: bytes, header: BatchHeader) -> None:

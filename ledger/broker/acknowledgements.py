@@ -23,7 +23,9 @@ from ledger.v1 import command_pb2
 
 INTERVAL_S = 0.1
 MAX_WAITING = 50_000
-"""Offsets of one consumer group that may wait."""
+"""Offsets of one consumer group that may wait, and calls that brought them."""
+MAX_GATHERING = 10_000
+"""Consumer groups of which some may wait."""
 
 Propose = Callable[[command_pb2.Command], asyncio.Future[Any]]
 """Raises LedgerError."""
@@ -41,6 +43,8 @@ class Acknowledgements:
     ) -> asyncio.Future[QueueResults]:
         """The future has what became of each, in order, or ends in LedgerError. Raises BusyError."""
         gathering = self._gathering.get(consumer_group)
+        if gathering is None and len(self._gathering) >= MAX_GATHERING:
+            raise BusyError(f"{MAX_GATHERING} consumer groups acknowledge at this moment: try again soon.")
         if gathering is None:
             gathering = self._gathering[consumer_group] = _Gathering(
                 consumer_group, self._propose, lambda: self._gathering.pop(consumer_group, None)
@@ -61,7 +65,7 @@ class _Gathering:
         asyncio.get_running_loop().call_soon(self._send)
 
     def add(self, offsets: Sequence[command_pb2.AcknowledgedOffset]) -> asyncio.Future[QueueResults]:
-        if len(self._offsets) + len(offsets) > MAX_WAITING:
+        if len(self._offsets) + len(offsets) > MAX_WAITING or len(self._owed) >= MAX_WAITING:
             raise BusyError(f"{len(self._offsets)} offsets of {self._consumer_group!r} wait already: try again soon.")
         future: asyncio.Future[QueueResults] = new_future()
         self._offsets.extend(offsets)

@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from ledger.errors import BusyError
+
+MAX_PLACES = 500_000
+"""A fetch that waits for ten queues has ten."""
 
 QueueKey = tuple[int, int]
 """Topic id and queue."""
 
 
 class Arrivals:
-    """Bounded by what waits: a fetch that ends takes itself out."""
+    """A fetch that ends takes itself out."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_places: int = MAX_PLACES) -> None:
+        self._max_places = max_places
+        self._places = 0  # <= max_places, and what those that wait have together
         self._waiting: dict[QueueKey, dict[asyncio.Future[None], None]] = {}
         """In the order they came, which is the order they are woken in (a set has none)."""
 
     def wait_for(self, queues: Iterable[QueueKey]) -> asyncio.Future[None]:
-        """Done when something is applied to one of these queues. Cancel it when it is not needed any more."""
+        """Done when something is applied to one of these queues. Cancel it when it is not needed any more. Raises
+        BusyError where too many wait."""
         arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         keys = list(queues)
+        if self._places + len(keys) > self._max_places:
+            raise BusyError(f"fetches wait at {self._places} queues of this node already: try again shortly")
+        self._places += len(keys)
         for key in keys:
             self._waiting.setdefault(key, {})[arrival] = None
         arrival.add_done_callback(lambda _: self._forget(keys, arrival))
@@ -31,7 +42,8 @@ class Arrivals:
             if not arrival.done():
                 arrival.set_result(None)
 
-    def _forget(self, keys: Iterable[QueueKey], arrival: asyncio.Future[None]) -> None:
+    def _forget(self, keys: Sequence[QueueKey], arrival: asyncio.Future[None]) -> None:
+        self._places -= len(keys)
         for key in keys:
             waiting = self._waiting.get(key)
             if waiting is not None:

@@ -4,6 +4,8 @@
     filled      a a a a a b b c       free ones go to whoever has least, in runs of neighbours
     levelled    a a a b c b b c       then whoever has most gives to whoever has least, while that is two fewer
 
+It goes step by step, a topic in each: topics have few queues enough that a step is short.
+
 The one idea: each topic is levelled by itself, since topics differ in what a queue of them costs, and many are idle.
 Then who has the odd queues of a topic is settled by what members have of all topics, else those with the first names
 would have them all: odd queues move while that lessens a difference of two, so each move lowers the sum of the squares
@@ -15,7 +17,7 @@ It must not know why a member may not consume a queue.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import groupby
@@ -31,8 +33,11 @@ class Pool:
     queues: tuple[TopicQueueId, ...]
 
 
-def balance(pools: Sequence[Pool], shares: Mapping[TopicQueueId, Share]) -> dict[TopicQueueId, str]:
-    """The member of each queue of the pools, no queue being in two of them; `shares` tells who has or awaits what now.
+def balance(
+    pools: Sequence[Pool], shares: Mapping[TopicQueueId, Share]
+) -> Generator[None, None, dict[TopicQueueId, str]]:
+    """Returns, after some steps, the member of each queue of the pools, no queue being in two of them; `shares` tells
+    who has or awaits what now.
 
     Of one topic in one pool nobody has two more than another member; and of all together only where that other one has
     no fewer of this topic.
@@ -40,15 +45,25 @@ def balance(pools: Sequence[Pool], shares: Mapping[TopicQueueId, Share]) -> dict
     loads: Counter[str] = Counter({member: 0 for pool in pools for member in pool.members})
     # Those with the least choice first, so that they find the others' members empty.
     parts = sorted(_by_topic(pools), key=lambda part: (len(part.members), part.queues))
-    deals = [_Deal(part, shares, loads) for part in parts]
+    deals = []
+    for part in parts:
+        deals.append(_Deal(part, shares, loads))
+        yield
     for deal in deals:
         deal.fill()
         deal.level()
+        yield
     moved = 1
     while moved:
-        least = min(loads.values(), default=0)  # and never less, as whoever gives keeps more than the other had
-        moved = sum(deal.swap_odd(least) for deal in deals)
-    return {queue: member for deal in deals for member, queues in deal.held.items() for queue in queues}
+        least, moved = min(loads.values(), default=0), 0  # and never less: whoever gives keeps more than the other had
+        for deal in deals:
+            moved += deal.swap_odd(least)
+            yield
+    assignment: dict[TopicQueueId, str] = {}
+    for deal in deals:
+        assignment.update((queue, member) for member, queues in deal.held.items() for queue in queues)
+        yield
+    return assignment
 
 
 def _by_topic(pools: Sequence[Pool]) -> Iterator[Pool]:

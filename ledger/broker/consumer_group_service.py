@@ -95,6 +95,7 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
                 command_pb2.QueueCount(topic_id=each.topic_id, queues=each.queues) for each in request.subscriptions
             ],
             configured=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in request.configured],
+            rooms=[command_pb2.GroupRoom(group=each.group, room=each.room) for each in request.rooms],
         )
         try:
             await self.coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)

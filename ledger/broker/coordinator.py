@@ -4,7 +4,8 @@
                                                                        └──> members that wait are told
 
 The one idea: who is a member, and whose a queue is, is replicated; who was heard of lately is not. So a new leader goes
-on with the same members and owners, and gives everybody a whole session to be heard of.
+on with the same members and owners, and gives everybody a whole session to be heard of. A large assignment is made, and
+committed, piece by piece, so that nothing else on this node waits for it for more than a few milliseconds.
 
 It must not know how a queue's offsets are kept, nor how clients ask.
 """
@@ -13,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
+from functools import partial
 
-from ledger.broker.assignment import assign
+from ledger.broker.assignment import Rooms, assigning, nowhere, slices
 from ledger.broker.attendance import Attendance
 from ledger.broker.replica import Replica
 from ledger.errors import LedgerError
@@ -28,15 +30,23 @@ log = logging.getLogger("ledger.coordinator")
 CHECK_S = 0.5
 """Between looks at who is silent."""
 GATHER_S = 0.05
-"""From the first change of members to the assignment: those that come together are assigned together."""
+"""Without a change of members, before an assignment: those that come together are assigned together."""
+LONGEST_GATHER_S = 1.0
+"""After which it is made although members go on coming."""
+AT_ONCE = 1_000
+"""Queues of one entry: it is applied in 3 ms."""
+
+Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
+"""Begins a task of that name, in which nothing may fail."""
 
 
 class Coordinator:
     """`run` it as long as the node runs."""
 
-    def __init__(self, replica: Replica, monotonic_ms: Callable[[], float]) -> None:
+    def __init__(self, replica: Replica, monotonic_ms: Callable[[], float], spawn: Spawn) -> None:
         self._replica = replica
         self._monotonic_ms = monotonic_ms
+        self._spawn = spawn
         self._attendance = Attendance()
         self._term = 0
         """In which this node leads; 0: it does not."""
@@ -44,13 +54,20 @@ class Coordinator:
         """When each member (consumer group, name) was heard of last, in this term; who was not, at the first look."""
         self.rebalances = 0
         """Assignments that were committed while this node led."""
-        self._assigning: dict[str, None] = {}
-        """Consumer groups whose assignment is due or under way."""
+        self._assigning: dict[str, asyncio.Task[None]] = {}
+        """By consumer group, assignments that are due or under way."""
+        self._runs = False
 
     async def run(self) -> None:
-        while True:
-            await asyncio.sleep(CHECK_S)
-            self._look_around()
+        self._runs = True
+        try:
+            while True:
+                await asyncio.sleep(CHECK_S)
+                self._look_around()
+        finally:
+            self._runs = False
+            for assignment in self._assigning.values():
+                assignment.cancel()
 
     # -- what members ask
 
@@ -117,33 +134,63 @@ class Coordinator:
     def _changed(self, consumer_group: str) -> None:
         group = self._replica.state.consumption.groups.get(consumer_group)
         self._attendance.announce(consumer_group, group)
-        if group is not None and group.assigned != group.generation and consumer_group not in self._assigning:
-            self._assigning[consumer_group] = None
-            asyncio.get_running_loop().call_later(GATHER_S, self._assign, consumer_group)
+        is_due = group is not None and group.assigned != group.generation and consumer_group not in self._assigning
+        if is_due and self._runs:
+            self._assigning[consumer_group] = self._spawn(
+                self._assign(consumer_group), f"assignment of {consumer_group}"
+            )
 
-    def _assign(self, consumer_group: str) -> None:
-        group = self._replica.state.consumption.groups.get(consumer_group)
-        if group is None:
-            del self._assigning[consumer_group]
-            return
-        targets = [
-            command_pb2.QueueTarget(topic_id=queue.topic_id, queue=queue.queue, member=member)
-            for queue, member in assign(group).items()
-        ]
-        wanted = command_pb2.AssignQueues(consumer_group=group.name, generation=group.generation, targets=targets)
+    async def _assign(self, consumer_group: str) -> None:
+        """Once members have stopped coming and going; and again where they did so in between."""
         try:
-            future = self._replica.command(command_pb2.Command(assign_queues=wanted))
-        except LedgerError as refusal:
-            log.info("consumer group %s: no assignment yet: %s", group.name, refusal)
-            del self._assigning[consumer_group]  # tried again by the next look
-            return
-        future.add_done_callback(lambda done: self._assigned(consumer_group, done))
+            while (group := await self._gathered(consumer_group)) is not None:
+                if await self._assigned(group):
+                    self.rebalances += 1
+        except LedgerError as refusal:  # tried again by the next look
+            log.info("consumer group %s: no assignment yet: %s", consumer_group, refusal)
+        finally:
+            del self._assigning[consumer_group]
+            self._attendance.announce(consumer_group, self._replica.state.consumption.groups.get(consumer_group))
 
-    def _assigned(self, consumer_group: str, done: asyncio.Future[bool]) -> None:
-        del self._assigning[consumer_group]
-        if done.exception() is None and done.result():
-            self.rebalances += 1
-        self._changed(consumer_group)  # others may have come meanwhile
+    async def _gathered(self, consumer_group: str) -> ConsumerGroup | None:
+        """The consumer group as it is then; None: there is nothing to assign."""
+        loop = asyncio.get_running_loop()
+        groups, seen, latest = self._replica.state.consumption.groups, 0, loop.time() + LONGEST_GATHER_S
+        while (group := groups.get(consumer_group)) is not None and group.assigned != group.generation:
+            if seen == group.generation or loop.time() >= latest:
+                return group
+            seen = group.generation
+            await asyncio.sleep(GATHER_S)
+        return None
+
+    async def _assigned(self, group: ConsumerGroup) -> bool:
+        """Whether it is assigned, and not void because members came or went. Raises LedgerError."""
+        generation, steps = group.generation, moves(group, partial(self._room_of, group))
+        while group.generation == generation:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return await self._commit(group, end.value)
+            await asyncio.sleep(0)
+        return False
+
+    def _room_of(self, group: ConsumerGroup, queue: TopicQueueId) -> str:
+        """Of the node that leads its Raft group; empty where that is not known."""
+        topic = self._replica.state.topics.get(queue.topic_id)
+        if topic is None or queue.queue >= topic.queues:
+            return ""
+        return group.rooms.get(topic.groups[queue.queue], "")
+
+    async def _commit(self, group: ConsumerGroup, targets: list[command_pb2.QueueTarget]) -> bool:
+        """Entry after entry. Those who wait are told of all of it at once."""
+        wanted = command_pb2.AssignQueues(consumer_group=group.name, generation=group.generation)
+        for first in range(0, max(1, len(targets)), AT_ONCE):
+            del wanted.targets[:]
+            wanted.targets.extend(targets[first : first + AT_ONCE])
+            wanted.goes_on = first + AT_ONCE < len(targets)
+            if not await self._replica.command(command_pb2.Command(assign_queues=wanted)):
+                return False
+        return True
 
     # -- who is silent
 
@@ -180,3 +227,19 @@ class Coordinator:
             log.info("consumer group %s: they stay for now: %s", consumer_group, refusal)
             return
         future.add_done_callback(lambda _: self._changed(consumer_group))
+
+
+def moves(group: ConsumerGroup, rooms: Rooms = nowhere) -> Generator[None, None, list[command_pb2.QueueTarget]]:
+    """In steps, as `assigning` has them: what is to be said so that the consumer group is assigned anew."""
+    assignment = yield from assigning(group, rooms)
+    targets: list[command_pb2.QueueTarget] = []
+    for some in slices(tuple(assignment.items())):
+        targets += [
+            command_pb2.QueueTarget(topic_id=queue.topic_id, queue=queue.queue, member=member)
+            for queue, member in some
+            if (share := group.shares.get(queue)) is None or share.target != member or not share.owner
+        ]
+        yield
+    unwanted = [queue for queue, share in group.shares.items() if share.target and queue not in assignment]
+    targets += [command_pb2.QueueTarget(topic_id=queue.topic_id, queue=queue.queue) for queue in unwanted]
+    return targets

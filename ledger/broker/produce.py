@@ -21,6 +21,9 @@ from ledger.v1 import broker_pb2
 MAX_BATCHES = 4096
 """Of one request: what one turn of the loop takes in."""
 
+MAX_STREAMS = 10_000
+"""Of one node."""
+
 REQUESTS_IN_FLIGHT = 64
 """Of one stream. The next request is read when the oldest has been answered."""
 

@@ -36,7 +36,7 @@ from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Pr
 from ledger.topics import is_system_topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
-from raft.core import Busy, ChangeInProgress, Refusal, RoleChange, Stalled, Transferring
+from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
 from store import Base, Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, StoreError, Suspect
 from store import DiskFullError as StoreFullError
@@ -51,6 +51,7 @@ class Meter(Protocol):
     def repeated(self) -> None: ...
     def refused(self, code: str) -> None: ...
     def fetched(self, topic: str, messages: int, size: int) -> None: ...
+    def throttled(self, kind: str) -> None: ...
 
 
 class Replica:
@@ -405,6 +406,8 @@ class Replica:
         match trouble:
             case Busy():
                 return BusyError(f"{trouble.uncommitted_bytes} bytes wait for a majority: try again shortly")
+            case Crowded():
+                return BusyError(f"{trouble}: try again shortly")
             case Stalled():
                 return BusyError(f"the disk does not keep up ({trouble}): try again shortly")
             case Transferring():

@@ -11,19 +11,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from grpc import aio
+from grpc import StatusCode, aio
 
 from ledger.batch import place_of
+from ledger.broker.answers import Answers
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
-from ledger.broker.produce import serve_produce
+from ledger.broker.produce import MAX_STREAMS, serve_produce
 from ledger.broker.proposals import Committed
 from ledger.broker.query import query_messages
 from ledger.broker.replica import Meter, Replica
 from ledger.broker.replicas import Replicas
+from ledger.broker.throttling import MeteredBatches, Quotas, client_of
 from ledger.broker.topic_commands import alter_topic, create_topic
 from ledger.broker.topic_opening import TopicOpening
 from ledger.errors import (
@@ -31,6 +33,7 @@ from ledger.errors import (
     LedgerError,
     ReplicaBehindError,
     StorageFailedError,
+    ThrottledError,
     UnknownQueueError,
     UnknownTopicError,
     to_wire,
@@ -58,6 +61,8 @@ class NodeFacts:
     version: str
     joins: bool = False
     """It waits to be added to a cluster, if it has not been."""
+    room: str = ""
+    """The machine room that it is in."""
     groups: int = 1
     """How many there are to be at least: a topic that came before would not spread over them."""
 
@@ -99,8 +104,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         arrivals: Arrivals,
         opening: TopicOpening,
         delays: Delays,
+        quotas: Quotas | None = None,
     ) -> None:
-        """`beginnings`: the groups of this node, by number, as they come. `arrivals`: whom all these replicas wake."""
+        """`beginnings`: the groups of this node, by number, as they come. `arrivals`: whom all these replicas wake.
+        `quotas`: of each client; None: there are none."""
         self._facts = facts
         self._beginnings = beginnings
         self._delays = delays
@@ -108,6 +115,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self._replicas = replicas
         self._arrivals = arrivals
         self._opening = opening
+        self._quotas = quotas or Quotas()
+        self._answers = Answers()
+        self._streams = 0
+        """Produce streams that are open."""
 
     @property
     def configuration_index(self) -> int:
@@ -117,7 +128,16 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     # -- produce
 
     async def Produce(self, request_iterator: Any, context: Context) -> None:  # noqa: N802 (gRPC names)
-        await serve_produce(self, context)
+        if self._streams >= MAX_STREAMS:
+            told = f"this node has {self._streams} produce streams, as many as it may have: try again shortly"
+            await context.abort(StatusCode.RESOURCE_EXHAUSTED, told)
+        quota = self._quotas.produce
+        batches = MeteredBatches(self, quota, client_of(context), self._meter) if quota.is_set else self
+        self._streams += 1
+        try:
+            await serve_produce(batches, context)
+        finally:
+            self._streams -= 1
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
         return self._replicas.of_queue(*place_of(batch)).produce(batch)
@@ -125,9 +145,14 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     # -- fetch
 
     async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> broker_pb2.FetchResponse:  # noqa: N802
+        quota = self._quotas.fetch
+        client = client_of(context) if quota.is_set else ""
         try:
+            quota.admit(client, now_s())
             response = await fetch(self, request)
         except (LedgerError, StoreError) as error:
+            if isinstance(error, ThrottledError):
+                self._meter.throttled("consumer")
             return broker_pb2.FetchResponse(
                 queues=[
                     broker_pb2.FetchedQueue(
@@ -136,11 +161,14 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
                     for each in request.queues
                 ]
             )
-        self._count(response)
+        messages, size = self._count(response)
+        quota.charge(client, messages, size, now_s())
+        self._answers.leaves(size, context)
         response.configuration_index = self.configuration_index
         return response
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
+        self._answers.check_room()
         replica = self._replicas.of_queue(topic_id, queue)
         try:
             replica.state.topics.require(topic_id, queue)
@@ -163,11 +191,16 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
         return self._arrivals.wait_for(queues)
 
-    def _count(self, response: broker_pb2.FetchResponse) -> None:
+    def _count(self, response: broker_pb2.FetchResponse) -> tuple[int, int]:
+        """Messages and bytes that are given."""
+        all_messages = all_bytes = 0
         for given in response.queues:
             if given.batches and (topic := self._replicas.topic(given.topic_id)) is not None:
                 messages = given.next_offset - given.batches[0].base_offset
-                self._meter.fetched(topic.name, messages, sum(len(batch.body) for batch in given.batches))
+                size = sum(len(batch.body) for batch in given.batches)
+                self._meter.fetched(topic.name, messages, size)
+                all_messages, all_bytes = all_messages + messages, all_bytes + size
+        return all_messages, all_bytes
 
     # -- questions
 
@@ -210,7 +243,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             coordinators=COORDINATORS,
         )
         for node, address in self._addresses().items():
-            response.nodes.add(node=node, address=address)
+            response.nodes.add(node=node, address=address, room=facts.room if node == facts.node else None)
         response.configuration_index = self.configuration_index
         if (replica := self._replicas.first) is None:
             return response
@@ -328,6 +361,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             here = [queue for queue in queues if topic.groups[queue] == group]
             await list_offsets(replica, request, here, response)
         return response
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
 
 
 async def reading(replica: Replica, *, linearizable: bool) -> Replica:

@@ -15,7 +15,7 @@ from ledger.broker.placement import place_queues
 from ledger.broker.replica import Replica
 from ledger.errors import BusyError, InvalidArgumentError, UnknownTopicError
 from ledger.state import Topic
-from ledger.topics import validate_queue_count
+from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import command_pb2
 
 _BYTES_A_QUEUE = 5
@@ -23,7 +23,8 @@ _BYTES_A_QUEUE = 5
 
 
 def create_topic(replica: Replica, name: str, queues: int) -> asyncio.Future[Topic]:
-    """A new topic, with its queues where there are fewest. Raises TopicExistsError, InvalidTopicNameError, ..."""
+    """A user's new topic, its queues where there are fewest. Raises TopicExistsError, InvalidTopicNameError, ..."""
+    validate_topic_name(name)
     validate_queue_count(queues)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
     groups = place_queues(queues, replica.state.groups.numbers, projected.placed())
@@ -53,6 +54,7 @@ async def keep_topic(replica: Replica, name: str, queues: int) -> Topic:
 
 async def alter_topic(replica: Replica, name: str, queues: int) -> Topic:
     """The topic with so many queues, not fewer than it has. Raises UnknownTopicError, InvalidArgumentError, ..."""
+    validate_topic_name(name)  # how many queues the broker's own topics have is the broker's affair
     validate_queue_count(queues)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
     topic = replica.state.topics.named(name)

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from ledger.client.outgoing import Headers, extras_bytes
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
+from ledger.limits import validate_headers
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_EXTRAS_BYTES = 1024 * 1024
@@ -47,7 +48,9 @@ def checked_headers(headers: Headers | Mapping[str, bytes] | None) -> Headers | 
     if not headers:
         return None
     pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return tuple(_checked_header(*pair) if len(pair) == 2 else _no_header(pair) for pair in pairs)
+    checked = tuple(_checked_header(*pair) if len(pair) == 2 else _no_header(pair) for pair in pairs)
+    validate_headers(len(checked), sum(len(name.encode()) + len(value) for name, value in checked))
+    return checked
 
 
 def _checked_header(name: str, value: bytes) -> tuple[str, bytes]:

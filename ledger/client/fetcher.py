@@ -23,6 +23,7 @@ from ledger.errors import (
     LedgerError,
     NoLeaderError,
     OffsetTooLowError,
+    ThrottledError,
     UnknownQueueError,
     UnknownTopicError,
     from_wire,
@@ -114,6 +115,10 @@ class Fetcher:
             error = await self._fetch(cursors)
             if error is None:
                 failures, last_success, self.trouble = 0, self._loop.time(), None
+                continue
+            if isinstance(error, ThrottledError):  # no trouble: there is only more to wait for
+                last_success = self._loop.time()
+                await asyncio.sleep((error.throttle_ms or 0) / 1000)
                 continue
             failures += 1
             if (self._loop.time() - last_success) * 1000 >= self._client.request_timeout_ms:

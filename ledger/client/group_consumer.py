@@ -249,14 +249,18 @@ class AsyncGroupConsumer:
 
     def finish(self, *messages: Message) -> None:
         """These are consumed; the cluster is told soon. Of a queue that has gone elsewhere it does not count."""
-        for message in messages:
-            self._holdings.finish(TopicQueue(message.topic, message.queue), message.offset)
+        self._holdings.finish(messages)
         self._news.set()  # there may be room for more
 
     def holds(self, message: Message) -> bool:
         """Whether the message is in this member's hand still: not finished, and its queue has not gone elsewhere."""
         holding = self._holdings.get(TopicQueue(message.topic, message.queue))
         return holding is not None and holding.has_in_hand(message.offset)
+
+    @property
+    def losses(self) -> int:
+        """How often a queue has gone elsewhere: as long as it is the same, this member holds what it was handed."""
+        return self._holdings.losses
 
     async def reconsume_later(self, message: Message) -> None:
         """It could not be consumed: it is handed out again, to any member, after a while that grows with each attempt;
@@ -281,8 +285,8 @@ class AsyncGroupConsumer:
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member consumes at the moment."""
-        return self._holdings.places()
+        """The queues that this member consumes at the moment; none before it has started."""
+        return self._holdings.places() if self._tasks else []
 
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be handed out. Raises InvalidArgumentError where the queue is not

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.records import TopicQueue
-from ledger.consumer_groups import coordinator_group
+from ledger.consumer_groups import BY_ROOM, coordinator_group
 from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")
 
 REFRESH_S = 30.0
-"""Between looks at how many queues the topics have."""
+"""Between looks at how many queues the topics have, and where they are led."""
 _LEAVE_MS = 3_000
 
 
@@ -66,11 +66,16 @@ class GroupMember:
         self._coordinator = coordinator_group(settings.consumer_group, client.routes.table.coordinators)
         self._joined: Sequence[tuple[str, int, int]] = ()
         """(name, topic id, queues) as they were told at the last join."""
+        self._rooms: Mapping[int, str] = {}
+        """Of Raft groups, as they were told at the last join."""
         self._version = 0
 
     async def join(self) -> None:
         """Raises LedgerError."""
         settings, topics = self._settings, await self._topics()
+        if settings.strategy in BY_ROOM:
+            await self._client.routes.refresh_all()
+        rooms = self._known_rooms()
         request = consumer_group_pb2.JoinRequest(
             group=self._coordinator,
             consumer_group=settings.consumer_group,
@@ -83,9 +88,10 @@ class GroupMember:
             room=settings.room,
             session_timeout_ms=settings.session_timeout_ms,
             configured=self._configured(topics),
+            rooms=[consumer_group_pb2.RoomOfGroup(group=group, room=room) for group, room in rooms.items()],
         )
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
-        self._joined, self._version = topics, 0
+        self._joined, self._rooms, self._version = topics, rooms, 0
 
     def _configured(self, topics: Sequence[tuple[str, int, int]]) -> list[consumer_group_pb2.QueueEpoch]:
         """Raises UnknownTopicError, UnknownQueueError."""
@@ -109,7 +115,7 @@ class GroupMember:
             try:
                 await self._attend(on_view)
                 if loop.time() >= refresh_at:
-                    await self._join_if_topics_grew()
+                    await self._join_if_routes_changed()
                     refresh_at = loop.time() + REFRESH_S
                 failures = 0
             except ClosedError:
@@ -183,9 +189,19 @@ class GroupMember:
             log.warning("consumer group %s: %s cannot join: %s", self._group, self._settings.member, error)
             await asyncio.sleep(self._client.backoff.wait_ms(10) / 1000)
 
-    async def _join_if_topics_grew(self) -> None:
-        if await self._topics() != self._joined:
+    async def _join_if_routes_changed(self) -> None:
+        if await self._topics() != self._joined or self._known_rooms() != self._rooms:
             await self.join()
+
+    def _known_rooms(self) -> Mapping[int, str]:
+        """Of the Raft groups of its topics, where the strategy asks for rooms. Of one that nobody leads at the moment,
+        what was told before."""
+        if self._settings.strategy not in BY_ROOM:
+            return {}
+        table = self._client.routes.table
+        groups = {group for name in self._names if name in table.topics for group in table.topics[name].groups}
+        known = {group: table.room(group, self._rooms.get(group)) for group in sorted(groups)}
+        return {group: room for group, room in known.items() if room is not None}
 
     async def _topics(self) -> Sequence[tuple[str, int, int]]:
         topics = [await self._client.topic(name) for name in self._names]

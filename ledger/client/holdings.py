@@ -71,6 +71,8 @@ class Holdings:
         self._by_place: dict[TopicQueue, Holding] = {}
         self._fetchers: dict[int, Fetcher] = {}
         self._changed = asyncio.Event()
+        self.losses = 0
+        """How often a queue has gone elsewhere."""
 
     def __iter__(self) -> Iterator[Holding]:
         """Beginning with another one each time: the first ones may get everything."""
@@ -89,13 +91,16 @@ class Holdings:
         self._view = view
         self._changed.set()
 
-    def finish(self, place: TopicQueue, offset: int) -> None:
-        """That message is consumed. Where the queue has gone elsewhere it does not count."""
-        holding = self._by_place.get(place)
-        if holding is not None:
-            holding.finish(offset)
-            if holding.is_leaving and holding.is_finished:
-                self._changed.set()
+    def finish(self, messages: Iterable[Message]) -> None:
+        """These are consumed. Where their queue has gone elsewhere it does not count."""
+        holding = None
+        for message in messages:
+            if holding is None or message.queue != holding.cursor.queue or message.topic != holding.cursor.topic:
+                holding = self._by_place.get(TopicQueue(message.topic, message.queue))
+            if holding is not None:
+                holding.finish(message.offset)
+                if holding.is_leaving and holding.is_finished:
+                    self._changed.set()
 
     def made_room(self) -> None:
         for fetcher in self._fetchers.values():
@@ -141,6 +146,7 @@ class Holdings:
     def _drop(self, holding: Holding) -> None:
         if self._by_place.get(holding.place) is holding:
             del self._by_place[holding.place]
+            self.losses += 1
             self._fetcher(self._group_of(holding.place)).remove(holding.cursor)
 
     async def _release(self) -> None:
@@ -272,7 +278,7 @@ class Holdings:
                 self._drop(holding)
                 self._changed.set()
                 return
-        self.finish(place, message.offset)
+        self.finish([message])
 
     # -- their groups
 

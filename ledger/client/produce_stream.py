@@ -25,6 +25,7 @@ from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
 MAX_REQUEST_BYTES = 1024 * 1024
+MAX_REQUEST_BATCHES = 1024
 MAX_REQUESTS_IN_FLIGHT = 16
 
 
@@ -127,10 +128,11 @@ class ProduceStream:
             await self._call.write(broker_pb2.ProduceRequest(batches=[batch.encoded for _, batch in request.batches]))
 
     def _next_request(self) -> list[tuple[Lane, OutgoingBatch]]:
-        """What is ready, at least one batch, and no more than MAX_REQUEST_BYTES unless that one is larger."""
+        """What is ready: at least one batch, no more than MAX_REQUEST_BATCHES, and no more than MAX_REQUEST_BYTES
+        unless the first one is larger."""
         taken = [self._ready.popleft()]
         size = _bytes(taken[0])
-        while self._ready and size + _bytes(self._ready[0]) <= MAX_REQUEST_BYTES:
+        while self._ready and len(taken) < MAX_REQUEST_BATCHES and size + _bytes(self._ready[0]) <= MAX_REQUEST_BYTES:
             size += _bytes(self._ready[0])
             taken.append(self._ready.popleft())
         return taken

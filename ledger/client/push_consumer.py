@@ -3,8 +3,11 @@
     concurrent   any message as soon as a worker is free      raises ──> retry topic, later, any member
     orderly      of each queue one after the other            raises ──> a second later again, before the next one
 
+    reader ──> ready: messages, or lanes of one queue each ──> workers ──> settled ──> finished, or moved elsewhere
+
 The one idea: who writes a listener thinks of one message. A message is finished when the listener returns; when it
-raises, or returns `RECONSUME_LATER`, it is not, and after the last attempt it is in the dead letters, never lost.
+raises, or returns `RECONSUME_LATER`, it is not, and after the last attempt it is in the dead letters, never lost. A
+worker goes on with the next message without anybody's help, so a quick listener costs little more than its call.
 
 It must not know how messages are fetched or moved: `group_consumer` does that.
 """
@@ -15,9 +18,11 @@ import asyncio
 import inspect
 import logging
 import random
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
 from typing import Any
@@ -41,6 +46,23 @@ Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[O
 """A function, a coroutine function, or an object that can be called. Plain functions are called in threads."""
 _AGAIN_S = 5.0
 """Where a message that was not consumed could not be moved: until it is tried here again."""
+_TURN_S = 0.005
+"""So long a worker goes on before others have their turn."""
+_AHEAD_S, _MOST_AHEAD = 0.05, 1_000
+"""As many messages are taken at a time as the listener consumed in that time lately, and never more than so many."""
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Messages of one queue, for a listener that gets them in order. The first one may have failed."""
+
+    messages: deque[Message] = field(default_factory=deque)
+    failures: int = 0
+    """Of the first one, in this place."""
+    has_failed: bool = False
+    """Just now."""
+    losses: int = -1
+    """How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known."""
 
 
 class AsyncPushConsumer:
@@ -73,31 +95,49 @@ class AsyncPushConsumer:
         self._consumer = AsyncGroupConsumer(*topics, auto_acknowledge=False, max_attempts=max_attempts, **settings)
         self._listener = listener
         self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
-        self._workers = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
         self._orderly = orderly
         self._suspend_s = suspend_ms / 1000
         self._max_attempts = max_attempts
-        self._lanes: dict[TopicQueue, deque[Message]] = {}
-        """Orderly: what waits for the message of the same queue that is with the listener."""
-        self._calls: dict[asyncio.Task[None], None] = {}
+        self._ready: deque[Message | _Lane] = deque()
+        """What any worker may go on with. Bounded by what may be in hand; threads take from it too."""
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Workers that wait for that."""
+        self._hungry = asyncio.Event()
+        self._lanes: dict[TopicQueue, _Lane] = {}
+        """Orderly: those with messages."""
+        self._finished: deque[Message] = deque()
+        self._failed: deque[Message] = deque()
+        """Messages that the listener has had, until the loop's next turn."""
+        self._is_settling = False
+        self._is_stopping = False
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """Workers and moves."""
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Connect, join, and begin to call the listener. Raises as AsyncGroupConsumer does."""
         await self._consumer.start()
+        self._loop = asyncio.get_running_loop()
         self._reading = asyncio.create_task(self._read(), name="messages for the listener")
+        for _ in range(self._concurrency):
+            self._spawn(self._work())
 
     async def stop(self, timeout_s: float = 30.0) -> None:
         """Call the listener no more, wait for the calls under way (so long at most), acknowledge and leave."""
         if self._reading is None:
             return
+        self._is_stopping = True
         self._reading.cancel()
-        self._lanes.clear()
-        if self._calls:
-            await asyncio.wait(list(self._calls), timeout=timeout_s)
-        for call in list(self._calls):
-            call.cancel()
-        await asyncio.gather(self._reading, *self._calls, return_exceptions=True)
+        self._ready.clear()
+        for idle in self._idle:
+            idle.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=timeout_s)
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(self._reading, *self._tasks, return_exceptions=True)
+        self._settle_all()
         await self._consumer.stop()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
@@ -116,15 +156,13 @@ class AsyncPushConsumer:
         """The queues that this member consumes at the moment."""
         return self._consumer.assignment
 
-    # -- from the queues to the listener
+    # -- from the queues to the workers
 
     async def _read(self) -> None:
-        failures, backoff = 0, Backoff(200, _AGAIN_S * 1000, random.Random())
+        failures, backoff, count = 0, Backoff(200, _AGAIN_S * 1000, random.Random()), self._concurrency
         while True:
-            await self._workers.acquire()
-            self._workers.release()  # somebody is free: only then more is taken
             try:
-                messages = await self._consumer.getmany(32)
+                messages = await self._consumer.getmany(count)
                 failures = 0
             except ClosedError:
                 return
@@ -133,27 +171,161 @@ class AsyncPushConsumer:
                 log.warning("no messages at the moment: %s", error)
                 await asyncio.sleep(backoff.wait_ms(failures) / 1000)
                 continue
+            began = self._loop.time()
             for message in messages:
-                if self._orderly:
-                    self._into_lane(message)
-                else:
-                    await self._workers.acquire()
-                    self._spawn(self._consume_once(message))
+                self._hand_over(message)
+            while self._ready or not self._idle:  # only when somebody is free more is taken
+                self._hungry.clear()
+                await self._hungry.wait()
+            lately = len(messages) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
+            count = min(max(self._concurrency, int(lately)), _MOST_AHEAD)
 
-    def _spawn(self, call: Any) -> None:
-        task = asyncio.create_task(call)
-        self._calls[task] = None
-        task.add_done_callback(lambda _: self._calls.pop(task))
+    def _hand_over(self, message: Message) -> None:
+        if not self._orderly:
+            self._offer(message)
+            return
+        place = TopicQueue(message.topic, message.queue)
+        lane = self._lanes.get(place)
+        if lane is None:
+            lane = self._lanes[place] = _Lane(losses=self._consumer.losses)
+            self._offer(lane)
+        lane.messages.append(message)
 
-    async def _consume_once(self, message: Message) -> None:
-        """Holds a worker that was taken for it."""
-        try:
-            if await self._call(message):
-                self._consumer.finish(message)
+    def _offer(self, work: Message | _Lane) -> None:
+        self._ready.append(work)
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
                 return
-        finally:
-            self._workers.release()
-        await self._move(self._consumer.reconsume_later, message)
+
+    async def _wait(self) -> Message | _Lane:
+        while not self._ready:
+            idle = self._loop.create_future()
+            self._idle.append(idle)
+            self._hungry.set()
+            await idle
+        return self._ready.popleft()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda _: self._tasks.pop(task))
+
+    # -- a worker
+
+    async def _work(self) -> None:
+        turn_ends = self._loop.time() + _TURN_S
+        while not self._is_stopping:
+            work = self._ready.popleft() if self._ready else await self._wait()
+            if self._threads is not None:
+                await self._loop.run_in_executor(self._threads, self._work_in_thread, work)
+            elif type(work) is Message:
+                self._settle(work, await self._call(work))
+            else:
+                assert isinstance(work, _Lane)
+                await self._go_through(work)
+            if self._orderly:
+                assert isinstance(work, _Lane)
+                self._put_back(work)
+            if self._loop.time() >= turn_ends:  # a listener may never wait for anything
+                await asyncio.sleep(0)
+                turn_ends = self._loop.time() + _TURN_S
+
+    def _work_in_thread(self, work: Message | _Lane) -> None:
+        """With one lane; or with message after message for a turn, as to come here costs as much as many messages."""
+        turn_ends = time.monotonic() + _TURN_S
+        if isinstance(work, _Lane):
+            while (message := self._next_of(work)) is not None:
+                if not self._went(work, message, self._call_now(message)):
+                    break
+            return
+        while True:
+            assert isinstance(work, Message)
+            self._settle(work, self._call_now(work))
+            if time.monotonic() >= turn_ends or self._is_stopping:
+                return
+            try:
+                work = self._ready.popleft()
+            except IndexError:
+                return
+
+    async def _go_through(self, lane: _Lane) -> None:
+        while (message := self._next_of(lane)) is not None:
+            if not self._went(lane, message, await self._call(message)):
+                break
+
+    async def _call(self, message: Message) -> bool:
+        """Whether it is consumed."""
+        try:
+            return await self._listener(message) is not Outcome.RECONSUME_LATER  # type: ignore[misc]
+        except Exception as error:
+            return _told(message, error)
+
+    def _call_now(self, message: Message) -> bool:
+        try:
+            return self._listener(message) is not Outcome.RECONSUME_LATER
+        except Exception as error:
+            return _told(message, error)
+
+    # -- orderly
+
+    def _next_of(self, lane: _Lane) -> Message | None:
+        """The first message that is this member's still: another one may have the queue by now."""
+        while lane.messages and not self._is_stopping:
+            message = lane.messages[0]
+            if lane.losses == self._consumer.losses or self._consumer.holds(message):
+                return message
+            lane.messages.popleft()
+            lane.failures = 0
+        return None
+
+    def _went(self, lane: _Lane, message: Message, consumed: bool) -> bool:
+        """Whether the next one may follow."""
+        if consumed:
+            lane.messages.popleft()
+            lane.failures = 0
+            self._settle(message, consumed)
+        else:
+            lane.has_failed = True
+        return consumed
+
+    def _put_back(self, lane: _Lane) -> None:
+        """A worker leaves it."""
+        if self._is_stopping:
+            return
+        if lane.has_failed:
+            lane.has_failed = False
+            lane.failures += 1
+            if lane.messages[0].attempt + lane.failures <= self._max_attempts:
+                self._loop.call_later(self._suspend_s, self._offer, lane)
+            else:
+                self._spawn(self._give_up(lane))
+        elif lane.messages:
+            self._offer(lane)
+        else:
+            self._lanes = {place: each for place, each in self._lanes.items() if each is not lane}
+
+    async def _give_up(self, lane: _Lane) -> None:
+        await self._move(self._consumer.give_up, lane.messages.popleft())
+        lane.failures = 0
+        self._offer(lane)
+
+    # -- what the listener has had
+
+    def _settle(self, message: Message, consumed: bool) -> None:
+        """Also from a thread."""
+        (self._finished if consumed else self._failed).append(message)
+        if not self._is_settling:
+            self._is_settling = True
+            later = self._loop.call_soon if self._threads is None else self._loop.call_soon_threadsafe
+            later(self._settle_all)
+
+    def _settle_all(self) -> None:
+        self._is_settling = False  # first: what comes from now on may be left over here
+        self._consumer.finish(*_emptied(self._finished))
+        for message in _emptied(self._failed):
+            self._spawn(self._move(self._consumer.reconsume_later, message))
 
     async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
         """Until it is done: the message must not be lost."""
@@ -167,57 +339,15 @@ class AsyncPushConsumer:
                 log.warning("message %s cannot be moved yet: %s", message.id, error)
                 await asyncio.sleep(_AGAIN_S)
 
-    # -- orderly
 
-    def _into_lane(self, message: Message) -> None:
-        place = TopicQueue(message.topic, message.queue)
-        lane = self._lanes.get(place)
-        if lane is not None:
-            lane.append(message)
-            return
-        self._lanes[place] = deque([message])
-        self._spawn(self._run_lane(place))
+def _emptied(messages: deque[Message]) -> list[Message]:
+    """All that is there now; threads may append more."""
+    return [messages.popleft() for _ in range(len(messages))]
 
-    async def _run_lane(self, place: TopicQueue) -> None:
-        lane = self._lanes[place]
-        try:
-            while lane and self._lanes.get(place) is lane:
-                await self._consume_in_order(lane.popleft(), lane)
-        finally:
-            if self._lanes.get(place) is lane:
-                del self._lanes[place]
 
-    async def _consume_in_order(self, message: Message, lane: deque[Message]) -> None:
-        place = TopicQueue(message.topic, message.queue)
-        for attempt in range(message.attempt, self._max_attempts + 1):
-            async with self._workers:
-                if not self._consumer.holds(message):  # another member has the queue: nothing of it is ours
-                    lane.clear()
-                    return
-                consumed = await self._call(message)
-            if consumed:
-                self._consumer.finish(message)
-                return
-            if attempt < self._max_attempts:
-                await asyncio.sleep(self._suspend_s)
-            if self._lanes.get(place) is not lane:
-                return  # stopped
-        await self._move(self._consumer.give_up, message)
-
-    # -- the listener
-
-    async def _call(self, message: Message) -> bool:
-        """Whether the message is consumed."""
-        try:
-            if self._threads is not None:
-                loop = asyncio.get_running_loop()
-                outcome = await loop.run_in_executor(self._threads, self._listener, message)
-            else:
-                outcome = await self._listener(message)  # type: ignore[misc]
-        except Exception:
-            log.exception("the listener could not consume message %s (attempt %d)", message.origin, message.attempt)
-            return False
-        return outcome is not Outcome.RECONSUME_LATER
+def _told(message: Message, error: Exception) -> bool:
+    log.error("the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error)
+    return False
 
 
 def _is_async(listener: Listener) -> bool:

@@ -12,7 +12,7 @@ go. It must not know how nodes are asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Said:
     # Index of the committed configuration that names these nodes; 0: they are what that node was set up with.
     configuration: int = 0
     coordinators: int = 0  # 0: it did not say
+    rooms: Mapping[int, str] = field(default_factory=dict)  # machine rooms, of nodes that told theirs
 
 
 class RouteTable:
@@ -57,6 +58,7 @@ class RouteTable:
         self.max_message_bytes = 0  # 0: not known yet
         self.coordinators = 1  # groups in which consumer groups are coordinated
         self.nodes: dict[int, str] = {}
+        self.rooms: dict[int, str] = {}  # of nodes, as they told themselves
         self.leaders: dict[int, Leader] = {}
         # The newest term of each group that anybody told us of, with a leader or without.
         self._newest_terms: dict[int, int] = {}
@@ -76,12 +78,19 @@ class RouteTable:
         leader = self.leaders.get(group)
         return None if leader is None or leader.doubted else self.nodes.get(leader.node)
 
+    def room(self, group: int, unknown: str | None = None) -> str | None:
+        """The machine room of the node that leads that group; empty where that node is in none, `unknown` where nobody
+        is known to lead, or that node has not told."""
+        leader = self.leaders.get(group, Leader(0, 0))
+        return self.rooms.get(leader.node, unknown)
+
     def learn(self, said: Said) -> set[int]:
         """Take an answer in. Returns the groups whose leader is another one now."""
         self.cluster = said.cluster or self.cluster
         self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
         self.coordinators = said.coordinators or self.coordinators
         self._learn_nodes(said)
+        self.rooms.update(said.rooms)
         self.topics.update((topic.name, topic) for topic in said.topics if self._is_news(topic))
         return {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}
 

@@ -18,7 +18,7 @@ import grpc.aio
 from ledger.client.backoff import Backoff
 from ledger.client.connection import Connections
 from ledger.client.route_table import Leader, RouteTable, Said, Topic
-from ledger.errors import LedgerError, NoLeaderError, NotLeaderError, UnavailableError
+from ledger.errors import LedgerError, NoLeaderError, NotLeaderError, ThrottledError, UnavailableError
 from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
@@ -67,6 +67,10 @@ class Routes:
                 "Check that the cluster runs and that the addresses are right."
             )
 
+    async def refresh_all(self) -> None:
+        """Ask all nodes, and wait for each: what it tells of itself nobody else may know."""
+        await asyncio.gather(*(self._spawn(self._ask(address)) for address in self.table.addresses()))
+
     def heard_of(self, configuration: int) -> None:
         """A node knows the members as of that configuration: where that is a newer one, ask who they are."""
         if configuration > self.table.configuration:
@@ -80,7 +84,7 @@ class Routes:
             return
         if isinstance(error, (NotLeaderError, NoLeaderError, UnavailableError)):
             self.table.doubt(group, address)
-        if error.retriable:
+        if error.retriable and not isinstance(error, ThrottledError):
             self.refresh_soon()
 
     def learn(self, response: broker_pb2.GetRouteResponse) -> None:
@@ -136,6 +140,7 @@ def _said(response: broker_pb2.GetRouteResponse) -> Said:
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
         coordinators=response.coordinators,
+        rooms={node.node: node.room for node in response.nodes if node.HasField("room")},
         configuration=response.configuration_index,
     )
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from ledger.v1 import broker_pb2
 
+MAX_NODES = 1000
 LIFETIME_MS = 120_000
 """RocketMQ's."""
 
@@ -48,6 +49,8 @@ class Registrations:
         """Why this node is not taken in; empty where it is."""
         if self.cluster not in ("", routes.cluster):
             return f"this name server serves cluster {self.cluster!r}, not {routes.cluster!r}"
+        if node not in self._said and len(self._said) >= MAX_NODES:
+            return f"this name server knows {len(self._said)} nodes, as many as it may"
         self._said[node] = _Said(routes, self._monotonic_ms(), stream)
         return ""
 
@@ -65,7 +68,9 @@ class Registrations:
             return response
         newest = max(known, key=lambda routes: routes.configuration_index)
         response.configuration_index = newest.configuration_index
-        response.nodes.extend(newest.nodes)
+        rooms = {node: _own_room(node, said.routes) for node, said in self._said.items()}
+        for each in newest.nodes:
+            response.nodes.add(node=each.node, address=each.address, room=rooms.get(each.node))
         response.max_message_bytes = max(routes.max_message_bytes for routes in known)
         response.coordinators = max(routes.coordinators for routes in known)
         response.groups.extend(_leaders(known))
@@ -77,6 +82,11 @@ class Registrations:
         if any(said.at_ms < oldest for said in self._said.values()):
             self._said = {node: said for node, said in self._said.items() if said.at_ms >= oldest}
         return self._said
+
+
+def _own_room(node: int, routes: broker_pb2.GetRouteResponse) -> str | None:
+    """The machine room that this node says it is in; None where it says nothing."""
+    return next((each.room for each in routes.nodes if each.node == node and each.HasField("room")), None)
 
 
 def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.GroupRoute]:

@@ -16,10 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ledger.consumer_groups import MAX_CONFIGURED, MAX_CONSUMER_GROUPS, MAX_MEMBERS, MAX_QUEUES, MAX_SUBSCRIPTIONS
 from ledger.errors import GroupConflictError, GroupFullError
+
+NO_ROOMS: Mapping[int, str] = MappingProxyType({})
 
 
 class TopicQueueId(NamedTuple):
@@ -81,6 +84,9 @@ class ConsumerGroup:
         self.shares: dict[TopicQueueId, Share] = {}
         self.queues: dict[int, int] = {}
         """Topic id -> how many queues, as the best informed member knows."""
+        self.rooms: dict[int, str] = {}
+        """Raft group -> the machine room of the node that leads it, as a member told last. Empty where that does not
+        matter for the strategy."""
 
     def view(self, member: str) -> list[OwnedQueue]:
         """All that is this member's, in the order of topics and queues."""
@@ -89,13 +95,15 @@ class ConsumerGroup:
 
     # -- changes, each by the entry of that index
 
-    def join(self, strategy: str, told: Membership, index: int) -> bool:
-        """Whether it is new, or tells something new."""
+    def join(self, strategy: str, told: Membership, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
+        """Whether it is new, or tells something new, of itself or of rooms."""
+        knew_rooms = rooms.items() <= self.rooms.items()
+        self.rooms.update(rooms)
         known = self.members.get(told.member)
         if known is None:
             self.members[told.member] = Member(told, index)
             _count(self.queues, told.subscriptions)
-        elif known.told == told and self.strategy == strategy:
+        elif known.told == told and self.strategy == strategy and knew_rooms:
             return False
         else:
             known.told = told
@@ -132,16 +140,16 @@ class ConsumerGroup:
             _count(queues, subscriptions)
         return queues
 
-    def assign(self, targets: Mapping[TopicQueueId, str], index: int) -> None:
-        """Every queue of the consumer group, with the member that is to consume it. Others are not wanted any more."""
+    def assign(self, targets: Mapping[TopicQueueId, str], index: int, *, goes_on: bool = False) -> None:
+        """These queues are to go to these members; those of the empty name are not wanted any more. All others stay
+        as they are. `goes_on`: the same assignment has more."""
         for queue, target in targets.items():
             share = self.shares.get(queue)
             if share is None:
                 share = self.shares[queue] = Share("", 0, "")
             self._aim(queue, share, target, index)
-        for queue in [queue for queue in self.shares if queue not in targets]:
-            self._aim(queue, self.shares[queue], "", index)
-        self.assigned = self.generation
+        if not goes_on:
+            self.assigned = self.generation
 
     def release(self, member: str, queues: Iterable[tuple[TopicQueueId, int]], index: int) -> bool:
         """The member has finished with these, which it had by these epochs. What it is to keep it keeps. Returns
@@ -203,12 +211,12 @@ class ConsumerGroupTable:
     def get(self, name: str) -> ConsumerGroup | None:
         return self._groups.get(name)
 
-    def join(self, name: str, strategy: str, told: Membership, index: int) -> bool:
+    def join(self, name: str, strategy: str, told: Membership, index: int, rooms: Mapping[int, str] = NO_ROOMS) -> bool:
         """Whether that changed anything. Raises GroupConflictError, GroupFullError: it did not."""
         group = self._groups.get(name) or ConsumerGroup(name, strategy)
         self._check(group, strategy, told)
         self._groups[name] = group
-        return group.join(strategy, told, index)
+        return group.join(strategy, told, index, rooms)
 
     def leave(self, name: str, members: Iterable[str], index: int) -> bool:
         """Whether there were such members."""

@@ -14,8 +14,8 @@ from typing import TypeVar
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from google.protobuf.message import Message
 
-from ledger.consumer_groups import validate_group_name, validate_member
-from ledger.errors import GroupNotEmptyError, LedgerError, UnknownMemberError
+from ledger.consumer_groups import MAX_ROOMS, validate_group_name, validate_member, validate_room
+from ledger.errors import GroupNotEmptyError, InvalidArgumentError, LedgerError, UnknownMemberError
 from ledger.state.consumer_group_table import ConsumerGroupTable, Membership, TopicQueueId
 from ledger.state.progress_table import ConsumedQueue, ProgressTable
 from ledger.v1 import command_pb2
@@ -56,6 +56,11 @@ class Consumption:
             room=wanted.room,
             session_timeout_ms=wanted.session_timeout_ms,
         )
+        rooms = {each.group: each.room for each in wanted.rooms}
+        if len(rooms) > MAX_ROOMS:
+            raise InvalidArgumentError(f"A member can tell the rooms of {MAX_ROOMS} Raft groups, not of {len(rooms)}.")
+        for room in rooms.values():
+            validate_room(room)
         subscriptions = {each.topic_id: each.queues for each in wanted.subscriptions}
         told = Membership(
             wanted.member,
@@ -65,7 +70,7 @@ class Consumption:
             tuple(sorted(subscriptions.items())),
             tuple(sorted({TopicQueueId(each.topic_id, each.queue) for each in wanted.configured})),
         )
-        return self.groups.join(wanted.consumer_group, wanted.strategy, told, index)
+        return self.groups.join(wanted.consumer_group, wanted.strategy, told, index, rooms)
 
     def leave(self, wanted: command_pb2.LeaveConsumerGroup, index: int) -> bool:
         """Whether there were such members."""
@@ -76,7 +81,8 @@ class Consumption:
         group = self.groups.get(wanted.consumer_group)
         if group is None or group.generation != wanted.generation:
             return False
-        group.assign({TopicQueueId(each.topic_id, each.queue): each.member for each in wanted.targets}, index)
+        targets = {TopicQueueId(each.topic_id, each.queue): each.member for each in wanted.targets}
+        group.assign(targets, index, goes_on=wanted.goes_on)
         return True
 
     def release(self, wanted: command_pb2.ReleaseQueues, index: int) -> bool:

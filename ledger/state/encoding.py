@@ -37,7 +37,7 @@ from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import Topic, TopicTable
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 3
+VERSION = 4
 _HEADER = struct.Struct("<IIIIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")

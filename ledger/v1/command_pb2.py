@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"\xf1\x06\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x12&\n\x08hold_log\x18\x02 \x01(\x0b\x32\x12.ledger.v1.HoldLogH\x00\x12,\n\x0brelease_log\x18\x03 \x01(\x0b\x32\x15.ledger.v1.ReleaseLogH\x00\x12.\n\x0c\x66orget_holds\x18\x04 \x01(\x0b\x32\x16.ledger.v1.ForgetHoldsH\x00\x12(\n\tadd_group\x18\x05 \x01(\x0b\x32\x13.ledger.v1.AddGroupH\x00\x12,\n\x0b\x61lter_topic\x18\x06 \x01(\x0b\x32\x15.ledger.v1.AlterTopicH\x00\x12*\n\nopen_topic\x18\x07 \x01(\x0b\x32\x14.ledger.v1.OpenTopicH\x00\x12.\n\x0ctopic_opened\x18\x08 \x01(\x0b\x32\x16.ledger.v1.TopicOpenedH\x00\x12;\n\x13join_consumer_group\x18\x14 \x01(\x0b\x32\x1c.ledger.v1.JoinConsumerGroupH\x00\x12=\n\x14leave_consumer_group\x18\x15 \x01(\x0b\x32\x1d.ledger.v1.LeaveConsumerGroupH\x00\x12\x30\n\rassign_queues\x18\x16 \x01(\x0b\x32\x17.ledger.v1.AssignQueuesH\x00\x12\x32\n\x0erelease_queues\x18\x17 \x01(\x0b\x32\x18.ledger.v1.ReleaseQueuesH\x00\x12.\n\x0c\x63laim_queues\x18\x18 \x01(\x0b\x32\x16.ledger.v1.ClaimQueuesH\x00\x12<\n\x13\x61\x63knowledge_offsets\x18\x19 \x01(\x0b\x32\x1d.ledger.v1.AcknowledgeOffsetsH\x00\x12\x30\n\rreset_offsets\x18\x1e \x01(\x0b\x32\x17.ledger.v1.ResetOffsetsH\x00\x12?\n\x15\x66orget_consumer_group\x18\x1f \x01(\x0b\x32\x1e.ledger.v1.ForgetConsumerGroupH\x00\x12.\n\x0crenew_queues\x18  \x01(\x0b\x32\x16.ledger.v1.RenewQueuesH\x00\x42\t\n\x07\x63ommand\";\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\x12\x0e\n\x06groups\x18\x03 \x03(\r\"(\n\x08\x41\x64\x64Group\x12\r\n\x05group\x18\x01 \x01(\r\x12\r\n\x05nodes\x18\x02 \x03(\r\".\n\nAlterTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06groups\x18\x02 \x03(\r\"O\n\tOpenTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06groups\x18\x03 \x03(\r\x12\x12\n\ncreated_ms\x18\x04 \x01(\x03\"/\n\x0bTopicOpened\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\'\n\x07HoldLog\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\x03\"\x1a\n\nReleaseLog\x12\x0c\n\x04name\x18\x01 \x01(\t\"\r\n\x0b\x46orgetHolds\"\xe1\x01\n\x11JoinConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x10\n\x08strategy\x18\x04 \x01(\t\x12\x0c\n\x04room\x18\x05 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x06 \x01(\r\x12,\n\rsubscriptions\x18\x07 \x03(\x0b\x32\x15.ledger.v1.QueueCount\x12\'\n\nconfigured\x18\x08 \x03(\x0b\x32\x13.ledger.v1.QueueRef\".\n\nQueueCount\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"+\n\x08QueueRef\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\"=\n\x12LeaveConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x03(\t\"c\n\x0c\x41ssignQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\'\n\x07targets\x18\x03 \x03(\x0b\x32\x16.ledger.v1.QueueTarget\">\n\x0bQueueTarget\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06member\x18\x03 \x01(\t\"^\n\rReleaseQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedEpoch\"<\n\nOwnedEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"N\n\x0b\x43laimQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.ledger.v1.ClaimedQueue\"T\n\x0c\x43laimedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"\\\n\x12\x41\x63knowledgeOffsets\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12.\n\x07offsets\x18\x02 \x03(\x0b\x32\x1d.ledger.v1.AcknowledgedOffset\"T\n\x12\x41\x63knowledgedOffset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"O\n\x0cResetOffsets\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\'\n\x07offsets\x18\x02 \x03(\x0b\x32\x16.ledger.v1.ResetOffset\">\n\x0bResetOffset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"-\n\x13\x46orgetConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\"J\n\x0bRenewQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12#\n\x06queues\x18\x02 \x03(\x0b\x32\x13.ledger.v1.QueueRefb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17ledger/v1/command.proto\x12\tledger.v1\"\xf1\x06\n\x07\x43ommand\x12.\n\x0c\x63reate_topic\x18\x01 \x01(\x0b\x32\x16.ledger.v1.CreateTopicH\x00\x12&\n\x08hold_log\x18\x02 \x01(\x0b\x32\x12.ledger.v1.HoldLogH\x00\x12,\n\x0brelease_log\x18\x03 \x01(\x0b\x32\x15.ledger.v1.ReleaseLogH\x00\x12.\n\x0c\x66orget_holds\x18\x04 \x01(\x0b\x32\x16.ledger.v1.ForgetHoldsH\x00\x12(\n\tadd_group\x18\x05 \x01(\x0b\x32\x13.ledger.v1.AddGroupH\x00\x12,\n\x0b\x61lter_topic\x18\x06 \x01(\x0b\x32\x15.ledger.v1.AlterTopicH\x00\x12*\n\nopen_topic\x18\x07 \x01(\x0b\x32\x14.ledger.v1.OpenTopicH\x00\x12.\n\x0ctopic_opened\x18\x08 \x01(\x0b\x32\x16.ledger.v1.TopicOpenedH\x00\x12;\n\x13join_consumer_group\x18\x14 \x01(\x0b\x32\x1c.ledger.v1.JoinConsumerGroupH\x00\x12=\n\x14leave_consumer_group\x18\x15 \x01(\x0b\x32\x1d.ledger.v1.LeaveConsumerGroupH\x00\x12\x30\n\rassign_queues\x18\x16 \x01(\x0b\x32\x17.ledger.v1.AssignQueuesH\x00\x12\x32\n\x0erelease_queues\x18\x17 \x01(\x0b\x32\x18.ledger.v1.ReleaseQueuesH\x00\x12.\n\x0c\x63laim_queues\x18\x18 \x01(\x0b\x32\x16.ledger.v1.ClaimQueuesH\x00\x12<\n\x13\x61\x63knowledge_offsets\x18\x19 \x01(\x0b\x32\x1d.ledger.v1.AcknowledgeOffsetsH\x00\x12\x30\n\rreset_offsets\x18\x1e \x01(\x0b\x32\x17.ledger.v1.ResetOffsetsH\x00\x12?\n\x15\x66orget_consumer_group\x18\x1f \x01(\x0b\x32\x1e.ledger.v1.ForgetConsumerGroupH\x00\x12.\n\x0crenew_queues\x18  \x01(\x0b\x32\x16.ledger.v1.RenewQueuesH\x00\x42\t\n\x07\x63ommand\";\n\x0b\x43reateTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x01(\r\x12\x0e\n\x06groups\x18\x03 \x03(\r\"(\n\x08\x41\x64\x64Group\x12\r\n\x05group\x18\x01 \x01(\r\x12\r\n\x05nodes\x18\x02 \x03(\r\".\n\nAlterTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06groups\x18\x02 \x03(\r\"O\n\tOpenTopic\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0e\n\x06groups\x18\x03 \x03(\r\x12\x12\n\ncreated_ms\x18\x04 \x01(\x03\"/\n\x0bTopicOpened\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\'\n\x07HoldLog\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06ttl_ms\x18\x02 \x01(\x03\"\x1a\n\nReleaseLog\x12\x0c\n\x04name\x18\x01 \x01(\t\"\r\n\x0b\x46orgetHolds\"\x86\x02\n\x11JoinConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x10\n\x08strategy\x18\x04 \x01(\t\x12\x0c\n\x04room\x18\x05 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x06 \x01(\r\x12,\n\rsubscriptions\x18\x07 \x03(\x0b\x32\x15.ledger.v1.QueueCount\x12\'\n\nconfigured\x18\x08 \x03(\x0b\x32\x13.ledger.v1.QueueRef\x12#\n\x05rooms\x18\t \x03(\x0b\x32\x14.ledger.v1.GroupRoom\"(\n\tGroupRoom\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0c\n\x04room\x18\x02 \x01(\t\".\n\nQueueCount\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"+\n\x08QueueRef\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\"=\n\x12LeaveConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0f\n\x07members\x18\x02 \x03(\t\"t\n\x0c\x41ssignQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12\'\n\x07targets\x18\x03 \x03(\x0b\x32\x16.ledger.v1.QueueTarget\x12\x0f\n\x07goes_on\x18\x04 \x01(\x08\">\n\x0bQueueTarget\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06member\x18\x03 \x01(\t\"^\n\rReleaseQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x0e\n\x06member\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedEpoch\"<\n\nOwnedEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"N\n\x0b\x43laimQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\'\n\x06queues\x18\x02 \x03(\x0b\x32\x17.ledger.v1.ClaimedQueue\"T\n\x0c\x43laimedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"\\\n\x12\x41\x63knowledgeOffsets\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12.\n\x07offsets\x18\x02 \x03(\x0b\x32\x1d.ledger.v1.AcknowledgedOffset\"T\n\x12\x41\x63knowledgedOffset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"O\n\x0cResetOffsets\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\'\n\x07offsets\x18\x02 \x03(\x0b\x32\x16.ledger.v1.ResetOffset\">\n\x0bResetOffset\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x03\"-\n\x13\x46orgetConsumerGroup\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\"J\n\x0bRenewQueues\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12#\n\x06queues\x18\x02 \x03(\x0b\x32\x13.ledger.v1.QueueRefb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -50,35 +50,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FORGETHOLDS']._serialized_start=1272
   _globals['_FORGETHOLDS']._serialized_end=1285
   _globals['_JOINCONSUMERGROUP']._serialized_start=1288
-  _globals['_JOINCONSUMERGROUP']._serialized_end=1513
-  _globals['_QUEUECOUNT']._serialized_start=1515
-  _globals['_QUEUECOUNT']._serialized_end=1561
-  _globals['_QUEUEREF']._serialized_start=1563
-  _globals['_QUEUEREF']._serialized_end=1606
-  _globals['_LEAVECONSUMERGROUP']._serialized_start=1608
-  _globals['_LEAVECONSUMERGROUP']._serialized_end=1669
-  _globals['_ASSIGNQUEUES']._serialized_start=1671
-  _globals['_ASSIGNQUEUES']._serialized_end=1770
-  _globals['_QUEUETARGET']._serialized_start=1772
-  _globals['_QUEUETARGET']._serialized_end=1834
-  _globals['_RELEASEQUEUES']._serialized_start=1836
-  _globals['_RELEASEQUEUES']._serialized_end=1930
-  _globals['_OWNEDEPOCH']._serialized_start=1932
-  _globals['_OWNEDEPOCH']._serialized_end=1992
-  _globals['_CLAIMQUEUES']._serialized_start=1994
-  _globals['_CLAIMQUEUES']._serialized_end=2072
-  _globals['_CLAIMEDQUEUE']._serialized_start=2074
-  _globals['_CLAIMEDQUEUE']._serialized_end=2158
-  _globals['_ACKNOWLEDGEOFFSETS']._serialized_start=2160
-  _globals['_ACKNOWLEDGEOFFSETS']._serialized_end=2252
-  _globals['_ACKNOWLEDGEDOFFSET']._serialized_start=2254
-  _globals['_ACKNOWLEDGEDOFFSET']._serialized_end=2338
-  _globals['_RESETOFFSETS']._serialized_start=2340
-  _globals['_RESETOFFSETS']._serialized_end=2419
-  _globals['_RESETOFFSET']._serialized_start=2421
-  _globals['_RESETOFFSET']._serialized_end=2483
-  _globals['_FORGETCONSUMERGROUP']._serialized_start=2485
-  _globals['_FORGETCONSUMERGROUP']._serialized_end=2530
-  _globals['_RENEWQUEUES']._serialized_start=2532
-  _globals['_RENEWQUEUES']._serialized_end=2606
+  _globals['_JOINCONSUMERGROUP']._serialized_end=1550
+  _globals['_GROUPROOM']._serialized_start=1552
+  _globals['_GROUPROOM']._serialized_end=1592
+  _globals['_QUEUECOUNT']._serialized_start=1594
+  _globals['_QUEUECOUNT']._serialized_end=1640
+  _globals['_QUEUEREF']._serialized_start=1642
+  _globals['_QUEUEREF']._serialized_end=1685
+  _globals['_LEAVECONSUMERGROUP']._serialized_start=1687
+  _globals['_LEAVECONSUMERGROUP']._serialized_end=1748
+  _globals['_ASSIGNQUEUES']._serialized_start=1750
+  _globals['_ASSIGNQUEUES']._serialized_end=1866
+  _globals['_QUEUETARGET']._serialized_start=1868
+  _globals['_QUEUETARGET']._serialized_end=1930
+  _globals['_RELEASEQUEUES']._serialized_start=1932
+  _globals['_RELEASEQUEUES']._serialized_end=2026
+  _globals['_OWNEDEPOCH']._serialized_start=2028
+  _globals['_OWNEDEPOCH']._serialized_end=2088
+  _globals['_CLAIMQUEUES']._serialized_start=2090
+  _globals['_CLAIMQUEUES']._serialized_end=2168
+  _globals['_CLAIMEDQUEUE']._serialized_start=2170
+  _globals['_CLAIMEDQUEUE']._serialized_end=2254
+  _globals['_ACKNOWLEDGEOFFSETS']._serialized_start=2256
+  _globals['_ACKNOWLEDGEOFFSETS']._serialized_end=2348
+  _globals['_ACKNOWLEDGEDOFFSET']._serialized_start=2350
+  _globals['_ACKNOWLEDGEDOFFSET']._serialized_end=2434
+  _globals['_RESETOFFSETS']._serialized_start=2436
+  _globals['_RESETOFFSETS']._serialized_end=2515
+  _globals['_RESETOFFSET']._serialized_start=2517
+  _globals['_RESETOFFSET']._serialized_end=2579
+  _globals['_FORGETCONSUMERGROUP']._serialized_start=2581
+  _globals['_FORGETCONSUMERGROUP']._serialized_end=2626
+  _globals['_RENEWQUEUES']._serialized_start=2628
+  _globals['_RENEWQUEUES']._serialized_end=2702
 # @@protoc_insertion_point(module_scope)

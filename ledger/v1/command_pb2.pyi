@@ -109,7 +109,7 @@ class ForgetHolds(_message.Message):
     def __init__(self) -> None: ...
 
 class JoinConsumerGroup(_message.Message):
-    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured")
+    __slots__ = ("consumer_group", "member", "client_id", "strategy", "room", "session_timeout_ms", "subscriptions", "configured", "rooms")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,7 @@ class JoinConsumerGroup(_message.Message):
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    ROOMS_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     member: str
     client_id: str
@@ -126,7 +127,16 @@ class JoinConsumerGroup(_message.Message):
     session_timeout_ms: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[QueueCount]
     configured: _containers.RepeatedCompositeFieldContainer[QueueRef]
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ...) -> None: ...
+    rooms: _containers.RepeatedCompositeFieldContainer[GroupRoom]
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[GroupRoom, _Mapping]]] = ...) -> None: ...
+
+class GroupRoom(_message.Message):
+    __slots__ = ("group", "room")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    room: str
+    def __init__(self, group: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
 
 class QueueCount(_message.Message):
     __slots__ = ("topic_id", "queues")
@@ -153,14 +163,16 @@ class LeaveConsumerGroup(_message.Message):
     def __init__(self, consumer_group: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AssignQueues(_message.Message):
-    __slots__ = ("consumer_group", "generation", "targets")
+    __slots__ = ("consumer_group", "generation", "targets", "goes_on")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     TARGETS_FIELD_NUMBER: _ClassVar[int]
+    GOES_ON_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     generation: int
     targets: _containers.RepeatedCompositeFieldContainer[QueueTarget]
-    def __init__(self, consumer_group: _Optional[str] = ..., generation: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[QueueTarget, _Mapping]]] = ...) -> None: ...
+    goes_on: bool
+    def __init__(self, consumer_group: _Optional[str] = ..., generation: _Optional[int] = ..., targets: _Optional[_Iterable[_Union[QueueTarget, _Mapping]]] = ..., goes_on: _Optional[bool] = ...) -> None: ...
 
 class QueueTarget(_message.Message):
     __slots__ = ("topic_id", "queue", "member")

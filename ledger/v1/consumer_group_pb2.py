@@ -26,7 +26,7 @@ from ledger.v1 import broker_pb2 as ledger_dot_v1_dot_broker__pb2
 from ledger.v1 import error_pb2 as ledger_dot_v1_dot_error__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eledger/v1/consumer_group.proto\x12\tledger.v1\x1a\x16ledger/v1/broker.proto\x1a\x15ledger/v1/error.proto\"0\n\x0cSubscription\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\xee\x01\n\x0bJoinRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x11\n\tclient_id\x18\x04 \x01(\t\x12.\n\rsubscriptions\x18\x05 \x03(\x0b\x32\x17.ledger.v1.Subscription\x12\x10\n\x08strategy\x18\x06 \x01(\t\x12\x0c\n\x04room\x18\x07 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x08 \x01(\r\x12)\n\nconfigured\x18\t \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"/\n\x0cJoinResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"l\n\rAttendRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x04\x12\x13\n\x0bmax_wait_ms\x18\x05 \x01(\r\"i\n\x0e\x41ttendResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedQueue\"M\n\nOwnedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0f\n\x07leaving\x18\x04 \x01(\x08\"<\n\nQueueEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"n\n\x0eReleaseRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12%\n\x06queues\x18\x04 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"2\n\x0fReleaseResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"E\n\x0cLeaveRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\"0\n\rLeaveResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"\\\n\x0c\x43laimRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueClaim\"R\n\nQueueClaim\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"Z\n\rClaimResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress\"Q\n\rQueueProgress\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0f\n\x07settled\x18\x03 \x03(\x03\"l\n\x12\x41\x63knowledgeRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12/\n\x06queues\x18\x03 \x03(\x0b\x32\x1f.ledger.v1.QueueAcknowledgement\"V\n\x14QueueAcknowledgement\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"`\n\x13\x41\x63knowledgeResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress\"\x96\x01\n\x0bMoveRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\r\x12\r\n\x05queue\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0e\n\x06offset\x18\x06 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\r\x12\x0f\n\x07give_up\x18\x08 \x01(\x08\"/\n\x0cMoveResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"/\n\x15PrepareRetriesRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\"\x8c\x01\n\x16PrepareRetriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12$\n\x05retry\x18\x02 \x01(\x0b\x32\x15.ledger.v1.TopicRoute\x12+\n\x0c\x64\x65\x61\x64_letters\x18\x03 \x01(\x0b\x32\x15.ledger.v1.TopicRoute2\xa0\x04\n\x0e\x43onsumerGroups\x12\x37\n\x04Join\x12\x16.ledger.v1.JoinRequest\x1a\x17.ledger.v1.JoinResponse\x12=\n\x06\x41ttend\x12\x18.ledger.v1.AttendRequest\x1a\x19.ledger.v1.AttendResponse\x12@\n\x07Release\x12\x19.ledger.v1.ReleaseRequest\x1a\x1a.ledger.v1.ReleaseResponse\x12:\n\x05Leave\x12\x17.ledger.v1.LeaveRequest\x1a\x18.ledger.v1.LeaveResponse\x12:\n\x05\x43laim\x12\x17.ledger.v1.ClaimRequest\x1a\x18.ledger.v1.ClaimResponse\x12L\n\x0b\x41\x63knowledge\x12\x1d.ledger.v1.AcknowledgeRequest\x1a\x1e.ledger.v1.AcknowledgeResponse\x12\x37\n\x04Move\x12\x16.ledger.v1.MoveRequest\x1a\x17.ledger.v1.MoveResponse\x12U\n\x0ePrepareRetries\x12 .ledger.v1.PrepareRetriesRequest\x1a!.ledger.v1.PrepareRetriesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1eledger/v1/consumer_group.proto\x12\tledger.v1\x1a\x16ledger/v1/broker.proto\x1a\x15ledger/v1/error.proto\"0\n\x0cSubscription\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\x0e\n\x06queues\x18\x02 \x01(\r\"\x95\x02\n\x0bJoinRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x11\n\tclient_id\x18\x04 \x01(\t\x12.\n\rsubscriptions\x18\x05 \x03(\x0b\x32\x17.ledger.v1.Subscription\x12\x10\n\x08strategy\x18\x06 \x01(\t\x12\x0c\n\x04room\x18\x07 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x08 \x01(\r\x12)\n\nconfigured\x18\t \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\x12%\n\x05rooms\x18\n \x03(\x0b\x32\x16.ledger.v1.RoomOfGroup\"*\n\x0bRoomOfGroup\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0c\n\x04room\x18\x02 \x01(\t\"/\n\x0cJoinResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"l\n\rAttendRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12\x0f\n\x07version\x18\x04 \x01(\x04\x12\x13\n\x0bmax_wait_ms\x18\x05 \x01(\r\"i\n\x0e\x41ttendResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0f\n\x07version\x18\x02 \x01(\x04\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.OwnedQueue\"M\n\nOwnedQueue\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0f\n\x07leaving\x18\x04 \x01(\x08\"<\n\nQueueEpoch\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"n\n\x0eReleaseRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\x12%\n\x06queues\x18\x04 \x03(\x0b\x32\x15.ledger.v1.QueueEpoch\"2\n\x0fReleaseResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"E\n\x0cLeaveRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x0e\n\x06member\x18\x03 \x01(\t\"0\n\rLeaveResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"\\\n\x0c\x43laimRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12%\n\x06queues\x18\x03 \x03(\x0b\x32\x15.ledger.v1.QueueClaim\"R\n\nQueueClaim\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x14\n\x0cstart_offset\x18\x04 \x01(\x03\"Z\n\rClaimResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress\"Q\n\rQueueProgress\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0f\n\x07settled\x18\x03 \x03(\x03\"l\n\x12\x41\x63knowledgeRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12/\n\x06queues\x18\x03 \x03(\x0b\x32\x1f.ledger.v1.QueueAcknowledgement\"V\n\x14QueueAcknowledgement\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12\x0e\n\x06offset\x18\x04 \x01(\x03\"`\n\x13\x41\x63knowledgeResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12(\n\x06queues\x18\x02 \x03(\x0b\x32\x18.ledger.v1.QueueProgress\"\x96\x01\n\x0bMoveRequest\x12\r\n\x05group\x18\x01 \x01(\r\x12\x16\n\x0e\x63onsumer_group\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\r\x12\r\n\x05queue\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0e\n\x06offset\x18\x06 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\r\x12\x0f\n\x07give_up\x18\x08 \x01(\x08\"/\n\x0cMoveResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\"/\n\x15PrepareRetriesRequest\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\"\x8c\x01\n\x16PrepareRetriesResponse\x12\x1f\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x10.ledger.v1.Error\x12$\n\x05retry\x18\x02 \x01(\x0b\x32\x15.ledger.v1.TopicRoute\x12+\n\x0c\x64\x65\x61\x64_letters\x18\x03 \x01(\x0b\x32\x15.ledger.v1.TopicRoute2\xa0\x04\n\x0e\x43onsumerGroups\x12\x37\n\x04Join\x12\x16.ledger.v1.JoinRequest\x1a\x17.ledger.v1.JoinResponse\x12=\n\x06\x41ttend\x12\x18.ledger.v1.AttendRequest\x1a\x19.ledger.v1.AttendResponse\x12@\n\x07Release\x12\x19.ledger.v1.ReleaseRequest\x1a\x1a.ledger.v1.ReleaseResponse\x12:\n\x05Leave\x12\x17.ledger.v1.LeaveRequest\x1a\x18.ledger.v1.LeaveResponse\x12:\n\x05\x43laim\x12\x17.ledger.v1.ClaimRequest\x1a\x18.ledger.v1.ClaimResponse\x12L\n\x0b\x41\x63knowledge\x12\x1d.ledger.v1.AcknowledgeRequest\x1a\x1e.ledger.v1.AcknowledgeResponse\x12\x37\n\x04Move\x12\x16.ledger.v1.MoveRequest\x1a\x17.ledger.v1.MoveResponse\x12U\n\x0ePrepareRetries\x12 .ledger.v1.PrepareRetriesRequest\x1a!.ledger.v1.PrepareRetriesResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,47 +36,49 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBSCRIPTION']._serialized_start=92
   _globals['_SUBSCRIPTION']._serialized_end=140
   _globals['_JOINREQUEST']._serialized_start=143
-  _globals['_JOINREQUEST']._serialized_end=381
-  _globals['_JOINRESPONSE']._serialized_start=383
-  _globals['_JOINRESPONSE']._serialized_end=430
-  _globals['_ATTENDREQUEST']._serialized_start=432
-  _globals['_ATTENDREQUEST']._serialized_end=540
-  _globals['_ATTENDRESPONSE']._serialized_start=542
-  _globals['_ATTENDRESPONSE']._serialized_end=647
-  _globals['_OWNEDQUEUE']._serialized_start=649
-  _globals['_OWNEDQUEUE']._serialized_end=726
-  _globals['_QUEUEEPOCH']._serialized_start=728
-  _globals['_QUEUEEPOCH']._serialized_end=788
-  _globals['_RELEASEREQUEST']._serialized_start=790
-  _globals['_RELEASEREQUEST']._serialized_end=900
-  _globals['_RELEASERESPONSE']._serialized_start=902
-  _globals['_RELEASERESPONSE']._serialized_end=952
-  _globals['_LEAVEREQUEST']._serialized_start=954
-  _globals['_LEAVEREQUEST']._serialized_end=1023
-  _globals['_LEAVERESPONSE']._serialized_start=1025
-  _globals['_LEAVERESPONSE']._serialized_end=1073
-  _globals['_CLAIMREQUEST']._serialized_start=1075
-  _globals['_CLAIMREQUEST']._serialized_end=1167
-  _globals['_QUEUECLAIM']._serialized_start=1169
-  _globals['_QUEUECLAIM']._serialized_end=1251
-  _globals['_CLAIMRESPONSE']._serialized_start=1253
-  _globals['_CLAIMRESPONSE']._serialized_end=1343
-  _globals['_QUEUEPROGRESS']._serialized_start=1345
-  _globals['_QUEUEPROGRESS']._serialized_end=1426
-  _globals['_ACKNOWLEDGEREQUEST']._serialized_start=1428
-  _globals['_ACKNOWLEDGEREQUEST']._serialized_end=1536
-  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_start=1538
-  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_end=1624
-  _globals['_ACKNOWLEDGERESPONSE']._serialized_start=1626
-  _globals['_ACKNOWLEDGERESPONSE']._serialized_end=1722
-  _globals['_MOVEREQUEST']._serialized_start=1725
-  _globals['_MOVEREQUEST']._serialized_end=1875
-  _globals['_MOVERESPONSE']._serialized_start=1877
-  _globals['_MOVERESPONSE']._serialized_end=1924
-  _globals['_PREPARERETRIESREQUEST']._serialized_start=1926
-  _globals['_PREPARERETRIESREQUEST']._serialized_end=1973
-  _globals['_PREPARERETRIESRESPONSE']._serialized_start=1976
-  _globals['_PREPARERETRIESRESPONSE']._serialized_end=2116
-  _globals['_CONSUMERGROUPS']._serialized_start=2119
-  _globals['_CONSUMERGROUPS']._serialized_end=2663
+  _globals['_JOINREQUEST']._serialized_end=420
+  _globals['_ROOMOFGROUP']._serialized_start=422
+  _globals['_ROOMOFGROUP']._serialized_end=464
+  _globals['_JOINRESPONSE']._serialized_start=466
+  _globals['_JOINRESPONSE']._serialized_end=513
+  _globals['_ATTENDREQUEST']._serialized_start=515
+  _globals['_ATTENDREQUEST']._serialized_end=623
+  _globals['_ATTENDRESPONSE']._serialized_start=625
+  _globals['_ATTENDRESPONSE']._serialized_end=730
+  _globals['_OWNEDQUEUE']._serialized_start=732
+  _globals['_OWNEDQUEUE']._serialized_end=809
+  _globals['_QUEUEEPOCH']._serialized_start=811
+  _globals['_QUEUEEPOCH']._serialized_end=871
+  _globals['_RELEASEREQUEST']._serialized_start=873
+  _globals['_RELEASEREQUEST']._serialized_end=983
+  _globals['_RELEASERESPONSE']._serialized_start=985
+  _globals['_RELEASERESPONSE']._serialized_end=1035
+  _globals['_LEAVEREQUEST']._serialized_start=1037
+  _globals['_LEAVEREQUEST']._serialized_end=1106
+  _globals['_LEAVERESPONSE']._serialized_start=1108
+  _globals['_LEAVERESPONSE']._serialized_end=1156
+  _globals['_CLAIMREQUEST']._serialized_start=1158
+  _globals['_CLAIMREQUEST']._serialized_end=1250
+  _globals['_QUEUECLAIM']._serialized_start=1252
+  _globals['_QUEUECLAIM']._serialized_end=1334
+  _globals['_CLAIMRESPONSE']._serialized_start=1336
+  _globals['_CLAIMRESPONSE']._serialized_end=1426
+  _globals['_QUEUEPROGRESS']._serialized_start=1428
+  _globals['_QUEUEPROGRESS']._serialized_end=1509
+  _globals['_ACKNOWLEDGEREQUEST']._serialized_start=1511
+  _globals['_ACKNOWLEDGEREQUEST']._serialized_end=1619
+  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_start=1621
+  _globals['_QUEUEACKNOWLEDGEMENT']._serialized_end=1707
+  _globals['_ACKNOWLEDGERESPONSE']._serialized_start=1709
+  _globals['_ACKNOWLEDGERESPONSE']._serialized_end=1805
+  _globals['_MOVEREQUEST']._serialized_start=1808
+  _globals['_MOVEREQUEST']._serialized_end=1958
+  _globals['_MOVERESPONSE']._serialized_start=1960
+  _globals['_MOVERESPONSE']._serialized_end=2007
+  _globals['_PREPARERETRIESREQUEST']._serialized_start=2009
+  _globals['_PREPARERETRIESREQUEST']._serialized_end=2056
+  _globals['_PREPARERETRIESRESPONSE']._serialized_start=2059
+  _globals['_PREPARERETRIESRESPONSE']._serialized_end=2199
+  _globals['_CONSUMERGROUPS']._serialized_start=2202
+  _globals['_CONSUMERGROUPS']._serialized_end=2746
 # @@protoc_insertion_point(module_scope)

@@ -17,7 +17,7 @@ class Subscription(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured")
+    __slots__ = ("group", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured", "rooms")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class JoinRequest(_message.Message):
     ROOM_FIELD_NUMBER: _ClassVar[int]
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
+    ROOMS_FIELD_NUMBER: _ClassVar[int]
     group: int
     consumer_group: str
     member: str
@@ -36,7 +37,16 @@ class JoinRequest(_message.Message):
     room: str
     session_timeout_ms: int
     configured: _containers.RepeatedCompositeFieldContainer[QueueEpoch]
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., configured: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
+    rooms: _containers.RepeatedCompositeFieldContainer[RoomOfGroup]
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., configured: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[RoomOfGroup, _Mapping]]] = ...) -> None: ...
+
+class RoomOfGroup(_message.Message):
+    __slots__ = ("group", "room")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    room: str
+    def __init__(self, group: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
 
 class JoinResponse(_message.Message):
     __slots__ = ("error",)

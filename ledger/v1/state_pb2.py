@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ledger/v1/state.proto\x12\tledger.v1\"m\n\x10\x43onsumptionState\x12-\n\x06groups\x18\x01 \x03(\x0b\x32\x1d.ledger.v1.ConsumerGroupState\x12*\n\x08progress\x18\x02 \x03(\x0b\x32\x18.ledger.v1.ProgressState\"\xaa\x01\n\x12\x43onsumerGroupState\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08strategy\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x10\n\x08\x61ssigned\x18\x04 \x01(\x04\x12\'\n\x07members\x18\x05 \x03(\x0b\x32\x16.ledger.v1.MemberState\x12%\n\x06shares\x18\x06 \x03(\x0b\x32\x15.ledger.v1.ShareState\"\x96\x01\n\x0bMemberState\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04room\x18\x03 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\r\x12\x0f\n\x07version\x18\x05 \x01(\x04\x12\x15\n\rsubscriptions\x18\x06 \x03(\r\x12\x12\n\nconfigured\x18\x07 \x03(\r\"[\n\nShareState\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06target\x18\x05 \x01(\t\"\x8c\x01\n\rProgressState\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\r\n\x05queue\x18\x03 \x01(\r\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x12\n\nis_claimed\x18\x06 \x01(\x08\x12\x0f\n\x07settled\x18\x07 \x03(\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15ledger/v1/state.proto\x12\tledger.v1\"m\n\x10\x43onsumptionState\x12-\n\x06groups\x18\x01 \x03(\x0b\x32\x1d.ledger.v1.ConsumerGroupState\x12*\n\x08progress\x18\x02 \x03(\x0b\x32\x18.ledger.v1.ProgressState\"\xcf\x01\n\x12\x43onsumerGroupState\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08strategy\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x10\n\x08\x61ssigned\x18\x04 \x01(\x04\x12\'\n\x07members\x18\x05 \x03(\x0b\x32\x16.ledger.v1.MemberState\x12%\n\x06shares\x18\x06 \x03(\x0b\x32\x15.ledger.v1.ShareState\x12#\n\x05rooms\x18\x07 \x03(\x0b\x32\x14.ledger.v1.RoomState\"(\n\tRoomState\x12\r\n\x05group\x18\x01 \x01(\r\x12\x0c\n\x04room\x18\x02 \x01(\t\"\x96\x01\n\x0bMemberState\x12\x0e\n\x06member\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0c\n\x04room\x18\x03 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x04 \x01(\r\x12\x0f\n\x07version\x18\x05 \x01(\x04\x12\x15\n\rsubscriptions\x18\x06 \x03(\r\x12\x12\n\nconfigured\x18\x07 \x03(\r\"[\n\nShareState\x12\x10\n\x08topic_id\x18\x01 \x01(\r\x12\r\n\x05queue\x18\x02 \x01(\r\x12\r\n\x05owner\x18\x03 \x01(\t\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06target\x18\x05 \x01(\t\"\x8c\x01\n\rProgressState\x12\x16\n\x0e\x63onsumer_group\x18\x01 \x01(\t\x12\x10\n\x08topic_id\x18\x02 \x01(\r\x12\r\n\x05queue\x18\x03 \x01(\r\x12\r\n\x05\x65poch\x18\x04 \x01(\x04\x12\x0e\n\x06offset\x18\x05 \x01(\x03\x12\x12\n\nis_claimed\x18\x06 \x01(\x08\x12\x0f\n\x07settled\x18\x07 \x03(\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,11 +34,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONSUMPTIONSTATE']._serialized_start=36
   _globals['_CONSUMPTIONSTATE']._serialized_end=145
   _globals['_CONSUMERGROUPSTATE']._serialized_start=148
-  _globals['_CONSUMERGROUPSTATE']._serialized_end=318
-  _globals['_MEMBERSTATE']._serialized_start=321
-  _globals['_MEMBERSTATE']._serialized_end=471
-  _globals['_SHARESTATE']._serialized_start=473
-  _globals['_SHARESTATE']._serialized_end=564
-  _globals['_PROGRESSSTATE']._serialized_start=567
-  _globals['_PROGRESSSTATE']._serialized_end=707
+  _globals['_CONSUMERGROUPSTATE']._serialized_end=355
+  _globals['_ROOMSTATE']._serialized_start=357
+  _globals['_ROOMSTATE']._serialized_end=397
+  _globals['_MEMBERSTATE']._serialized_start=400
+  _globals['_MEMBERSTATE']._serialized_end=550
+  _globals['_SHARESTATE']._serialized_start=552
+  _globals['_SHARESTATE']._serialized_end=643
+  _globals['_PROGRESSSTATE']._serialized_start=646
+  _globals['_PROGRESSSTATE']._serialized_end=786
 # @@protoc_insertion_point(module_scope)

@@ -15,20 +15,30 @@ class ConsumptionState(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[_Union[ConsumerGroupState, _Mapping]]] = ..., progress: _Optional[_Iterable[_Union[ProgressState, _Mapping]]] = ...) -> None: ...
 
 class ConsumerGroupState(_message.Message):
-    __slots__ = ("name", "strategy", "generation", "assigned", "members", "shares")
+    __slots__ = ("name", "strategy", "generation", "assigned", "members", "shares", "rooms")
     NAME_FIELD_NUMBER: _ClassVar[int]
     STRATEGY_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]
+    ROOMS_FIELD_NUMBER: _ClassVar[int]
     name: str
     strategy: str
     generation: int
     assigned: int
     members: _containers.RepeatedCompositeFieldContainer[MemberState]
     shares: _containers.RepeatedCompositeFieldContainer[ShareState]
-    def __init__(self, name: _Optional[str] = ..., strategy: _Optional[str] = ..., generation: _Optional[int] = ..., assigned: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[ShareState, _Mapping]]] = ...) -> None: ...
+    rooms: _containers.RepeatedCompositeFieldContainer[RoomState]
+    def __init__(self, name: _Optional[str] = ..., strategy: _Optional[str] = ..., generation: _Optional[int] = ..., assigned: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[ShareState, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[RoomState, _Mapping]]] = ...) -> None: ...
+
+class RoomState(_message.Message):
+    __slots__ = ("group", "room")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ROOM_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    room: str
+    def __init__(self, group: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
 
 class MemberState(_message.Message):
     __slots__ = ("member", "client_id", "room", "session_timeout_ms", "version", "subscriptions", "configured")

@@ -26,6 +26,13 @@ class Busy(Refusal):
         self.uncommitted_bytes = uncommitted_bytes
 
 
+class Crowded(Refusal):
+    """As many proposals, or reads, wait as may; come again when some of them are done."""
+
+    def __init__(self, what: str, count: int) -> None:
+        super().__init__(f"{count} {what} wait for a majority")
+
+
 class Stalled(Refusal):
     """The disk does not keep up; propose again when it does."""
 

@@ -21,7 +21,7 @@ from cluster.node import Node
 from cluster.settings import NodeSettings
 from ledger import AsyncAdmin
 from ledger.batch import encode
-from ledger.client.connection import Connections, GrpcChannel
+from ledger.client.connection import Connections, GrpcChannel, NodeStub
 from ledger.errors import LedgerError, from_wire
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
@@ -119,8 +119,11 @@ class Fleet:
 
     # -- looking
 
-    def broker(self, node: int) -> BrokerStub:
+    def stub(self, node: int) -> NodeStub:
         return self._connections.stub(self.address(node))
+
+    def broker(self, node: int) -> BrokerStub:
+        return self.stub(node)
 
     async def status(self, node: int) -> broker_pb2.GroupStatus:
         answer = await self.broker(node).GetStatus(broker_pb2.GetStatusRequest(), timeout=5)

@@ -20,6 +20,7 @@ from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.batch.header import BatchHeader, crc_of
 from ledger.errors import (
     CorruptBatchError,
+    HeadersTooLargeError,
     InvalidArgumentError,
     InvalidTopicNameError,
     LedgerError,
@@ -28,13 +29,14 @@ from ledger.errors import (
     OffsetTooLowError,
     ProducerFencedError,
     SequenceGapError,
+    TooManyHeadersError,
     TopicExistsError,
     UnknownQueueError,
     UnknownTopicError,
     UnsupportedBatchError,
     from_wire,
 )
-from ledger.v1 import broker_pb2, error_pb2
+from ledger.v1 import broker_pb2, consumer_group_pb2, error_pb2
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -210,6 +212,46 @@ async def test_a_batch_over_the_limit_of_batches_is_refused(fleet: Fleet, topic:
     error = error_of(await fleet.produce(1, sample_batch(topic, values, producer_id=4)))
     assert type(error) is InvalidArgumentError
     assert "smaller batches" in error.message
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind", "code"),
+    [
+        ([("", b"")] * 129, TooManyHeadersError, "TOO_MANY_HEADERS"),
+        ([("h", bytes(16 * 1024))], HeadersTooLargeError, "HEADERS_TOO_LARGE"),
+    ],
+)
+async def test_headers_over_a_limit_are_refused_by_broker_and_client(
+    fleet: Fleet, topic: int, headers: list[tuple[str, bytes]], kind: type[LedgerError], code: str
+) -> None:
+    answer = await fleet.produce(1, sample_batch(topic, [b"x"], producer_id=6, headers=[headers]))
+    error = error_of(answer)
+    assert type(error) is kind
+    assert error_pb2.Code.Name(answer.error.code) == code
+    async with AsyncProducer(fleet.bootstrap) as producer:
+        with pytest.raises(kind) as refused:
+            await producer.send("topic", b"x", headers=headers)
+    assert refused.value.message == error.message
+
+
+async def test_users_neither_make_nor_change_nor_write_to_topics_of_the_broker(fleet: Fleet) -> None:
+    """Which stand there: a consumer group has asked for them."""
+    broker = fleet.broker(1)
+    request = consumer_group_pb2.PrepareRetriesRequest(consumer_group="billing")
+    made = await fleet.stub(1).PrepareRetries(request, timeout=10)
+    assert not made.HasField("error")
+    for topic in (made.retry, made.dead_letters):
+        answers = [
+            await broker.CreateTopic(broker_pb2.CreateTopicRequest(name=topic.name, queues=1), timeout=5),
+            await broker.AlterTopic(broker_pb2.AlterTopicRequest(name=topic.name, queues=900), timeout=5),
+            await fleet.produce(1, sample_batch(topic.topic_id, producer_id=8)),
+        ]
+        assert [type(error_of(answer)) for answer in answers] == [InvalidTopicNameError] * 3
+        assert (await fleet.fetch(1, topic.topic_id, 0)).end_offset == 0
+        others = broker_pb2.CreateTopicRequest(name=f"{topic.name}-2", queues=1)
+        assert type(error_of(await broker.CreateTopic(others, timeout=5))) is InvalidTopicNameError
+        (route,) = (await broker.GetRoute(broker_pb2.GetRouteRequest(topics=[topic.name]), timeout=5)).topics
+        assert route == topic
 
 
 async def test_unknown_topics_and_queues_have_errors_of_their_own(fleet: Fleet, topic: int) -> None:

@@ -69,7 +69,8 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "retention_check_ms": 20, "index_data": "/i", "flush_pages": 9, "flush_thorough_ms": 900, "write": "staged",
         "staged_segments": 5, "write_out_interval_ms": 20, "busy_ms": 77, "warm": True, "lock_memory": True,
         "read_ahead": "random", "retry_delays_s": "1,2.5", "groups": 3, "spread_leaders": False,
-        "nameservers": "n:1,n:2",
+        "nameservers": "n:1,n:2", "produce_quota_bytes_per_s": 1, "produce_quota_messages_per_s": 2,
+        "fetch_quota_bytes_per_s": 3, "fetch_quota_messages_per_s": 4, "room": "north",
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()

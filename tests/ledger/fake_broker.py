@@ -41,6 +41,7 @@ class FakeCluster:
     # What the next requests meet, one each: an error for every batch, or "lose" (append, then break the stream).
     troubles: list[LedgerError | str] = field(default_factory=list)
     requests: int = 0
+    largest_request: int = 0  # in batches
     appends: int = 0
 
     def leader_of(self, group: int) -> int:
@@ -115,6 +116,7 @@ class FakeBroker(BrokerServicer):
     ) -> AsyncIterator[broker_pb2.ProduceResponse]:
         async for request in request_iterator:
             self.cluster.requests += 1
+            self.cluster.largest_request = max(self.cluster.largest_request, len(request.batches))
             if self.silent:
                 await asyncio.Event().wait()
             await asyncio.sleep(self.late_s)

@@ -17,9 +17,11 @@ from ledger.batch.header import HEADERS, KEYS, TAGS, TIMESTAMPS, seal
 from ledger.client.outgoing import MESSAGE_OVERHEAD_BYTES
 from ledger.errors import (
     CorruptBatchError,
+    HeadersTooLargeError,
     InvalidArgumentError,
     LedgerError,
     MessageTooLargeError,
+    TooManyHeadersError,
     UnsupportedBatchError,
 )
 
@@ -239,3 +241,33 @@ def test_text_that_is_not_utf8_is_refused_when_it_is_read() -> None:
     assert batch.values() == [b"value"]
     with pytest.raises(CorruptBatchError, match="not UTF-8"):
         batch.tags()
+
+
+# --- limits of headers -----------------------------------------------------------------------------------------------
+
+
+def with_headers(*lists: list[tuple[str, bytes]], codec: Codec = Codec.NONE) -> bytes:
+    return encode([b"x"] * len(lists), headers=lists, **PLACE, codec=codec)
+
+
+FULL = [("", b"")] * 128
+LARGE = [("é" * 96, bytes(16 * 1024 - 192))]
+
+
+def test_headers_at_their_limits_are_taken() -> None:
+    check(with_headers([], FULL, LARGE, FULL, LARGE), LIMIT)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_headers_over_their_limits_are_refused_wherever_they_are(place: int) -> None:
+    lists: list[list[tuple[str, bytes]]] = [[("a", b"b")], FULL, LARGE]
+    lists[place] = [*FULL, ("", b"")]
+    with pytest.raises(TooManyHeadersError, match="has 129 headers and may have 128"):
+        check(with_headers(*lists), LIMIT)
+    lists[place] = [*LARGE, ("", b"x")]
+    with pytest.raises(HeadersTooLargeError, match="have 16385 bytes and may have 16384"):
+        check(with_headers(*lists), LIMIT)
+
+
+def test_headers_of_a_compressed_batch_are_not_seen() -> None:
+    check(with_headers([*FULL, ("", b"")], codec=Codec.ZSTD), LIMIT)

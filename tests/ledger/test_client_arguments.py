@@ -13,7 +13,7 @@ from ledger.client.arguments import (
     checked_timestamp,
     checked_value,
 )
-from ledger.errors import InvalidArgumentError, MessageTooLargeError
+from ledger.errors import HeadersTooLargeError, InvalidArgumentError, MessageTooLargeError, TooManyHeadersError
 
 
 def test_what_is_right_comes_back_in_one_form() -> None:
@@ -82,3 +82,12 @@ def test_a_setting_beyond_its_limits_is_named(name: str, value: float) -> None:
     check_settings(**settings)
     with pytest.raises(InvalidArgumentError, match=name):
         check_settings(**{**settings, name: value})  # type: ignore[arg-type]
+
+
+def test_headers_have_their_limits() -> None:
+    assert checked_headers([("", b"")] * 128) is not None
+    with pytest.raises(TooManyHeadersError, match="129 headers and may have 128: put"):
+        checked_headers([("", b"")] * 129)
+    assert checked_headers([("\u00e9", bytes(16 * 1024 - 2))]) is not None
+    with pytest.raises(HeadersTooLargeError, match="16385 bytes and may have 16384: put"):
+        checked_headers({"\u00e9": bytes(16 * 1024 - 1)})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -146,3 +147,13 @@ def test_members_come_and_go_by_the_newest_configuration(table: RouteTable) -> N
     table.learn(Said("dev", {1: "moved:1", 4: "d:4"}, {}, (), 4096, configuration=9))  # where that node was told so
     assert table.nodes[1] == "moved:1"
     assert table.addresses() == ("moved:1", "d:4", "a:1", "z:9"), "whom the user named is always asked"
+
+
+def test_a_group_is_in_the_room_of_its_leader_once_that_one_has_told(table: RouteTable) -> None:
+    assert table.room(0) is None
+    table.learn(replace(said(1, 5), rooms={1: "north"}))
+    assert table.room(0) == "north"
+    table.learn(replace(said(2, 6), rooms={2: ""}))
+    assert table.room(0) == ""
+    table.learn(said(0, 7))
+    assert table.room(0, "as before") == "as before"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ledger.nameserver.registrations import LIFETIME_MS, Registrations
 from ledger.v1 import broker_pb2
 
@@ -39,6 +41,14 @@ def test_of_each_group_the_newest_term_counts_and_of_one_term_who_names_a_leader
     known.register(2, said(leaders={0: (8, 2), 1: (4, 2), 2: (9, 0)}), object())
     routes = known.routes(())
     assert [(each.group, each.term, each.leader) for each in routes.groups] == [(0, 8, 2), (1, 4, 2), (2, 9, 3)]
+
+
+def test_no_more_nodes_are_known_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.nameserver.registrations.MAX_NODES", 2)
+    known = Registrations(Clock())
+    assert known.register(1, said(), object()) == known.register(2, said(), object()) == ""
+    assert "knows 2 nodes" in known.register(3, said(), object())
+    assert known.register(2, said(), object()) == "", "those that are known go on"
 
 
 def test_the_nodes_are_those_of_the_newest_configuration() -> None:
@@ -86,3 +96,13 @@ def test_nodes_of_another_cluster_are_refused_while_there_is_one() -> None:
     assert known.register(2, said(cluster="two"), object()) == "this name server serves cluster 'one', not 'two'"
     known.forget(1, stream)
     assert known.register(2, said(cluster="two"), object()) == ""
+
+
+def test_of_each_node_the_room_is_known_that_it_says_it_is_in() -> None:
+    known = Registrations(Clock())
+    for node, room in ((1, "north"), (2, "")):
+        routes = said()
+        routes.nodes[node - 1].room = room
+        known.register(node, routes, object())
+    nodes = known.routes(()).nodes
+    assert [node.room if node.HasField("room") else None for node in nodes] == ["north", "", None]

@@ -59,7 +59,7 @@ class Group:
 
     def assign(self, targets: str) -> None:
         """Who is to have each queue of topic 1; "." for nobody."""
-        wanted = {TopicQueueId(1, at): member for at, member in enumerate(targets) if member != "."}
+        wanted = {TopicQueueId(1, at): member.strip(".") for at, member in enumerate(targets)}
         self.state.assign(wanted, self.next())
 
     def release(self, member: str, *queues: int, epoch: int | None = None) -> bool:
@@ -357,6 +357,24 @@ def test_a_consumer_group_is_forgotten_once_nobody_is_in_it() -> None:
     assert command(state, 7, forget_consumer_group=forget) == 0
 
 
+def test_the_room_of_a_raft_group_is_what_a_member_told_last_and_a_new_one_asks_for_an_assignment() -> None:
+    def rooms(**told: str) -> list[command_pb2.GroupRoom]:
+        return [command_pb2.GroupRoom(group=int(group[1:]), room=room) for group, room in told.items()]
+
+    state = State()
+    assert command(state, 1, join_consumer_group=join_command("a", rooms=rooms(g0="north", g1="south"))) is True
+    assert command(state, 2, join_consumer_group=join_command("b", rooms=rooms(g1="east"))) is True
+    group = state.consumption.groups.get("billing")
+    assert group is not None
+    assert group.rooms == {0: "north", 1: "east"}
+    assert command(state, 3, join_consumer_group=join_command("a", rooms=rooms(g0="north", g1="east"))) is False
+    assert group.generation == 2
+    assert command(state, 4, join_consumer_group=join_command("a", rooms=rooms(g1=""))) is True
+    assert (group.rooms, group.generation) == ({0: "north", 1: ""}, 4)
+    assert State.decode(state.encode()).digest() == state.digest()
+    assert State.decode(state.encode()).consumption.groups.get("billing").rooms == group.rooms  # type: ignore[union-attr]
+
+
 def test_who_is_no_member_is_told_to_join_again() -> None:
     state = State()
     wanted = command_pb2.ReleaseQueues(consumer_group="billing", member="a")
@@ -376,6 +394,8 @@ def test_who_is_no_member_is_told_to_join_again() -> None:
         ({"member": "x" * 128}, InvalidArgumentError),
         ({"client_id": "x" * 128}, InvalidArgumentError),
         ({"room": "ö" * 64}, InvalidArgumentError),
+        ({"rooms": [command_pb2.GroupRoom(group=0, room="x" * 128)]}, InvalidArgumentError),
+        ({"rooms": [command_pb2.GroupRoom(group=group) for group in range(1025)]}, InvalidArgumentError),
         ({"strategy": "random"}, InvalidArgumentError),
         ({"session_timeout_ms": 999}, InvalidArgumentError),
         ({"session_timeout_ms": 300_001}, InvalidArgumentError),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import InvalidArgumentError, InvalidTopicNameError
+from ledger.consumer_groups import validate_group_name
+from ledger.errors import InvalidArgumentError, InvalidGroupNameError, InvalidTopicNameError
 from ledger.topics import is_system_topic, validate_queue_count, validate_topic_name
 
 
@@ -35,3 +36,11 @@ def test_queue_counts() -> None:
     for queues in (-1, 0, 1025):
         with pytest.raises(InvalidArgumentError, match=f"cannot have {queues} queues"):
             validate_queue_count(queues)
+
+
+def test_a_name_that_is_too_long_is_told_both_numbers() -> None:
+    with pytest.raises(InvalidTopicNameError, match="has 128 characters and may have 127: choose a shorter one"):
+        validate_topic_name("x" * 128)
+    with pytest.raises(InvalidGroupNameError, match="has 64 characters and may have 63: choose a shorter one"):
+        validate_group_name("x" * 64)
+    validate_group_name("x" * 63)

@@ -8,7 +8,7 @@ import pytest
 from driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
 from raft.configuration_entry import GroupConfiguration, encode_configuration
-from raft.core import Append, Busy, ChangeRefused, NotLeader, Transferring
+from raft.core import Append, Busy, ChangeRefused, Crowded, NotLeader, Transferring
 from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_AGAIN_TICKS
 from raft.errors import CutFailedError, LossAcceptedError
 from store import (
@@ -125,6 +125,28 @@ def test_the_uncommitted_tail_is_bounded_and_a_busy_leader_appends_nothing() -> 
         leader.driver.check_room(20_000)
     cluster.run()
     assert leader.log.last_index == last
+
+
+def test_proposals_and_reads_that_wait_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raft.driver.MAX_PROPOSALS", 3)
+    monkeypatch.setattr("raft.driver.MAX_READS", 2)
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    cluster.cut_off = set(cluster.nodes) - {leader.node}
+    for _ in range(3):
+        propose(leader, b"m")
+    with pytest.raises(Crowded, match="3 proposals wait"):
+        leader.driver.check_room(1)
+    answers: list[bool] = []
+    leader.driver.read_index(answers.append)
+    leader.driver.read_index(answers.append)
+    with pytest.raises(Crowded, match="2 reads wait"):
+        leader.driver.read_index(answers.append)
+    cluster.cut_off = set()
+    cluster.run()
+    cluster.tick(5)
+    assert answers == [True, True]
+    leader.driver.check_room(1)
 
 
 def test_in_sync_mode_nothing_counts_before_it_is_flushed() -> None:

@@ -1,0 +1,225 @@
+"""Consumption through consumer groups against the same without; and two hundred consumer groups on one topic.
+
+    .venv/bin/python bench/consumer_groups.py [--mib 64] [--rounds 5] [--consumer-groups 200]
+
+Three fresh nodes on this machine and one client. For messages of 128 B and of 1 KiB a topic is filled, and consumed
+from its beginning in turns: by a plain consumer, and by a new consumer group whose last offset is committed when the
+clock is stopped. *pull*: `getmany`. *push*: a listener that does nothing; against a loop that calls the same listener
+with what the plain consumer gets. `of_plain`: median of the rounds' ratios.
+
+Then one consumer group, and two hundred, each with one member, consume all of a topic: they start one after the other,
+and go on at once. From the first start on: messages a second of all together; CPU seconds of client and nodes for each
+million of messages; and what the cluster says is not consumed at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+from groups_idle import cpu_s
+from tables import options, show
+
+from cluster.grpc_engine import prefer_older_engine
+
+prefer_older_engine()  # before anything imports grpc
+
+from cluster.dev import DevCluster  # noqa: E402
+from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message  # noqa: E402
+
+NODES = 3
+QUEUES = 4
+CROWD_MESSAGES = 4_096
+AT_ONCE = 5_000
+"""Messages of one `getmany`."""
+CROWD_AT_ONCE = 500
+"""The same where many share one loop: each of them is to have its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Messages a second: medians of the rounds."""
+
+    message_bytes: int
+    way: str
+    plain_per_s: float
+    group_per_s: float
+    of_plain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    consumer_groups: int
+    messages: int
+    """Of all together."""
+    seconds: float
+    per_s: float
+    client_cpu_s_per_million: float
+    nodes_cpu_s_per_million: float
+    lag: int
+
+
+class Bench:
+    def __init__(self, cluster: DevCluster, prefix: str) -> None:
+        self._cluster = cluster
+        self._prefix = prefix
+        self._groups = 0
+
+    async def fill(self, topic: str, count: int, message_bytes: int) -> None:
+        data = os.urandom(min(count, 16_384) * message_bytes)
+        values = [data[at : at + message_bytes] for at in range(0, len(data), message_bytes)]
+        async with AsyncAdmin(self._cluster.bootstrap) as admin, AsyncProducer(self._cluster.bootstrap) as producer:
+            await admin.create_topic(topic, queues=QUEUES)
+            for _ in range(count // len(values)):
+                await producer.send_many(topic, values)
+
+    def new_group(self) -> str:
+        self._groups += 1
+        return f"{self._prefix}-{self._groups}"
+
+    # -- each returns how many seconds so many messages took
+
+    async def plain_pull(self, topic: str, count: int) -> float:
+        async with AsyncConsumer(topic, bootstrap_servers=self._cluster.bootstrap, start="earliest") as consumer:
+            started, got = time.perf_counter(), 0
+            while got < count:
+                got += len(await consumer.getmany(AT_ONCE))
+            return time.perf_counter() - started
+
+    async def group_pull(self, topic: str, count: int) -> float:
+        async with self.new_member(topic, self.new_group()) as consumer:
+            started = time.perf_counter()
+            await consume(consumer, count)
+            return time.perf_counter() - started
+
+    def new_member(self, topic: str, group: str) -> AsyncGroupConsumer:
+        return AsyncGroupConsumer(topic, group=group, bootstrap_servers=self._cluster.bootstrap, max_attempts=1)
+
+    async def plain_loop(self, topic: str, count: int) -> float:
+        listener = Listener(count)
+        async with AsyncConsumer(topic, bootstrap_servers=self._cluster.bootstrap, start="earliest") as consumer:
+            started = time.perf_counter()
+            while not listener.done.is_set():
+                for message in await consumer.getmany(AT_ONCE):
+                    await listener(message)
+            return time.perf_counter() - started
+
+    async def group_push(self, topic: str, count: int, *, orderly: bool = False) -> float:
+        listener = Listener(count)
+        consumer = AsyncPushConsumer(
+            topic,
+            listener=listener,
+            orderly=orderly,
+            group=self.new_group(),
+            bootstrap_servers=self._cluster.bootstrap,
+        )
+        async with consumer:
+            started = time.perf_counter()
+            await listener.done.wait()
+            await asyncio.sleep(0)  # the last one returns
+            await consumer._consumer.acknowledge()
+            return time.perf_counter() - started
+
+    async def group_push_orderly(self, topic: str, count: int) -> float:
+        return await self.group_push(topic, count, orderly=True)
+
+
+async def consume(consumer: AsyncGroupConsumer, count: int, at_once: int = AT_ONCE) -> None:
+    """So many messages, and the last one is acknowledged."""
+    got = 0
+    while got < count:
+        messages = await consumer.getmany(at_once)
+        got += len(messages)
+    consumer.finish(*messages)
+    await consumer.acknowledge()
+
+
+class Listener:
+    def __init__(self, count: int) -> None:
+        self.done = asyncio.Event()
+        self._left = count
+
+    async def __call__(self, message: Message) -> None:
+        self._left -= 1
+        if not self._left:
+            self.done.set()
+
+
+Way = Callable[[str, int], Awaitable[float]]
+
+
+async def measure_shares(cluster: DevCluster, total_bytes: int, rounds: int) -> list[Share]:
+    bench, rows = Bench(cluster, "share"), []
+    ways: dict[str, tuple[Way, Way]] = {
+        "pull": (bench.plain_pull, bench.group_pull),
+        "push": (bench.plain_loop, bench.group_push),
+        "push, orderly": (bench.plain_loop, bench.group_push_orderly),
+    }
+    for message_bytes in (128, 1024):
+        topic, count = f"of-{message_bytes}", total_bytes // message_bytes // 16_384 * 16_384
+        await bench.fill(topic, count, message_bytes)
+        for way, (without, through) in ways.items():
+            await without(topic, count)
+            pairs = [(await without(topic, count), await through(topic, count)) for _ in range(rounds)]
+            plain, group = (statistics.median(count / took for took in column) for column in zip(*pairs, strict=True))
+            ratio = statistics.median(without_s / through_s for without_s, through_s in pairs)
+            rows.append(Share(message_bytes, way, plain, group, ratio))
+    return rows
+
+
+async def measure_crowds(cluster: DevCluster, many: int) -> list[Crowd]:
+    bench = Bench(cluster, "crowd")
+    await bench.fill("crowded", CROWD_MESSAGES, 128)
+    return [await measure_crowd(cluster, bench, CROWD_MESSAGES, size) for size in (1, many)]
+
+
+async def measure_crowd(cluster: DevCluster, bench: Bench, count: int, size: int) -> Crowd:
+    groups = [bench.new_group() for _ in range(size)]
+    pids = [cluster.node(node).pid for node in range(1, NODES + 1)]
+    client, nodes, started = time.process_time(), sum(map(cpu_s, pids)), time.perf_counter()
+    members = [bench.new_member("crowded", group) for group in groups]
+    for member in members:
+        await member.start()
+    await asyncio.gather(*(consume(member, count, CROWD_AT_ONCE) for member in members))
+    seconds = time.perf_counter() - started
+    client, nodes = time.process_time() - client, sum(map(cpu_s, pids)) - nodes
+    async with AsyncAdmin(cluster.bootstrap) as admin:
+        listed = {each.name: each for each in await admin.list_consumer_groups()}
+    await asyncio.gather(*(member.stop() for member in members))
+    millions = count * size / 1e6
+    lag = sum(listed[group].lag for group in groups)
+    return Crowd(size, count * size, seconds, count * size / seconds, client / millions, nodes / millions, lag)
+
+
+async def measure(cluster: DevCluster, total_bytes: int, rounds: int, many: int, *, as_json: bool) -> None:
+    if rounds:
+        show({"Through consumer groups": await measure_shares(cluster, total_bytes, rounds)}, as_json=as_json)
+    if many:
+        show({"Consumer groups on one topic": await measure_crowds(cluster, many)}, as_json=as_json)
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--mib", type=int, default=64, help="size of the topics")
+    parser.add_argument("--rounds", type=int, default=5, help="0: without that part")
+    parser.add_argument("--consumer-groups", type=int, default=200, help="0: without that part")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.directory) as name:
+        cluster = DevCluster(Path(name) / "data")
+        try:
+            cluster.start(NODES)
+            work = measure(cluster, given.mib << 20, given.rounds, given.consumer_groups, as_json=given.json)
+            uvloop.run(work)
+        finally:
+            cluster.purge()
+
+
+if __name__ == "__main__":
+    main()

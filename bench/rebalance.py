@@ -1,0 +1,293 @@
+"""Members that come and go: a thousand join one consumer group at once; a hundred share a thousand queues.
+
+    .venv/bin/python bench/rebalance.py [--groups 1] [--members 1000] [--consumers 100] [--queues 1000] [--rounds 3]
+
+Three fresh nodes on this machine. First so many members (`GroupMember`, which joins and attends, over one client) join
+at once: how long until each has what is its own and no more changes; and whether all of them are members still, and
+nobody else leads, after more than a session. Then so many consumers (`AsyncGroupConsumer`, whole) share the queues, and
+one of them leaves, one comes, one dies: how long until each queue is claimed by whose it is now. Of the one that dies,
+the time is counted from when its session is over. `longest_ms`: the longest that any node took meanwhile to answer a
+question, asked every 10 ms by a process of its own: it answers none while its loop is held, nor while others have the
+processor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import random
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import uvloop
+from tables import options, show
+
+from cluster.grpc_engine import prefer_older_engine
+
+prefer_older_engine()  # before anything imports grpc
+
+import grpc  # noqa: E402
+
+from cluster.dev import DevCluster  # noqa: E402
+from ledger import AsyncAdmin, AsyncGroupConsumer  # noqa: E402
+from ledger.client.cluster_client import ClusterClient  # noqa: E402
+from ledger.client.environment import PROCESS  # noqa: E402
+from ledger.client.group_member import GroupMember, MemberSettings, View  # noqa: E402
+from ledger.client.records import TopicQueue  # noqa: E402
+from ledger.v1 import broker_pb2, broker_pb2_grpc  # noqa: E402
+
+NODES = 3
+TOPIC = "rebalance"
+SESSION_MS = 10_000
+DYING_SESSION_MS = 3_000
+"""Of the consumers, so that the one that dies is given up soon."""
+PROBE_S = 0.01
+POLL_S = 0.02
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    members: int
+    queues: int
+    stable_s: float
+    """From the first request until each has what it will have."""
+    views: int
+    """That members were told until then."""
+    lost: int
+    """Members that are none any more after a session and a half."""
+    elections: int
+    longest_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    event: str
+    consumers: int
+    queues: int
+    moved: int
+    claimed_s: float
+    """From the event until each queue is claimed by its new owner."""
+    longest_ms: float
+
+
+# -- a thousand members
+
+
+async def measure_joining(cluster: DevCluster, admin: AsyncAdmin, count: int, queues: int) -> Joining:
+    client = ClusterClient(
+        cluster.bootstrap,
+        client_id="bench",
+        request_timeout_ms=30_000,
+        retry_backoff_ms=20,
+        rng=random.Random(1),
+        environment=PROCESS,
+    )
+    await client.start()
+    members = [_Member(client, number) for number in range(count)]
+    terms = _terms(cluster)
+    with probed(cluster) as longest_ms:
+        started = time.perf_counter()
+        tasks = [asyncio.create_task(member.take_part()) for member in members]
+        await _until(
+            lambda: _is_dealt([list(member.view) for member in members], queues), f"{count} members have queues"
+        )
+        stable = max(member.told_at for member in members) - started
+        views = sum(member.views for member in members)
+        await asyncio.sleep(SESSION_MS * 1.5 / 1000)
+    present = len((await admin.describe_consumer_group("thousand")).members)
+    elections = _terms(cluster) - terms
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, *(member.leave() for member in members), return_exceptions=True)
+    await client.close()
+    return Joining(count, queues, stable, views, count - present, elections, longest_ms())
+
+
+class _Member:
+    def __init__(self, client: ClusterClient, number: int) -> None:
+        settings = MemberSettings("thousand", f"member-{number:04}", "bench", "average", "", SESSION_MS)
+        self._member = GroupMember(client, settings, [TOPIC])
+        self.leave = self._member.leave
+        self.view: View = {}
+        self.views = 0
+        self.told_at = 0.0
+
+    async def take_part(self) -> None:
+        await self._member.join()
+        async with asyncio.TaskGroup() as tasks:
+            await self._member.run(lambda view: self._seen(view, tasks))
+
+    def _seen(self, view: View, tasks: asyncio.TaskGroup) -> None:
+        self.view, self.views, self.told_at = view, self.views + 1, time.perf_counter()
+        if leaving := [(place, owned.epoch) for place, owned in view.items() if owned.is_leaving]:
+            tasks.create_task(self._member.release(leaving))
+
+
+# -- a hundred consumers
+
+
+async def measure_rebalances(cluster: DevCluster, count: int, queues: int, rounds: int) -> list[Rebalance]:
+    consumers = [_consumer(cluster) for _ in range(count)]
+    await asyncio.gather(*(consumer.start() for consumer in consumers))
+    await _until(lambda: _is_claimed(consumers, queues), "the consumers have claimed all queues")
+    rows = []
+    for _ in range(rounds):
+        await asyncio.sleep(2)
+        leaver = consumers.pop(random.randrange(len(consumers)))
+        rows.append(await _rebalance(cluster, "one leaves", consumers, queues, leaver.stop))
+        await asyncio.sleep(2)
+        consumers.append(_consumer(cluster))
+        rows.append(await _rebalance(cluster, "one comes", consumers, queues, consumers[-1].start))
+        await asyncio.sleep(2)
+        dying = consumers.pop(random.randrange(len(consumers)))
+        died = await _rebalance(
+            cluster, "one dies", consumers, queues, partial(_die, dying), less_s=DYING_SESSION_MS / 1000
+        )
+        rows.append(died)
+        consumers.append(_consumer(cluster))
+        await consumers[-1].start()
+        await _until(lambda: _is_claimed(consumers, queues), "all queues are claimed again")
+    await asyncio.gather(*(consumer.stop() for consumer in consumers))
+    return rows
+
+
+async def _rebalance(
+    cluster: DevCluster,
+    event: str,
+    consumers: list[AsyncGroupConsumer],
+    queues: int,
+    happens: Callable[[], Awaitable[None]],
+    *,
+    less_s: float = 0.0,
+) -> Rebalance:
+    before = _owners(consumers)
+    with probed(cluster) as longest_ms:
+        started = time.perf_counter()
+        happening = asyncio.ensure_future(happens())
+        await _until(lambda: _is_claimed(consumers, queues), f"{event}: all queues are claimed")
+        passed = time.perf_counter() - started
+    await happening
+    after = _owners(consumers)
+    moved = sum(before.get(place) is not after[place] for place in after)
+    return Rebalance(event, len(consumers), queues, moved, passed - less_s, longest_ms())
+
+
+def _consumer(cluster: DevCluster) -> AsyncGroupConsumer:
+    return AsyncGroupConsumer(
+        TOPIC,
+        group="hundred",
+        bootstrap_servers=cluster.bootstrap,
+        max_attempts=1,
+        session_timeout_ms=DYING_SESSION_MS,
+        max_wait_ms=5_000,
+    )
+
+
+async def _die(consumer: AsyncGroupConsumer) -> None:
+    """Without a word: as a process that is killed."""
+    for task in consumer._tasks:
+        task.cancel()
+    await asyncio.gather(*consumer._tasks, return_exceptions=True)
+    await consumer._holdings.close()
+    await consumer._client.close()
+
+
+def _owners(consumers: list[AsyncGroupConsumer]) -> dict[TopicQueue, AsyncGroupConsumer]:
+    return {place: consumer for consumer in consumers for place in consumer.assignment}
+
+
+def _is_claimed(consumers: list[AsyncGroupConsumer], queues: int) -> bool:
+    return _is_dealt([consumer.assignment for consumer in consumers], queues)
+
+
+def _is_dealt(shares: list[list[TopicQueue]], queues: int) -> bool:
+    """Each queue has one owner, and nobody has two more than another."""
+    counts = list(map(len, shares))
+    if sum(counts) != queues or max(counts) - min(counts) > 1:
+        return False
+    return len({place for share in shares for place in share}) == queues
+
+
+async def _until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.perf_counter() + PATIENCE_S
+    while not holds():
+        if time.perf_counter() > deadline:
+            raise SystemExit(f"after {PATIENCE_S:.0f} s it is not so that {what}")
+        await asyncio.sleep(POLL_S)
+
+
+def _terms(cluster: DevCluster) -> int:
+    return sum(state.term for state in cluster.status())
+
+
+# -- how long a node does not answer
+
+
+@contextmanager
+def probed(cluster: DevCluster) -> Iterator[Callable[[], float]]:
+    """What it gives tells, once this is over, the longest answer in ms."""
+    ours, theirs = multiprocessing.Pipe()
+    prober = multiprocessing.get_context("spawn").Process(target=_probe, args=(cluster.bootstrap.split(","), theirs))
+    prober.start()
+    longest: list[float] = []
+    ours.recv()
+    try:
+        yield lambda: longest[0]
+    finally:
+        ours.send("enough")
+        longest.append(ours.recv())
+        prober.join()
+
+
+def _probe(addresses: list[str], pipe: Connection) -> None:
+    stubs = [broker_pb2_grpc.BrokerStub(grpc.insecure_channel(address)) for address in addresses]
+    request = broker_pb2.GetStatusRequest()
+    for stub in stubs:
+        stub.GetStatus(request)
+    pipe.send("ready")
+    longest = 0.0
+    while not pipe.poll(PROBE_S):
+        for stub in stubs:
+            started = time.perf_counter()
+            stub.GetStatus(request)
+            longest = max(longest, time.perf_counter() - started)
+    pipe.send(longest * 1000)
+
+
+async def measure(
+    cluster: DevCluster, members: int, consumers: int, queues: int, rounds: int
+) -> dict[str, list[object]]:
+    async with AsyncAdmin(cluster.bootstrap) as admin:
+        await admin.create_topic(TOPIC, queues)
+        joining = [await measure_joining(cluster, admin, members, queues)]
+    rebalances = await measure_rebalances(cluster, consumers, queues, rounds)
+    return {"Members that join at once": [*joining], "Rebalances": [*rebalances]}
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--groups", type=int, default=1, help="Raft groups of the cluster")
+    parser.add_argument("--members", type=int, default=1_000)
+    parser.add_argument("--consumers", type=int, default=100)
+    parser.add_argument("--queues", type=int, default=1_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.directory) as name:
+        cluster = DevCluster(Path(name) / "data")
+        try:
+            cluster.start(NODES, groups=given.groups)
+            rows = uvloop.run(measure(cluster, given.members, given.consumers, given.queues, given.rounds))
+        finally:
+            cluster.purge()
+    show(rows, as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()

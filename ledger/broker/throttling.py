@@ -1,0 +1,77 @@
+"""Quotas where requests come in: who the client is, what it is refused, and what it is charged.
+
+    user agent "billing grpc-python-asyncio/1.x ..."  ──> client "billing"
+    user agent "grpc-python-asyncio/1.x ..."          ──> whoever is at that host
+
+The one idea: a client is whoever calls itself so (`client_id`), and those of one host that call themselves nothing are
+one client. Nobody proves a name: a quota keeps the careless from harming others, not the malicious.
+
+It must not know what a batch or a fetch means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from grpc import aio
+
+from ledger.batch import BatchHeader
+from ledger.broker.produce import Batches
+from ledger.broker.proposals import Committed
+from ledger.broker.quota import Quota, Rates
+from ledger.errors import ThrottledError
+
+_AGENT = "grpc-python"
+_LONGEST_NAME = 127
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """Of one node."""
+
+    produce: Quota = field(default_factory=lambda: Quota("sends", Rates()))
+    fetch: Quota = field(default_factory=lambda: Quota("fetches", Rates()))
+
+
+class Meter(Protocol):
+    """Where it is counted."""
+
+    def throttled(self, kind: str) -> None:
+        """`kind`: producer or consumer."""
+
+
+class MeteredBatches:
+    """Batches of one client, as far as its quota goes (`ledger.broker.produce.Batches`)."""
+
+    def __init__(self, batches: Batches, quota: Quota, client: str, meter: Meter) -> None:
+        self._batches = batches
+        self._quota = quota
+        self._client = client
+        self._meter = meter
+
+    @property
+    def configuration_index(self) -> int:
+        return self._batches.configuration_index
+
+    def produce(self, batch: bytes) -> asyncio.Future[Committed]:
+        """What is refused for another reason is not charged."""
+        now = asyncio.get_running_loop().time()
+        try:
+            self._quota.admit(self._client, now)
+        except ThrottledError:
+            self._meter.throttled("producer")
+            raise
+        future = self._batches.produce(batch)
+        self._quota.charge(self._client, BatchHeader.parse(batch).count, len(batch), now)
+        return future
+
+
+def client_of(context: aio.ServicerContext[Any, Any]) -> str:
+    """Whose call that is."""
+    agents = [value for key, value in context.invocation_metadata() or () if key == "user-agent"]
+    name = str(agents[0]).rpartition(_AGENT)[0].strip() if agents else ""
+    if name:
+        return f"named {name[:_LONGEST_NAME]}"
+    return f"at {context.peer().rpartition(':')[0]}"

@@ -1,0 +1,54 @@
+"""Nodes in machine rooms: members consume what is led near them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fleet import Fleet, MakeFleet
+from led_groups import all_lead_in_turn
+from waiter import eventually, until
+
+from ledger import AsyncAdmin, AsyncGroupConsumer
+
+ROOMS = {1: "north", 2: "south", 3: "south"}
+GROUPS = 3
+QUEUES = 6
+
+
+def member(fleet: Fleet, strategy: str, room: str) -> AsyncGroupConsumer:
+    return AsyncGroupConsumer(
+        "orders",
+        group=strategy,
+        strategy=strategy,
+        room=room,
+        bootstrap_servers=fleet.bootstrap,
+        max_attempts=1,
+        max_wait_ms=50,
+    )
+
+
+async def test_members_get_the_queues_of_their_room_and_others_only_where_the_strategy_says_so(
+    make_fleet: MakeFleet,
+) -> None:
+    fleet = make_fleet(groups=GROUPS)
+    for node, room in ROOMS.items():
+        fleet.override(node, room=room)
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "each group is led by whose turn it is")
+        groups = (await admin.create_topic("orders", QUEUES)).groups
+    near = {
+        "north": [queue for queue, group in enumerate(groups) if group == 0],
+        "south": [queue for queue, group in enumerate(groups) if group != 0],
+    }
+    assert list(map(len, near.values())) == [2, 4]
+    for strategy, left in (("machine_room", near["north"]), ("nearest_machine_room", list(range(QUEUES)))):
+        async with member(fleet, strategy, "north") as north:
+            async with member(fleet, strategy, "south") as south:
+                await until(partial(has, north, near["north"]), "north has its own")
+                await until(partial(has, south, near["south"]), "south has its own")
+            await until(partial(has, north, left), "south has left its queues")
+
+
+def has(consumer: AsyncGroupConsumer, queues: list[int]) -> bool:
+    return [place.queue for place in consumer.assignment] == queues

@@ -1,0 +1,110 @@
+"""What a broker keeps in memory for its clients is bounded: above a bound, whoever comes is refused, and may come
+again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from ledger.broker import service
+from ledger.broker.acknowledgements import Acknowledgements
+from ledger.broker.answers import Answers
+from ledger.broker.arrivals import Arrivals
+from ledger.errors import BusyError
+from ledger.v1 import command_pb2
+
+
+class Call:
+    """A call under way."""
+
+    def __init__(self) -> None:
+        self._on_end: list[Callable[[Any], None]] = []
+
+    def add_done_callback(self, callback: Callable[[Any], None]) -> None:
+        self._on_end.append(callback)
+
+    def end(self) -> None:
+        for callback in self._on_end:
+            callback(self)
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> None:
+        raise RuntimeError(f"{code.name}: {details}")
+
+
+def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
+    answers, calls = Answers(most_bytes=100), [Call(), Call()]
+    answers.leaves(99, calls[0])  # type: ignore[arg-type]
+    answers.check_room()
+    answers.leaves(50, calls[1])  # type: ignore[arg-type]
+    with pytest.raises(BusyError, match="149 bytes are on their way"):
+        answers.check_room()
+    calls[1].end()
+    answers.check_room()
+    calls[0].end()
+    assert answers.bytes_under_way == 0
+
+
+async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
+    arrivals = Arrivals(max_places=5)
+    first, second = arrivals.wait_for([(1, 0), (1, 1), (1, 2)]), arrivals.wait_for([(1, 0), (2, 0)])
+    with pytest.raises(BusyError, match="wait at 5 queues"):
+        arrivals.wait_for([(3, 0)])
+    arrivals.announce(1, 2)
+    await first
+    await asyncio.sleep(0)
+    third = arrivals.wait_for([(3, 0), (3, 1), (3, 2)])
+    for waiting in (second, third):
+        waiting.cancel()
+    await asyncio.sleep(0)
+    arrivals.wait_for([(1, queue) for queue in range(5)]).cancel()
+
+
+async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In offsets, in calls (which may bring none), and in consumer groups."""
+    monkeypatch.setattr("ledger.broker.acknowledgements.MAX_WAITING", 2)
+    monkeypatch.setattr("ledger.broker.acknowledgements.MAX_GATHERING", 2)
+    proposed: list[asyncio.Future[Any]] = []
+
+    def propose(_: object) -> asyncio.Future[Any]:
+        proposed.append(asyncio.get_running_loop().create_future())
+        return proposed[-1]
+
+    acknowledgements = Acknowledgements(propose)
+    offset = command_pb2.AcknowledgedOffset(topic_id=1)
+    acknowledgements.add("many", [offset, offset])
+    with pytest.raises(BusyError, match="2 offsets of 'many' wait"):
+        acknowledgements.add("many", [offset])
+    for _ in range(2):
+        acknowledgements.add("empty", [])
+    with pytest.raises(BusyError, match="'empty' wait"):
+        acknowledgements.add("empty", [])
+    with pytest.raises(BusyError, match="2 consumer groups acknowledge"):
+        acknowledgements.add("third", [offset])
+    await asyncio.sleep(0)
+    assert proposed, "what was there before goes on"
+    acknowledgements.add("many", [offset])
+
+
+async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "MAX_STREAMS", 2)
+    gate = asyncio.Event()
+
+    async def served(*_: Any) -> None:
+        await gate.wait()
+
+    monkeypatch.setattr(service, "serve_produce", served)
+    facts: Any = None
+    broker = service.BrokerService(
+        facts, facts, beginnings={}, replicas=facts, arrivals=facts, opening=facts, delays=facts
+    )
+    streams = [asyncio.create_task(broker.Produce(None, Call())) for _ in range(2)]  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    with pytest.raises(RuntimeError, match="RESOURCE_EXHAUSTED: this node has 2 produce streams"):
+        await broker.Produce(None, Call())  # type: ignore[arg-type]
+    gate.set()
+    await asyncio.gather(*streams)
+    await broker.Produce(None, Call())  # type: ignore[arg-type]

@@ -1,0 +1,259 @@
+"""The coordinator by itself, over a state and without a log: a thousand members, and what happens while it assigns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine
+from itertools import count
+
+import pytest
+
+from ledger.broker import coordinator as module
+from ledger.broker.coordinator import Coordinator, moves
+from ledger.state import ConsumerGroup, State
+from ledger.v1 import command_pb2
+
+MEMBERS = 1_000
+QUEUES = 1_000
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, who joins at once is assigned together. Looks at who is silent are frequent."""
+    monkeypatch.setattr(module, "CHECK_S", 0.01)
+    monkeypatch.setattr(module, "GATHER_S", 0.2)
+    monkeypatch.setattr(module, "LONGEST_GATHER_S", 30.0)
+
+
+class OneReplica:
+    """What a coordinator asks of its replica: each command is committed in the next turn of the loop."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.leading_term = 1
+        self.commands: list[str] = []
+        self._index = 0
+
+    def check_leads(self, size: int) -> None:
+        """It does."""
+
+    def command(self, command: command_pb2.Command) -> asyncio.Future[object]:
+        future: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(self._commit, command.SerializeToString(), future)
+        self.commands.append(str(command.WhichOneof("command")))
+        return future
+
+    def _commit(self, body: bytes, future: asyncio.Future[object]) -> None:
+        self._index += 1
+        future.set_result(self.state.apply_command(body, 1_000, index=self._index))
+
+    def group(self) -> ConsumerGroup:
+        group = self.state.consumption.groups.get("billing")
+        assert group is not None
+        return group
+
+
+class Working:
+    """A coordinator that works, with the replica that it works on, and has had its first look."""
+
+    def __init__(self) -> None:
+        self.replica = OneReplica()
+        self.now_ms = 0.0
+        self.coordinator = Coordinator(self.replica, lambda: self.now_ms, spawned)  # type: ignore[arg-type]
+
+    async def __aenter__(self) -> Working:
+        self._task = asyncio.create_task(self.coordinator.run())
+        while not self.coordinator._term:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def join(self, *members: str, queues: int = QUEUES) -> None:
+        await asyncio.gather(*(self.coordinator.join("billing", joining(member, queues)) for member in members))
+
+    async def attend(self, member: str, version: int = 0, wait_s: float = 30) -> ConsumerGroup:
+        return await self.coordinator.attend("billing", member, version, wait_s)
+
+    async def assigned(self) -> ConsumerGroup:
+        async with asyncio.timeout(30):
+            while self.coordinator._assigning or not self._is_assigned():  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+        return self.replica.group()
+
+    def _is_assigned(self) -> bool:
+        return self.replica.group().assigned == self.replica.group().generation
+
+
+def spawned(work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
+    return asyncio.create_task(work, name=name)
+
+
+def joining(member: str, queues: int) -> command_pb2.JoinConsumerGroup:
+    return command_pb2.JoinConsumerGroup(
+        consumer_group="billing",
+        member=member,
+        strategy="average",
+        session_timeout_ms=10_000,
+        subscriptions=[command_pb2.QueueCount(topic_id=1, queues=queues)],
+    )
+
+
+def names(members: int) -> list[str]:
+    return [f"m{number:04}" for number in range(members)]
+
+
+async def test_a_thousand_members_that_join_at_once_are_assigned_by_one_assignment() -> None:
+    async with Working() as working:
+        await working.join(*names(MEMBERS))
+        group = await working.assigned()
+        assert Counter(share.owner for share in group.shares.values()) == Counter(names(MEMBERS))
+        assert working.coordinator.rebalances == 1
+        assert working.replica.commands.count("assign_queues") == 1
+
+
+async def test_all_who_attend_are_told_of_their_queues() -> None:
+    async with Working() as working:
+        await working.join(*names(MEMBERS))
+        versions = {name: member.version for name, member in working.replica.group().members.items()}
+        attending = [asyncio.create_task(working.attend(name, version)) for name, version in versions.items()]
+        async with asyncio.timeout(30):
+            await asyncio.gather(*attending)
+        assert all(len(working.replica.group().view(name)) == 1 for name in names(MEMBERS))
+
+
+async def test_one_of_a_thousand_that_leaves_moves_its_queues_only() -> None:
+    async with Working() as working:
+        await working.join(*names(MEMBERS))
+        before = {queue: share.owner for queue, share in (await working.assigned()).shares.items()}
+        await working.coordinator.leave("billing", ["m0007"])
+        group = await working.assigned()
+        moved = [queue for queue, share in group.shares.items() if share.owner != before[queue]]
+        assert [before[queue] for queue in moved] == ["m0007"]
+
+
+async def test_a_thousand_members_that_are_heard_of_stay_and_the_silent_one_goes() -> None:
+    async with Working() as working:
+        await working.join(*names(MEMBERS))
+        await working.assigned()
+        working.now_ms += 9_000
+        for name in names(MEMBERS)[1:]:
+            working.coordinator.heard("billing", name)
+        working.now_ms += 2_000
+        async with asyncio.timeout(30):
+            while "m0000" in working.replica.group().members:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        group = await working.assigned()
+        assert list(group.members) == names(MEMBERS)[1:]
+        assert {share.owner for share in group.shares.values()} == set(names(MEMBERS)[1:])
+
+
+async def test_a_large_assignment_goes_in_pieces_and_members_are_told_once_it_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 30)
+    async with Working() as working:
+        await working.join("a", "b", queues=100)
+        version = working.replica.group().members["a"].version
+        async with asyncio.timeout(30):
+            group = await working.attend("a", version)
+        assert working.replica.commands.count("assign_queues") == 4
+        assert len(group.view("a")) == 50
+        assert group.assigned == group.generation
+
+
+async def test_what_a_member_changes_in_mid_assignment_makes_it_void(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "AT_ONCE", 30)
+    async with Working() as working:
+        await working.join("a", queues=100)
+        while working.replica.commands.count("assign_queues") < 2:  # noqa: ASYNC110 (between two pieces)
+            await asyncio.sleep(0)
+        await working.join("b", queues=100)
+        group = await working.assigned()
+        for queue in [queue for queue, share in group.shares.items() if share.target != share.owner]:
+            released = command_pb2.ReleaseQueues(consumer_group="billing", member="a")
+            released.queues.add(topic_id=1, queue=queue.queue, epoch=group.shares[queue].epoch)
+            await working.coordinator.release("billing", released)
+        assert Counter(share.owner for share in group.shares.values()) == {"a": 50, "b": 50}
+
+
+async def test_queues_are_in_the_room_of_the_raft_group_in_which_they_are() -> None:
+    async with Working() as working:
+        topic = command_pb2.CreateTopic(name="orders", queues=4, groups=[0, 1, 0, 1])
+        await working.replica.command(command_pb2.Command(add_group=command_pb2.AddGroup(group=1, nodes=[1])))
+        await working.replica.command(command_pb2.Command(create_topic=topic))
+        for member, room in (("a", "north"), ("b", "south")):
+            wanted = joining(member, 4)
+            wanted.strategy, wanted.room = "machine_room", room
+            wanted.rooms.add(group=0, room="south")
+            wanted.rooms.add(group=1, room="north")
+            await working.coordinator.join("billing", wanted)
+        shares = (await working.assigned()).shares
+        assert "".join(shares[queue].owner for queue in sorted(shares)) == "baba"
+
+
+async def test_members_that_go_on_coming_do_not_put_off_the_assignment_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "LONGEST_GATHER_S", 0.5)
+    async with Working() as working, asyncio.timeout(30):
+        for number in count():
+            await working.join(f"m{number}", queues=8)
+            if "assign_queues" in working.replica.commands:
+                break
+            await asyncio.sleep(0.05)
+
+
+def test_only_moves_are_said() -> None:
+    state = State()
+    for index, member in enumerate("ab", 1):
+        state.consumption.join(joining(member, 4), index)
+    group = state.consumption.groups.get("billing")
+    assert group is not None
+    assert said(group) == {0: "a", 1: "a", 2: "b", 3: "b"}
+    apply(group, 3)
+    assert said(group) == {}
+    group.leave(["b"], 4)
+    assert said(group) == {2: "a", 3: "a"}
+    apply(group, 5)
+    state.consumption.join(joining("a", 2), 6)  # the topic is another one, with fewer queues
+    assert said(group) == {2: "", 3: ""}
+    apply(group, 7)
+
+
+def test_a_queue_is_said_again_for_a_member_that_left_and_came_back() -> None:
+    state = State()
+    for index, member in enumerate("ab", 1):
+        state.consumption.join(joining(member, 2), index)
+    group = state.consumption.groups.get("billing")
+    assert group is not None
+    apply(group, 3)
+    group.leave(["b"], 4)
+    state.consumption.join(joining("b", 2), 5)
+    assert said(group) == {1: "b"}
+    apply(group, 6)
+    assert [share.owner for share in group.shares.values()] == ["a", "b"]
+
+
+def steps(group: ConsumerGroup) -> list[command_pb2.QueueTarget]:
+    going = moves(group)
+    while True:
+        try:
+            next(going)
+        except StopIteration as end:
+            found: list[command_pb2.QueueTarget] = end.value
+            return found
+
+
+def said(group: ConsumerGroup) -> dict[int, str]:
+    return {each.queue: each.member for each in steps(group)}
+
+
+def apply(group: ConsumerGroup, index: int) -> None:
+    wanted = command_pb2.AssignQueues(consumer_group=group.name, generation=group.generation, targets=steps(group))
+    state = State()
+    state.consumption.groups._groups[group.name] = group
+    assert state.consumption.assign(wanted, index)
