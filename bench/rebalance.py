@@ -126,7 +126,7 @@ class _Member:
 
     def _seen(self, view: View, tasks: asyncio.TaskGroup) -> None:
         self.view, self.views, self.told_at = view, self.views + 1, time.perf_counter()
-        if leaving := [(place, owned.epoch) for place, owned in view.items() if owned.is_leaving]:
+        if leaving := [(place, owned) for place, owned in view.items() if owned.is_leaving]:
             tasks.create_task(self._member.release(leaving))
 
 

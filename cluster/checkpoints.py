@@ -38,6 +38,8 @@ class Draft:
     log_begins: int
     """Index of the first entry of the log."""
     log_number: int
+    dropped: list[str]
+    """Queues for whose files the last checkpoint still vouches, and this one does not."""
 
 
 class Checkpoints:
@@ -106,6 +108,7 @@ class Checkpoints:
             commit_log.position_units(first, index),
             commit_log.first_index,
             self._bases.log_number,
+            self._queues.take_dropped(),
         )
 
     def _first_to_write(self, commit_log: CommitLog) -> int:
@@ -121,6 +124,7 @@ class Checkpoints:
         self._positions.begin_at(draft.log_begins)
         marks = (mark.inside(POSITIONS) for mark in self._positions.add(draft.units))
         self._bases.save(replace(draft.checkpoint, marks=(*marks, *draft.checkpoint.marks)), draft.log_number)
+        self._queues.remove(draft.dropped)
 
     def close(self) -> None:
         self._positions.close()

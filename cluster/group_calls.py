@@ -20,7 +20,7 @@ REQUEST_MS = 5_000
 
 
 class GroupCalls:
-    """Implements `ledger.broker.topic_opening.OtherLeaders`. `addresses()`: of the nodes."""
+    """Implements `OtherLeaders` of `ledger.broker.topic_opening` and `topic_deletion`. `addresses()`: of the nodes."""
 
     def __init__(self, addresses: Callable[[], Iterable[str]], surroundings: Surroundings) -> None:
         self._addresses = addresses
@@ -34,6 +34,11 @@ class GroupCalls:
             group=group, topic_id=topic.topic_id, name=topic.name, groups=topic.groups, created_ms=topic.created_ms
         )
         await client.call(group, lambda stub, seconds: stub.OpenTopic(request, timeout=seconds))
+
+    async def drop_topic(self, group: int, topic_id: int) -> None:
+        client = await self._started()
+        request = operations_pb2.DropTopicRequest(group=group, topic_id=topic_id)
+        await client.call(group, lambda stub, seconds: stub.DropTopic(request, timeout=seconds))
 
     async def stop(self) -> None:
         if self._client is not None:

@@ -94,18 +94,21 @@ class Node:
             replicas=groups.replicas,
             arrivals=groups.arrivals,
             opening=groups.opening,
+            deletion=groups.deletion,
             delays=Delays(settings.retry_delays_s, now_ms),
             quotas=Quotas(
                 Quota("sends", Rates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
                 Quota("fetches", Rates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
             ),
         )
-        self._operations = OperationsService(settings.node, settings.cluster, groups.local, groups.replicas)
+        self._operations = OperationsService(
+            settings.node, settings.cluster, groups.local, groups.replicas, groups.deletion
+        )
         self._registry.register(RaftCollector(groups.replicas))
         self._consumer_groups = ConsumerGroupService(
             groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, now_ms)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         self._server = aio.server(options=SERVER_OPTIONS)
         served = SegmentRoutes(groups.local) if settings.serve_segments else None

@@ -30,6 +30,7 @@ from ledger.broker.placement import place_group
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_commands import add_group
+from ledger.broker.topic_deletion import TopicDeletion
 from ledger.broker.topic_opening import TopicOpening
 from ledger.errors import LedgerError
 from ledger.state.group_table import MAX_GROUPS
@@ -62,6 +63,7 @@ class NodeGroups:
         self.arrivals = Arrivals()
         self._calls = GroupCalls(self._addresses, surroundings)
         self.opening = TopicOpening(self.replicas, self._calls, surroundings.vital.spawn)
+        self.deletion = TopicDeletion(self.replicas, self._calls)
         self.local: dict[int, LocalGroup] = {}
         """By number. They only ever come."""
         self._settings = settings
@@ -89,6 +91,7 @@ class NodeGroups:
             if number == TOPICS_GROUP or group.has_begun:
                 self._begin(number)
         self._watches.append(self._surroundings.vital.spawn(self._follow(), "group 0's table"))
+        self._watches.append(self._surroundings.vital.spawn(self.deletion.run(), "deleted topics"))
 
     async def stop(self) -> None:
         """Orderly: what was acknowledged is flushed. Nothing may come in any more."""

@@ -32,6 +32,7 @@ STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_m
 BY_ROOM = frozenset({"machine_room", "nearest_machine_room"})
 """Those strategies for which it matters where queues are."""
 
+_OF = "@"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)
 _MEMBER = re.compile(r"[!-~]{1,127}", re.ASCII)
 _FREE_TEXT = 127
@@ -54,6 +55,26 @@ def validate_group_name(name: str) -> None:
             f"{name[: MAX_NAME_LENGTH + 1]!r} cannot be a consumer group's name: use 1 to {MAX_NAME_LENGTH} of the "
             "characters A-Z a-z 0-9 _ . - and neither '.' nor '..' alone."
         )
+
+
+def broadcast_name(consumer_group: str, instance: str) -> str:
+    """Under which the progress of that consumer of a broadcast is kept. Raises InvalidGroupNameError unless both may be
+    named so."""
+    validate_group_name(consumer_group)
+    validate_group_name(instance)
+    return f"{consumer_group}{_OF}{instance}"
+
+
+def is_broadcast(name: str) -> bool:
+    """Whether that is the name of one consumer of a broadcast."""
+    return _OF in name
+
+
+def validate_consumed_name(name: str) -> None:
+    """Raise InvalidGroupNameError unless progress may be kept under that name: of a consumer group, or of one consumer
+    of a broadcast."""
+    for part in name.split(_OF, 1):
+        validate_group_name(part)
 
 
 def validate_member(member: str, *, client_id: str, strategy: str, room: str, session_timeout_ms: int) -> None:

@@ -10,7 +10,8 @@
 One idea: an index that can be lost. It holds committed messages only, is written by numpy a batch at a time (see
 unit_files.py for its files), and is never flushed for safety's sake: where its files are not as a checkpoint has them,
 it is rebuilt from the CommitLog (`ConsumeQueues.wipe`, then `put` again). Where the CommitLog begins later, so does the
-queue: at its first offset.
+queue: at its first offset. The files of a queue that is no more stay until a checkpoint has come that does not vouch
+for them; else a start before that would find them missing.
 
 It must not know the CommitLog, nor what a batch is.
 """
@@ -135,6 +136,8 @@ class ConsumeQueues:
         self._queues: dict[tuple[int, int], ConsumeQueue] = {}
         # Keys of the queues that may have files open, least recently used first.
         self._used: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._dropped: list[str] = []
+        """Names of queues that are no more, and have files."""
         disk.make_directory(directory)
 
     def get(self, topic_id: int, queue: int) -> ConsumeQueue:
@@ -150,31 +153,56 @@ class ConsumeQueues:
             found = self._queues[key] = ConsumeQueue(self._disk, path, self._units_per_file)
         return found
 
+    def drop(self, topic_id: int) -> None:
+        """The queues of that topic are no more. Their files stay until `remove`. Queues handed out before are not to be
+        used."""
+        for key in [key for key in self._queues if key[0] == topic_id]:
+            self._queues.pop(key).close()
+            self._used.pop(key, None)
+            self._dropped.append(_name(*key))
+
+    def take_dropped(self) -> list[str]:
+        """The names of queues that were dropped since this was asked last: to be removed when no checkpoint vouches
+        for their files any more."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
+
+    def remove(self, names: Iterable[str]) -> None:
+        """The files of these, which were dropped. May be called from another thread."""
+        for name in names:
+            for number in numbers_of(self._disk.list(self._directory / name)):
+                self._disk.unlink(self._directory / name / name_of(number))
+
     def marks(self) -> list[FileMark]:
         """Of all files, as they are now."""
         return [mark.inside(_name(*key)) for key, queue in self._queues.items() for mark in queue.marks()]
 
     def adopt(self, spans: Iterable[QueueSpan], marks: Iterable[FileMark]) -> bool:
-        """Hold these messages again, as the files did when the marks were made. Returns False, and all is to be wiped,
-        where they do not any more."""
+        """Hold these messages again, as the files did when the marks were made, and remove what is left of other
+        queues. Returns False, and all is to be wiped, where they do not any more."""
         by_queue: dict[str, dict[str, FileMark]] = {}
         for mark in marks:
             name, _, file = mark.name.partition("/")
             by_queue.setdefault(name, {})[file] = replace(mark, name=file)
-        return all(
-            self.get(span.topic_id, span.queue).adopt(
-                span.first_offset, span.end_offset, by_queue.get(_name(span.topic_id, span.queue), {})
-            )
-            for span in spans
-        )
+        held = {_name(span.topic_id, span.queue): span for span in spans}
+        if not all(
+            self.get(span.topic_id, span.queue).adopt(span.first_offset, span.end_offset, by_queue.get(name, {}))
+            for name, span in held.items()
+        ):
+            return False
+        self.remove(name for name in self._names_there() if name not in held)
+        return True
 
     def wipe(self) -> None:
         """Remove all units of all queues, those of earlier runs too. Queues handed out before are not to be used."""
         self.close()
         self._queues.clear()
-        for name in filter(_NAME.fullmatch, self._disk.list(self._directory)):
-            for number in numbers_of(self._disk.list(self._directory / name)):
-                self._disk.unlink(self._directory / name / name_of(number))
+        self._dropped.clear()
+        self.remove(self._names_there())
+
+    def _names_there(self) -> list[str]:
+        """Of the queues that have a directory, used or not; others that lie there are nobody's business."""
+        return list(filter(_NAME.fullmatch, self._disk.list(self._directory)))
 
     def close(self) -> None:
         for key in self._used:

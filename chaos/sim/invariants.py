@@ -43,8 +43,13 @@ class _View:
 
 
 class Invariants:
-    def __init__(self, now_ms: Callable[[], int]) -> None:
-        self.violations: list[Violation] = []
+    """Of one Raft group."""
+
+    def __init__(
+        self, now_ms: Callable[[], int], violations: list[Violation] | None = None, group: int | None = None
+    ) -> None:
+        """`violations`: where they go, if others add to them too. `group`: which one, where there are several."""
+        self.violations = [] if violations is None else violations
         self.leaders: dict[int, int] = {}
         """Term -> its leader."""
         self.committed: list[int] = []
@@ -55,6 +60,7 @@ class Invariants:
         self.on_commit: Callable[[SimNodeLog, int], None] = lambda log, index: None
         """Called once for each committed entry, in order, with a log that holds it."""
         self._now_ms = now_ms
+        self._where = "" if group is None else f"group {group}: "
         self._chains: dict[tuple[int, int], int] = {}
         """(index, term) -> chain, of every entry that was ever seen in a log."""
         self._views: dict[int, _View] = {}
@@ -63,7 +69,7 @@ class Invariants:
         """Applied index -> digest of the state."""
 
     def fail(self, invariant: str, what: str) -> None:
-        self.violations.append(Violation(self._now_ms(), invariant, what))
+        self.violations.append(Violation(self._now_ms(), invariant, f"{self._where}{what}"))
 
     # -- after every event
 

@@ -1,10 +1,10 @@
 """A simulated node: the production code of a node, from its directory to its broker, over simulated surroundings.
 
-    SimDisk ─> NodeDirectory ─> LocalGroup ─> Replica ─> BrokerService ─> Calls
-                                   └── SimTransport, SimWorker, Life
+    SimDisk ─> NodeDirectory ─> NodeGroups ─> LocalGroup ─> Replica ─> BrokerService ─> Calls
+                                                  └── SimTransport, SimWorker, Life
 
 The one idea: a node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a
-`Life` with everything in it, and is gone without a trace when that ends.
+`Life` with everything in it, and is gone without a trace when that ends. What it does in one group: node_part.py.
 
 It must not know faults, schedules or clients.
 """
@@ -14,22 +14,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from random import Random
 
 from prometheus_client import CollectorRegistry
 
 from chaos.sim.disk import SimDisk
 from chaos.sim.disk_content import Crash
-from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.network import Network
 from chaos.sim.node_life import Life
-from chaos.sim.node_transport import Door, SimTransport, Transit
+from chaos.sim.node_part import DATA, Part
+from chaos.sim.node_transport import Door, DoorKey, SimTransport, Transit
 from chaos.sim.node_worker import SimWorker
 from chaos.sim.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
 from chaos.sim.rpc_server import Calls, Handler, Nobody
-from chaos.sim.world import EntryHeader, SimNodeLog
+from chaos.sim.stack_record import Records
+from chaos.sim.world import SimNodeLog
 from cluster.group import LocalGroup
 from cluster.group_log import GroupError
 from cluster.metrics import Meters
@@ -44,12 +44,11 @@ from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
 from ledger.client.environment import Environment
+from ledger.topics import TOPICS_GROUP
 from raft.core import Raft
-from store import Base, CommitLog, Header, NodeDirectory, StoreError
+from store import Base, NodeDirectory, StoreError
 from store.memory_disk import Killed
 
-GROUP = 0
-DATA = Path("/data")
 START_MS = 1_700_000_000_000
 """What wall clocks show when a simulation begins."""
 
@@ -70,36 +69,6 @@ class Timing:
     vote_ms: float
 
 
-class LogOfNode:
-    """The log as invariants look at it: mostly at its end. What it has let go is what was committed there."""
-
-    def __init__(self, replica: Replica, committed: Callable[[int], EntryHeader]) -> None:
-        self.whole: CommitLog = replica.log
-        self._replica = replica
-        self._committed = committed
-
-    @property
-    def last_index(self) -> int:
-        return self.whole.last_index
-
-    @property
-    def chain(self) -> int:
-        return self.whole.chain
-
-    @property
-    def term(self) -> int:
-        return self.whole.last_term
-
-    def header(self, index: int) -> EntryHeader:
-        if index == self.whole.last_index:
-            return self
-        if index >= self.whole.first_index:
-            return self.whole.header(index)
-        log_start = self._replica.driver.log_start
-        base = log_start.base if log_start is not None else None
-        return base if base is not None and base.index == index else self._committed(index)
-
-
 class Process:
     """One life of a node. Raises StoreError, GroupError where it cannot start."""
 
@@ -109,7 +78,16 @@ class Process:
         surroundings = node.surroundings(life)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
         self.groups = NodeGroups(settings, node.disk, self._directory, meters, surroundings, on_start=node.watch)
-        facts = NodeFacts(node.node, settings.cluster, settings.addresses, "", str(DATA), "simulated", settings.join)
+        facts = NodeFacts(
+            node.node,
+            settings.cluster,
+            settings.addresses,
+            http_address="",
+            data_directory=str(DATA),
+            version="simulated",
+            joins=settings.join,
+            groups=settings.groups,
+        )
         groups = self.groups
         self._broker = BrokerService(
             facts,
@@ -118,20 +96,18 @@ class Process:
             replicas=groups.replicas,
             arrivals=groups.arrivals,
             opening=groups.opening,
+            deletion=groups.deletion,
             delays=Delays(settings.retry_delays_s, surroundings.now_ms),
         )
-        self._operations = OperationsService(node.node, settings.cluster, groups.local, groups.replicas)
+        self._operations = OperationsService(
+            node.node, settings.cluster, groups.local, groups.replicas, groups.deletion
+        )
         self._consumer_groups = ConsumerGroupService(
             groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, surroundings.now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, surroundings.now_ms)
         self.calls = Calls(life, node.node, self._handler)
         groups.start()
-
-    @property
-    def group(self) -> LocalGroup:
-        """The only one."""
-        return self.groups.first
 
     def _handler(self, method: str) -> Handler:
         if method in ("Introduce", "ReadEntries"):
@@ -144,7 +120,7 @@ class Process:
         return self.groups.introduce(request)  # type: ignore[arg-type]
 
     async def _read_entries(self, request: object, _: object) -> object:
-        return self.group.read_entries(request)  # type: ignore[arg-type]
+        return self.groups.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
         """As `cluster.node.Node.stop` does it."""
@@ -155,7 +131,7 @@ class Process:
 
 
 class StackNode:
-    """Implements `chaos.sim.world.SimNode`."""
+    """Implements `chaos.sim.world.SimNode`, by its part in group 0, and `chaos.sim.node_part.Home`."""
 
     def __init__(
         self,
@@ -164,15 +140,13 @@ class StackNode:
         *,
         loop: SimLoop,
         network: Network,
-        doors: dict[int, Door],
+        doors: dict[DoorKey, Door],
         channel: Callable[[Life, int, int], SimChannel],
         environment: Callable[[Life, int, Random], Environment],
-        invariants: Invariants,
+        records: Records,
         chance: Random,
         timing: Timing,
-        committed: Callable[[int], EntryHeader],
     ) -> None:
-        """`committed(index)`: what was committed there, by whomever."""
         self.node = settings.node
         self.settings = settings
         self.disk = disk
@@ -191,27 +165,23 @@ class StackNode:
         self.process: Process | None = None
         self.is_present = False
         """Whether it was ever switched on, and not put away since."""
-        self.incarnation = b""
-        """Of its disk, as the last process had it."""
         self.boots = 1
         """How often its computer was started."""
         self.vital = Vital(self._broken)
+        self.lost_power = False
+        """It, or what its last process had staged; and it has not been started since."""
         self._loop = loop
         self._network = network
         self._doors = doors
         self._channel = channel
         self._environment = environment
-        self._invariants = invariants
+        self._records = records
         self._chance = chance
         self._timing = timing
-        self._committed = committed
-        self._lost_power = False
-        """It, or what its last process had staged; and it has not been started since."""
         self._stages = settings.write == "staged"
-        self._log: LogOfNode | None = None
-        self._raft: Raft | None = None
-        self._seen: object = None
-        """What of it was looked at last: most events change nothing that an invariant is about."""
+        self._parts: dict[int, Part] = {}
+        self._watched: list[Part] = []
+        """Those that have a replica in this process."""
 
     # -- as invariants see it
 
@@ -219,33 +189,54 @@ class StackNode:
     def alive(self) -> bool:
         return self.process is not None
 
+    def part(self, group: int) -> Part:
+        """Its part in that group, which it may have none in."""
+        part = self._parts.get(group)
+        if part is None:
+            part = self._parts[group] = Part(self, self._records.of(group))
+        return part
+
+    def local(self, group: int) -> LocalGroup | None:
+        return self.process.groups.local.get(group) if self.process is not None else None
+
+    def log_starts(self, replica: Replica, base: Base) -> None:
+        self.on_log_start(replica, base)
+
+    @property
+    def parts(self) -> list[Part]:
+        """In all groups that it ever had anything of."""
+        return [self._parts[group] for group in sorted(self._parts)]
+
     @property
     def raft(self) -> Raft | None:
-        return self._raft
+        """This and what follows: of group 0, which is on every node."""
+        return self.part(TOPICS_GROUP).raft
 
     @property
     def log(self) -> SimNodeLog | None:
-        return self._log
+        return self.part(TOPICS_GROUP).log
 
     @property
     def replica(self) -> Replica | None:
-        return self.process.group.replica if self.process is not None else None
+        return self.part(TOPICS_GROUP).replica
 
     @property
-    def suspect(self) -> bool:
-        """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
-        marks = (DATA / f"group-{GROUP}" / name for name in ("suspect", "repair"))
-        return self._lost_power or any(self.disk.exists(mark) for mark in marks)
-
-    @property
-    def is_damaged(self) -> bool:
-        """Whether its process runs, and repairs its log."""
-        return self.process is not None and self.process.group.is_damaged
+    def incarnation(self) -> bytes:
+        return self.part(TOPICS_GROUP).incarnation
 
     @property
     def is_empty(self) -> bool:
-        """Whether its process runs, and has taken in nothing yet."""
-        return self.process is not None and self.process.group.newcomer.empty
+        """Whether its process runs, and has taken in nothing yet, in no group."""
+        return self.process is not None and all(local.newcomer.empty for local in self.process.groups.local.values())
+
+    @property
+    def suspect(self) -> bool:
+        """This and what follows: in any group."""
+        return self.lost_power or any(part.suspect for part in self.parts)
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(part.is_damaged for part in self.parts)
 
     @property
     def server(self) -> Server:
@@ -269,11 +260,9 @@ class StackNode:
         except (StoreError, GroupError) as refusal:
             self._ended(life, refusal)
             return
-        self._lost_power = False
-        self._invariants.restarted(self.node)
-        vote = self.process.group.vote
-        self.incarnation = vote.incarnation
-        self._invariants.vote_found(self.node, vote.term, vote.voted_for)
+        self.lost_power = False
+        for group, local in self.process.groups.local.items():
+            self.part(group).begin(local)
         self._network.up(self.node)
 
     def start_again(self) -> None:
@@ -283,7 +272,7 @@ class StackNode:
 
     def kill(self) -> None:
         """The process is killed: what it wrote stays, but for what it staged."""
-        self._lost_power = self._lost_power or (self.alive and self._stages)
+        self.lost_power = self.lost_power or (self.alive and self._stages)
         self._die()
         self.disk = self.disk.kill()
 
@@ -291,7 +280,7 @@ class StackNode:
         """The computer is without power: what was not synced may be gone. `start` switches it on again."""
         self._die()
         self.boots += 1
-        self._lost_power = True
+        self.lost_power = True
         self.disk = self.disk.power_cut(crash)
 
     def stop(self) -> None:
@@ -307,10 +296,10 @@ class StackNode:
     def wipe(self) -> None:
         """The disk is lost; an empty one takes its place. The node must be down."""
         assert self.process is None
-        self._lost_power = False
+        self.lost_power = False
         self.disk = self.disk.replaced()
-        self.incarnation = b""
-        self._invariants.wiped(self.node)
+        for part in self.parts:
+            part.wiped()
 
     def join(self) -> None:
         """With an empty disk, waiting to be added."""
@@ -327,7 +316,7 @@ class StackNode:
 
     def will_be_suspect(self) -> None:
         """What it acknowledged may be gone: its next start finds that out."""
-        self._lost_power = True
+        self.lost_power = True
 
     def _die(self) -> None:
         if self.process is not None:
@@ -336,9 +325,13 @@ class StackNode:
     def _gone(self, life: Life) -> None:
         """This life is over, whoever ended it."""
         life.end()
-        self._doors.pop(self.node, None)
+        for key in [key for key in self._doors if key[1] == self.node]:
+            del self._doors[key]
         self._network.down(self.node)
-        self.process = self._log = self._raft = self._seen = None
+        for part in self.parts:
+            part.end()
+        self.process = None
+        self._watched.clear()
 
     def _broken(self, error: BaseException) -> None:
         if self.process is not None:
@@ -347,7 +340,7 @@ class StackNode:
     def _ended(self, life: Life, reason: BaseException) -> None:
         """By itself."""
         self.ended = reason
-        self._lost_power = self._lost_power or (self.alive and self._stages)
+        self.lost_power = self.lost_power or (self.alive and self._stages)
         self._gone(life)
         self.disk = self.disk.kill()
         self.on_end(self)
@@ -380,35 +373,10 @@ class StackNode:
         )
 
     def watch(self, replica: Replica) -> None:
-        """Tells the invariants of what is applied from now on, and of where the log begins."""
-        driver, invariants, me = replica.driver, self._invariants, self.node
-        apply, snapshot, restore, log_starts = replica.apply, replica.snapshot, replica.restore, replica.log_starts
-        self._log, self._raft = LogOfNode(replica, self._committed), driver.raft
-        invariants.restarted(me, driver.applied)
-
-        def applying(header: Header, body: memoryview) -> None:
-            apply(header, body)
-            invariants.applied(me, header.index, driver.raft.commit, replica.state.digest)
-
-        def keeping() -> bytes:
-            invariants.same_state(me, driver.applied, replica.state.digest())
-            return snapshot()
-
-        def restoring(base: Base) -> None:
-            restore(base)
-            invariants.restarted(me, base.index)
-            invariants.same_state(me, base.index, replica.state.digest())
-
-        def beginning(base: Base) -> None:
-            log_starts(base)
-            self.on_log_start(replica, base)
-
-        replica.apply = applying  # type: ignore[method-assign]
-        replica.snapshot = keeping  # type: ignore[method-assign]
-        replica.restore = restoring  # type: ignore[method-assign]
-        replica.log_starts = beginning  # type: ignore[method-assign]
-        if driver.applied:  # the state of the base that its log begins behind
-            invariants.same_state(me, driver.applied, replica.state.digest())
+        """Tells the invariants of its group of it, from now on."""
+        part = self.part(replica.group)
+        part.watch(replica)
+        self._watched.append(part)
 
     def _flush_ms(self) -> float:
         return self._timing.flush_ms * self.slow_disk
@@ -418,18 +386,12 @@ class StackNode:
 
     def _vote_saved(self) -> None:
         assert self.process is not None
-        vote = self.process.group.vote
-        self._invariants.vote_saved(self.node, vote.term, vote.voted_for)
+        for group, local in self.process.groups.local.items():  # of one of them, which the worker does not know
+            self.part(group).vote_saved(local)
 
     def _after_event(self) -> None:
-        raft, log = self._raft, self._log
-        if raft is None or log is None:
-            return
-        whole = log.whole
-        seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.chain)
-        if seen != self._seen:
-            self._seen = seen
-            self._invariants.check(self)
+        for part in self._watched:
+            part.look()
 
 
 def _nothing(_: StackNode) -> None:

@@ -44,9 +44,13 @@ from store import CorruptRangeError, ForkedError
 _ANSWERS = (AppendResponse, BaseResponse, HeartbeatResponse, VoteResponse)
 
 
+DoorKey = tuple[int, int]
+"""Group and node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where messages for one node come in, while its process runs."""
+    """Where messages of one group for one node come in, while its process runs."""
 
     life: Life
     transport: SimTransport
@@ -80,7 +84,7 @@ class SimTransport:
         self,
         life: Life,
         network: Network,
-        doors: dict[int, Door],
+        doors: dict[DoorKey, Door],
         identity: Identity,
         receiver: Receiver,
         transit: Transit,
@@ -99,13 +103,13 @@ class SimTransport:
 
     def start(self) -> None:
         me = self._identity.node
-        for _, door in sorted(self._doors.items()):
+        for _, door in sorted((key, door) for key, door in self._doors.items() if key[0] == self._identity.group):
             # Its streams to the process that was here before are broken, idle ones too.
             door.life.call_later(RETRY_S, door.transport._receiver.unreachable, me)
-        self._doors[me] = Door(self._life, self)
+        self._doors[self._identity.group, me] = Door(self._life, self)
 
     async def stop(self) -> None:
-        self._doors.pop(self._identity.node, None)
+        self._doors.pop((self._identity.group, self._identity.node), None)
 
     def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
         self._incarnations = {
@@ -152,7 +156,7 @@ class SimTransport:
         self._receiver.unreachable(peer)
 
     def _arrive(self, sender: int, peer: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
-        door = self._doors.get(peer)
+        door = self._doors.get((self._identity.group, peer))
         if door is not None:
             door.life.deliver(door.transport.take_in, sender, meant, hand_over)
 
@@ -170,6 +174,6 @@ class SimTransport:
             self._network.send(me, sender, lambda: self._broken(sender, me))
 
     def _broken(self, leader: int, peer: int) -> None:
-        door = self._doors.get(leader)
+        door = self._doors.get((self._identity.group, leader))
         if door is not None:
             door.life.deliver(door.transport._receiver.unreachable, peer)

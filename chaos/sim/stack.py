@@ -12,7 +12,6 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -21,18 +20,19 @@ import xxhash
 
 from chaos.sim.disk import SimDisk
 from chaos.sim.faults import KINDS, RATES, FaultEvent
-from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.network import Network
 from chaos.sim.network_faults import NetworkFaults
-from chaos.sim.node import DATA, START_MS, LogOfNode, SimSettings, StackNode, Timing
+from chaos.sim.node import START_MS, SimSettings, StackNode, Timing
 from chaos.sim.node_life import Life
-from chaos.sim.node_transport import Door
+from chaos.sim.node_part import DATA, LogOfNode
+from chaos.sim.node_transport import Door, DoorKey
 from chaos.sim.rpc import SimChannel
-from chaos.sim.stack_end import compare, unsettled
+from chaos.sim.stack_end import compare, unopened, unsettled
 from chaos.sim.stack_faults import StackFaults
 from chaos.sim.stack_operator import Operator
-from chaos.sim.stack_roster import Roster
+from chaos.sim.stack_record import Entry, Records
+from chaos.sim.stack_roster import Rosters
 from chaos.sim.swarm import Options
 from chaos.sim.workload import FIRST_CLIENT, ClientProcess, Workload
 from chaos.sim.workload_history import History, Outcome
@@ -52,15 +52,7 @@ STAGED_SEGMENTS = 16
 OPERATOR = FIRST_CLIENT + 70
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
-_COMMIT = struct.Struct("<dQQ")
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What was committed at some index: implements `chaos.sim.world.EntryHeader`."""
-
-    term: int
-    chain: int
+_COMMIT = struct.Struct("<dIQQ")
 
 
 class StackWorld:
@@ -71,30 +63,27 @@ class StackWorld:
         self.happened: Counter[str] = Counter()
         self.loop = SimLoop()
         self.network = Network(self.loop, options.chance("network"), options.conditions)
-        self.invariants = Invariants(self._now_ms)
-        self.invariants.on_commit = self._committed
-        self.history_of_clients = History(self.invariants.fail)
-        self._doors: dict[int, Door] = {}
-        self._committed_entries: list[Entry] = []
-        """By index, from 1 on."""
+        self.records = Records(self._now_ms, self._committed)
+        self.history_of_clients = History(self.records.fail)
+        self._doors: dict[DoorKey, Door] = {}
+        self._homes: dict[tuple[int, int], int] = {}
+        """By topic and queue: the group in which all of its messages are committed."""
         spare = 2 if self._is_drawn("reconfigure") else 0
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
         self._clients: list[ClientProcess] = []
-        self._log_start = 0
-        """The newest index behind which the log was made to begin."""
-        roster = self._roster = Roster(self._nodes, options.nodes)
+        rosters = self._rosters = Rosters(self._nodes, options.nodes)
         addresses = [*self._addresses.values()]
-        self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, roster.is_member)
+        self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
         self._network_faults = NetworkFaults(self.loop, self.network)
         self._faults = StackFaults(
             self.loop,
             self.network,
             options,
-            roster,
+            rosters,
             self._make_operator(),
             self.workload,
-            self.invariants,
+            self.records.fail,
             self.happened,
         )
         self._hash = xxhash.xxh3_64()
@@ -144,6 +133,7 @@ class StackWorld:
             advertised=self._addresses[number],
             http="",
             peers=founders if number in founders else {},
+            groups=options.first_groups,
             flush="sync" if options.sync else "async",
             flush_interval_ms=options.flush_interval_ms,
             write="staged" if options.staged else "direct",
@@ -163,15 +153,24 @@ class StackWorld:
             doors=self._doors,
             channel=self._channel,
             environment=self._environment,
-            invariants=self.invariants,
+            records=self.records,
             chance=options.chance(f"node {number}"),
             timing=Timing(options.flush_ms, options.vote_ms),
-            committed=lambda index: self._committed_entries[index - 1],
         )
 
     def _make_operator(self) -> Operator:
         process, most = self._make_client(OPERATOR), min(self.options.nodes + 1, MOST_NODES)
-        return Operator(self.loop, self._nodes, self._roster, process, self._addresses, most, self.happened)
+        return Operator(
+            self.loop,
+            self._nodes,
+            self._rosters,
+            self.workload,
+            process,
+            self._addresses,
+            most,
+            self.options.groups,
+            self.happened,
+        )
 
     def _make_client(self, number: int) -> ClientProcess:
         life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
@@ -200,7 +199,7 @@ class StackWorld:
         return self._nodes
 
     def fire(self, event: FaultEvent) -> None:
-        present = self._roster.present
+        present = self._rosters.present
         enough = len(present) >= KINDS[event.kind].least_nodes
         done = enough and (self._network_faults.fire(event, present) or self._faults.fire(event))
         if done:
@@ -218,7 +217,7 @@ class StackWorld:
         self._faults.heal()
 
     def violations(self) -> Sequence[Violation]:
-        return self.invariants.violations
+        return self.records.violations
 
     def settle(self, within_ms: int) -> list[str]:
         self.workload.end()
@@ -226,11 +225,15 @@ class StackWorld:
         while (missing := self._unsettled()) and self.loop.time() < deadline and not self._failed():
             self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
         if not missing and not self._failed():
-            compare(self._roster.members, self.invariants)
+            for roster in self._rosters:
+                compare(roster.parts, self.records.of(roster.group).invariants)
         return missing
 
     def _unsettled(self) -> list[str]:
-        return [*unsettled(self._roster.members), *self.workload.unsettled()]
+        missing = [each for roster in self._rosters for each in unsettled(roster.group, roster.parts)]
+        first = self._rosters.first.leader
+        opening = unopened(first.replica if first is not None else None)
+        return [*missing, *opening, *self.workload.unsettled()]
 
     def _failed(self) -> bool:
         return bool(self.violations() or self.loop.errors)
@@ -243,8 +246,9 @@ class StackWorld:
             "failed": history.outcomes[Outcome.FAILED],
             "unknown": history.outcomes[Outcome.UNKNOWN],
             "committed": history.total,
-            "entries": self.invariants.newest_commit,
-            "leaders": len(self.invariants.leaders),
+            "groups": len(self._rosters.numbers),
+            "entries": sum(record.invariants.newest_commit for record in self.records),
+            "leaders": sum(len(record.invariants.leaders) for record in self.records),
             "consumed": history.delivered,
             "skipped": history.skipped,
             "reads": history.reads,
@@ -264,12 +268,16 @@ class StackWorld:
 
     # -- what is told of the log
 
-    def _committed(self, log: SimNodeLog, index: int) -> None:
+    def _committed(self, group: int, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)
         header, body = log.whole.entry(index)
-        self._committed_entries.append(Entry(header.term, header.chain))
-        self._hash.update(_COMMIT.pack(self.loop.time(), index, header.chain))
+        self.records.of(group).committed(Entry(header.term, header.chain))
+        self._hash.update(_COMMIT.pack(self.loop.time(), group, index, header.chain))
         if header.kind is Kind.BATCH:
+            home = self._homes.setdefault((header.topic_id, header.queue), group)
+            if home != group:
+                place = f"queue {header.queue} of topic {header.topic_id}"
+                self.records.fail("a queue lives in one group", f"{place} has messages in groups {home} and {group}")
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _log_starts(self, replica: Replica, base: Base) -> None:
@@ -284,9 +292,13 @@ class StackWorld:
         """By an entry, and not because the whole log came from another node."""
         if len(replica.state.holds) > 0:
             held = [hold.name for hold in replica.state.holds]
-            self.invariants.fail("what is held stays", f"the log begins behind {base.index}, though held by {held}")
-        self.happened["log_start"] += base.index > self._log_start  # on the first node where it does
-        self._log_start = max(base.index, self._log_start)
+            self.records.fail(
+                "what is held stays",
+                f"the log of group {replica.group} begins behind {base.index}, though held by {held}",
+            )
+        record = self.records.of(replica.group)
+        self.happened["log_start"] += base.index > record.log_start  # on the first node where it does
+        record.log_start = max(base.index, record.log_start)
 
 
 def _nothing() -> None:

@@ -12,13 +12,14 @@ for what that left behind, cuts it off, and knows that it may lack something. It
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
-from chaos.sim.node import DATA, GROUP, StackNode
+from chaos.sim.node import StackNode
+from chaos.sim.node_part import Part, directory_of
 from store import CommitLog, DamagedError, LogDamagedError
 from store.numbered import name_of
 
@@ -26,59 +27,61 @@ DOWN_S = 0.5
 RESTORED_AFTER_S = 8.0
 OLD_AFTER_S = 3.0
 """How old an old copy is."""
-LOG = DATA / f"group-{GROUP}" / "log"
-BASE = LOG.parent / "base"
-CHECKPOINT = LOG.parent / "checkpoint"
-INDEXES = {LOG.parent / "queues", LOG.parent / "positions", LOG.parent / "keys"}
-KEPT, INCOMING = LOG.parent / "bases", LOG.parent / "incoming"
+INDEXES = {"queues", "positions", "keys"}
+"""Directories of a group, each with what can be built from its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Planted:
+    part: Part
     path: Path
     content: bytes
     """Of the file, as it was when it was whole."""
     incarnation: bytes
-    """Of the node's disk."""
+    """Of the disk, in that group."""
 
 
 class Damages:
-    def __init__(self, loop: SimLoop, invariants: Invariants, happened: Counter[str]) -> None:
+    """`fail(invariant, what)` is told of violations. Of a node one file at a time is damaged, in one of its groups."""
+
+    def __init__(self, loop: SimLoop, fail: Callable[[str, str], None], happened: Counter[str]) -> None:
         self._loop = loop
         self._happened = happened
-        self._invariants = invariants
+        self._fail = fail
         self._planted: dict[StackNode, _Planted] = {}
         """What was damaged, and is not known to be whole again."""
 
-    def flip(self, node: StackNode, random: Random) -> bool:
-        replica = node.replica
+    def flip(self, node: StackNode, group: int, random: Random) -> bool:
+        part = node.part(group)
+        replica = part.replica
         if replica is None or self.is_planted(node) or replica.log.last_index < replica.log.first_index:
             return False
         if not replica.driver.raft.commit:  # nobody else may have the entry by which the cluster begins
             return False
-        path, at = self._place(replica.log, node, random)
+        path, at = self._place(replica.log, node, group, random)
         node.kill()
-        self._planted[node] = _Planted(path, node.disk.content(path), node.incarnation)
+        self._planted[node] = _Planted(part, path, node.disk.content(path), part.incarnation)
         node.disk.flip(path, at, random.randrange(8))
         self._loop.call_later(DOWN_S, self._must_notice, node)
         return True
 
-    def _place(self, log: CommitLog, node: StackNode, random: Random) -> tuple[Path, int]:
+    def _place(self, log: CommitLog, node: StackNode, group: int, random: Random) -> tuple[Path, int]:
         """Of a byte that matters: in an entry, or in the base before the first one."""
         if log.first_index > 1 and random.random() < 0.2:
-            return BASE, random.randrange(len(node.disk.content(BASE)))
+            path = directory_of(group) / "base"
+            return path, random.randrange(len(node.disk.content(path)))
         index = random.randint(log.first_index, log.last_index)
         if random.random() < 0.5:  # behind the last checkpoint, which knows how long the log was
             index = max(log.first_index, log.last_index - random.randint(0, 4))
         position = log.position(index)
         at = random.randrange(position, position + log.span(index, index))
         base = at - at % node.settings.segment_bytes
-        return LOG / name_of(base), at - base
+        return directory_of(group) / "log" / name_of(base), at - base
 
     def flip_base(self, node: StackNode, random: Random) -> bool:
         """In one that the node may do without: it begins its log elsewhere then, or asks for the pieces once more."""
         disk = node.disk
-        paths = [path for path in disk.files() if (path.parent == KEPT or path == INCOMING) and disk.content(path)]
+        paths = [path for path in disk.files() if _is_kept_base(path) and disk.content(path)]
         if not paths:
             return False
         path = random.choice(paths)
@@ -91,9 +94,7 @@ class Damages:
             return False
         node.kill()
         disk = node.disk
-        paths = [
-            path for path in disk.files() if (path == CHECKPOINT or INDEXES & {*path.parents}) and disk.content(path)
-        ]
+        paths = [path for path in disk.files() if _can_be_built_anew(path) and disk.content(path)]
         if paths:
             path = random.choice(paths)
             content = disk.content(path)
@@ -105,29 +106,31 @@ class Damages:
         self._loop.call_later(DOWN_S, node.start_again)
         return bool(paths)
 
-    def put_back_old(self, node: StackNode) -> None:
+    def put_back_old(self, node: StackNode, group: int) -> None:
         """Keeps a copy of the newest segment now, for later; it is counted when it comes to that."""
-        replica = node.replica
+        part = node.part(group)
+        replica = part.replica
         if replica is None or replica.log.end == 0 or self.is_planted(node):
             return
         base = (replica.log.end - 1) // node.settings.segment_bytes * node.settings.segment_bytes
-        path = LOG / name_of(base)
-        self._loop.call_later(OLD_AFTER_S, self._stop, node, path, node.disk.content(path), node.process)
+        path = directory_of(group) / "log" / name_of(base)
+        self._loop.call_later(OLD_AFTER_S, self._stop, node, part, path, node.disk.content(path), node.process)
 
-    def _stop(self, node: StackNode, path: Path, old: bytes, process: object) -> None:
-        if node.process is process and process is not None and not self.is_planted(node) and _is_read(node, path):
+    def _stop(self, node: StackNode, part: Part, path: Path, old: bytes, process: object) -> None:
+        is_same = node.process is process and process is not None
+        if is_same and not self.is_planted(node) and _is_read(node, part, path):
             node.stop()
-            self._loop.call_later(1.0, self._put_back, node, path, old, node.process)
+            self._loop.call_later(1.0, self._put_back, node, part, path, old, node.process)
 
-    def _put_back(self, node: StackNode, path: Path, old: bytes, process: object) -> None:
+    def _put_back(self, node: StackNode, part: Part, path: Path, old: bytes, process: object) -> None:
         if process is None or node.process not in (None, process):
             return
         if node.alive:
             node.kill()  # the orderly stop did not come to its end
         disk = node.disk
-        was_clean, there = disk.exists(LOG.parent / "clean"), disk.exists(path)
+        was_clean, there = disk.exists(directory_of(part.group) / "clean"), disk.exists(path)
         if was_clean and there and disk.content(path) != old:
-            self._planted[node] = _Planted(path, disk.content(path), node.incarnation)
+            self._planted[node] = _Planted(part, path, disk.content(path), part.incarnation)
             disk.put_back(path, old)
             self._happened["old_file"] += 1
             self._must_notice(node)
@@ -135,18 +138,19 @@ class Damages:
             node.start_again()
 
     def _must_notice(self, node: StackNode) -> None:
-        if node.alive or node not in self._planted or not node.is_present:
+        planted = self._planted.get(node)
+        if node.alive or planted is None or not node.is_present:
             return
         node.start()
-        if node.process is not None and not node.is_damaged and not node.suspect:
-            self._invariants.fail("damage is noticed", f"node {node.node} starts on {self._planted[node].path}")
+        if node.process is not None and not planted.part.is_damaged and not planted.part.suspect:
+            self._fail("damage is noticed", f"node {node.node} starts on {planted.path}")
 
     def is_planted(self, node: StackNode) -> bool:
         """Whether a damaged file lies there still."""
         planted = self._planted.get(node)
-        if planted is not None and node.process is not None and not node.is_damaged:
+        if planted is not None and node.process is not None and not planted.part.is_damaged:
             del self._planted[node]
-            self._happened["repaired"] += planted.incarnation == node.incarnation
+            self._happened["repaired"] += planted.incarnation == planted.part.incarnation
         return node in self._planted
 
     def noticed(self, node: StackNode) -> bool:
@@ -154,7 +158,7 @@ class Damages:
         if node not in self._planted or not isinstance(node.ended, DamagedError):
             return False
         if isinstance(node.ended, LogDamagedError) and node.settings.peers:
-            self._invariants.fail("damage is repaired", f"node {node.node} ends: {node.ended}")
+            self._fail("damage is repaired", f"node {node.node} ends: {node.ended}")
         self._loop.call_later(RESTORED_AFTER_S, self._restore_and_start, node)
         return True
 
@@ -174,10 +178,18 @@ class Damages:
             node.disk.put_back(planted.path, planted.content)
 
 
-def _is_read(node: StackNode, path: Path) -> bool:
+def _is_kept_base(path: Path) -> bool:
+    return path.parent.name == "bases" or path.name == "incoming"
+
+
+def _can_be_built_anew(path: Path) -> bool:
+    return path.name == "checkpoint" or any(parent.name in INDEXES for parent in path.parents)
+
+
+def _is_read(node: StackNode, part: Part, path: Path) -> bool:
     """Whether a start would read that segment: one that lies before the log's start it would not."""
-    if node.replica is None:
+    if part.replica is None:
         return False
-    log = node.replica.log
+    log = part.replica.log
     start = log.position(log.first_index) if log.last_index >= log.first_index else log.end
     return int(path.name) + node.settings.segment_bytes > start

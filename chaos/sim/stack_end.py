@@ -1,4 +1,4 @@
-"""The end of a full-stack run: everybody has everything, and it is the same everywhere, byte by byte.
+"""The end of a full-stack run: in every group everybody has everything, and it is the same everywhere, byte by byte.
 
 It must not know how the run went.
 """
@@ -11,42 +11,43 @@ from collections.abc import Sequence
 import numpy as np
 
 from chaos.sim.invariants import Invariants
-from chaos.sim.node import StackNode
+from chaos.sim.node_part import Part
 from chaos.sim.targets import leader_of
 from ledger.batch import key_hashes
 from ledger.broker.replica import Replica
 from store import Kind
 
 
-def unsettled(members: Sequence[StackNode]) -> list[str]:
-    """What is still missing on the nodes that take part."""
+def unsettled(group: int, members: Sequence[Part]) -> list[str]:
+    """What is still missing in a group, on the nodes that take part in it."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
-        return ["nobody leads"]
+        return [f"nobody leads group {group}"]
     last = leader.replica.log.last_index
     missing = []
-    for node in members:
-        replica = node.replica
+    for part in members:
+        replica, name = part.replica, f"group {group}: node {part.node}"
         if replica is None:
-            missing.append(f"node {node.node} {_why_not(node)}")
-        elif node.is_damaged:
-            missing.append(f"node {node.node} is damaged")
+            missing.append(f"{name} {part.why_apart}")
+        elif part.is_damaged:
+            missing.append(f"{name} is damaged")
         elif (replica.driver.applied, replica.log.last_index) != (last, last):
-            missing.append(f"node {node.node} has applied {replica.driver.applied} of {last}")
+            missing.append(f"{name} has applied {replica.driver.applied} of {last}")
         elif replica.driver.raft.durable != last:
-            missing.append(f"node {node.node} holds {replica.driver.raft.durable} of {last}")
+            missing.append(f"{name} holds {replica.driver.raft.durable} of {last}")
     return missing
 
 
-def _why_not(node: StackNode) -> str:
-    if node.process is None:
-        return f"is down: {node.ended or 'nobody started it'}"
-    return f"takes no part: {node.process.group.not_ready()}"
+def unopened(topics: Replica | None) -> list[str]:
+    """Queues that were begun, and are not open in their groups yet. `topics`: the leader's replica of group 0."""
+    opening = topics.state.topics.opening() if topics is not None else ()
+    return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
 
 
-def compare(members: Sequence[StackNode], invariants: Invariants) -> None:
-    """Logs, states and ConsumeQueues of all replicas that take part, each two from where both of them have something:
-    one that had no base at the place where the others' logs begin keeps more. And each one's key index with its log."""
+def compare(members: Sequence[Part], invariants: Invariants) -> None:
+    """Logs, states and ConsumeQueues of all replicas of a group that take part, each two from where both of them have
+    something: one that had no base at the place where the others' logs begin keeps more. And each one's key index with
+    its log."""
     replicas = [(node.node, node.replica) for node in members if node.replica is not None]
     first, reference = min(replicas, key=lambda each: each[1].log.first_index)
     for node, replica in replicas:
@@ -67,7 +68,13 @@ def _log_bytes(replica: Replica, start: int) -> bytes:
 
 
 def _queues(replica: Replica) -> list[tuple[int, int]]:
-    return [(topic.topic_id, queue) for topic in replica.state.topics for queue in range(topic.queues)]
+    """That live in its group."""
+    return [
+        (topic.topic_id, queue)
+        for topic in replica.state.topics
+        for queue in range(topic.queues)
+        if topic.groups[queue] == replica.group
+    ]
 
 
 def _units(replica: Replica, topic_id: int, queue: int, since: Replica | None = None) -> bytes:

@@ -1,7 +1,8 @@
 """The faults of nodes and disks in the full-stack world.
 
 The one idea: a fault that would break a promise nobody made (a majority without what it acknowledged, too few voters)
-is not done, and not counted. A process that ends by itself is a violation, unless a disk drove it to that.
+is not done, and not counted. A process that ends by itself is a violation, unless a disk drove it to that. Each event
+is about one Raft group, where it is about any: whose leader it hits, whose files it spoils.
 
 It must not know clients. What happens to files of nodes that are down is in stack_damage.py.
 """
@@ -9,22 +10,24 @@ It must not know clients. What happens to files of nodes that are down is in sta
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from chaos.sim.disk_content import PAGE, SECTOR, Crash
 from chaos.sim.faults import FaultEvent
-from chaos.sim.invariants import Invariants
 from chaos.sim.loop import SimLoop
 from chaos.sim.network import Network
 from chaos.sim.network_faults import both_ways
-from chaos.sim.node import DATA, StackNode
-from chaos.sim.stack_damage import LOG, Damages
+from chaos.sim.node import StackNode
+from chaos.sim.node_part import DATA, directory_of
+from chaos.sim.stack_damage import Damages
 from chaos.sim.stack_operator import Operator
 from chaos.sim.stack_power import Power
-from chaos.sim.stack_roster import Roster
+from chaos.sim.stack_roster import Rosters
 from chaos.sim.swarm import Options
-from chaos.sim.targets import chance_of, leader_of, target_of
+from chaos.sim.targets import chance_of, one_of, target_of
 from chaos.sim.workload import READER, Workload
+from ledger.topics import TOPICS_GROUP
 from raft.core import Refusal
 from raft.errors import CutFailedError
 from store import DamagedError, DiskFullError, LogDamagedError, StoreError
@@ -43,52 +46,54 @@ class StackFaults:
         loop: SimLoop,
         network: Network,
         options: Options,
-        roster: Roster,
+        rosters: Rosters,
         operator: Operator,
         workload: Workload,
-        invariants: Invariants,
+        fail: Callable[[str, str], None],
         happened: Counter[str],
     ) -> None:
-        """`happened`: counted there is what shows only later."""
+        """`fail(invariant, what)` is told of violations. `happened`: counted there is what shows only later."""
         self._loop = loop
         self._network = network
-        self._roster = roster
+        self._rosters = rosters
         self._operator = operator
         self._workload = workload
-        self._invariants = invariants
+        self._fail = fail
         self._happened = happened
         self._random = options.chance("repairs")
-        self._damages = Damages(loop, invariants, happened)
-        self._power = Power(loop, options, roster, self._damages, happened)
+        self._first_groups = options.first_groups
+        self._damages = Damages(loop, fail, happened)
+        self._power = Power(loop, options, rosters, self._damages, happened)
         self._over = False
         loop.call_later(LOOK_S, self._look)
 
     @property
     def _nodes(self) -> list[StackNode]:
-        return self._roster.present
+        return self._rosters.present
 
     def fire(self, event: FaultEvent) -> bool:
         """Does it, if it is one of these and may be done. Returns whether it was."""
-        node, random, seconds = self._living(target_of(event, self._nodes)), chance_of(event), event.for_ms / 1000
+        group = one_of(event, self._rosters.numbers)
+        node, random, seconds = self._target(event, group), chance_of(event), event.for_ms / 1000
         match event.kind:
             case "kill":
-                return self._kill(node, seconds, random)
+                return self._kill(node, group, seconds, random)
             case "kill_all":
-                killed = [self._kill(each, random.uniform(0, seconds), random) for each in self._nodes]
+                killed = [self._kill(each, group, random.uniform(0, seconds), random) for each in self._nodes]
                 return any(killed)
             case "power_cut":
                 return self._power.cut([node], seconds, Crash.drawn(random))
             case "power_cut_minority":
-                voters = self._roster.voters
+                voters = self._rosters.of(group).voters
                 few = random.sample(voters, (len(voters) - 1) // 2)
                 return self._power.cut(few, seconds, Crash.drawn(random))
             case "power_cut_all":
                 return self._power.cut(self._nodes, seconds, Crash.drawn(random))
             case "torn_write" | "out_of_order":
                 unit = random.choice((SECTOR, SECTOR, PAGE))
-                self._power.cut_when_it_tears(node, Crash(random, unit, keeps=0.5, ordered_names=True))
+                self._power.cut_when_it_tears(node, group, Crash(random, unit, keeps=0.5, ordered_names=True))
             case "lost_rename":
-                self._power.cut_when_names_are_lost(node, Crash(random, PAGE, keeps=0.0, ordered_names=True))
+                self._power.cut_when_names_are_lost(node, group, Crash(random, PAGE, keeps=0.0, ordered_names=True))
             case "failed_flush":
                 return self._power.fail_flush(self._nodes if random.random() < 0.3 else [node], random)
             case "wipe":
@@ -96,18 +101,22 @@ class StackFaults:
             case "rolling_restart":
                 return self._restart_all(seconds)
             case "transfer":
-                return self._transfer(random)
+                return self._transfer(group, random)
             case "reconfigure":
-                self._operator.change(random)
+                self._operator.change(group, random)
             case "log_start":
-                self._operator.move_log_start(random)
+                self._operator.move_log_start(group, random)
+            case "add_group":
+                self._operator.add_group(random)
+            case "alter_topic":
+                self._operator.alter_topic(random)
             case "isolate_with_client":
-                return self._isolate_with_client(random, seconds)
+                return self._isolate_with_client(group, random, seconds)
             case "flipped_bit":
-                return self._power.may_miss(node) and self._damages.flip(node, random)
+                return self._power.may_miss(node) and self._damages.flip(node, group, random)
             case "old_file":
                 if self._power.may_miss(node):
-                    self._damages.put_back_old(node)
+                    self._damages.put_back_old(node, group)
             case "spoiled_index":
                 return self._damages.spoil_index(node, random)
             case "flipped_base":
@@ -137,7 +146,7 @@ class StackFaults:
                 self._loop.call_later(seconds, _give_room, node)
             case "read_error":
                 # A running node reads its log through a mapping; what reads by calls is its start.
-                if not self._kill(node, 0.0, None):
+                if not self._kill(node, 0, 0.0, None):
                     return False
                 node.disk.fail("read")
                 return True
@@ -167,18 +176,22 @@ class StackFaults:
                 node.kill()
             node.start_again()
 
-    def _living(self, node: StackNode) -> StackNode:
-        """The node, or another one where it is down already."""
+    def _target(self, event: FaultEvent, group: int) -> StackNode:
+        """Whom the event hits, as that group sees it; another one where that is down already."""
+        there = self._rosters.of(group).named if group != TOPICS_GROUP else self._nodes
+        parts = {node.part(group): node for node in there if node.is_present}
+        node = parts[target_of(event, [*parts])]
         return node if node.alive else next((each for each in self._nodes if each.alive), node)
 
     # -- ends of processes
 
-    def _kill(self, node: StackNode, seconds: float, random: Random | None) -> bool:
+    def _kill(self, node: StackNode, group: int, seconds: float, random: Random | None) -> bool:
         """At once, or in the midst of one of its next writes."""
         if not node.alive or not self._power.may_kill(node):
             return False
         if random is not None and random.random() < 0.7:
-            node.disk.die_in_write(random.randint(1, 4), below=random.choice((LOG, LOG, DATA)))
+            log = directory_of(group) / "log"
+            node.disk.die_in_write(random.randint(1, 4), below=random.choice((log, log, DATA)))
             process = node.process
             self._loop.call_later(1.0, lambda: node.kill() if node.process is process else None)
             seconds += 1.0
@@ -189,7 +202,9 @@ class StackFaults:
 
     def _wipe(self, node: StackNode) -> bool:
         # A voter that is being removed meanwhile could be the one too many that is missing.
-        if self._operator.busy or not self._roster.is_settled or not self._power.may_miss(node):
+        there = [roster.is_settled for roster in self._rosters]
+        is_settled = all(there) and len(there) >= self._first_groups  # a group begins only where nobody is lost
+        if self._operator.busy or not is_settled or not self._power.may_miss(node):
             return False
         node.kill()
         node.wipe()
@@ -219,10 +234,10 @@ class StackFaults:
         self._loop.call_later(seconds, lambda: process.life.go_on() if process.life.paused else None)
         return True
 
-    def _isolate_with_client(self, random: Random, seconds: float) -> bool:
+    def _isolate_with_client(self, group: int, random: Random, seconds: float) -> bool:
         """So that who reads is on the side of a leader that does not know what the others have elected, and who sends
         on theirs; its clock may be slow, and it takes longer to find out, then."""
-        leader = leader_of(self._nodes)
+        leader = self._leader_of(group)
         if leader is None:
             return False
         others = [node.node for node in self._nodes if node is not leader]
@@ -243,12 +258,17 @@ class StackFaults:
             for pair in pairs:
                 self._network.mend(*pair)
 
-    def _transfer(self, random: Random) -> bool:
-        leader = leader_of(self._nodes)
-        others = [voter.node for voter in self._roster.voters if voter is not leader]
-        if leader is None or leader.replica is None or leader.process is None or not others:
+    def _leader_of(self, group: int) -> StackNode | None:
+        leader = self._rosters.of(group).leader
+        return next((node for node in self._nodes if leader is not None and node.node == leader.node), None)
+
+    def _transfer(self, group: int, random: Random) -> bool:
+        leader = self._leader_of(group)
+        replica = leader.part(group).replica if leader is not None else None
+        others = [voter.node for voter in self._rosters.of(group).voters if voter is not leader]
+        if leader is None or leader.process is None or replica is None or not others:
             return False
-        driver, to = leader.replica.driver, random.choice(others)
+        driver, to = replica.driver, random.choice(others)
         happened: list[bool] = []
 
         def transfer() -> None:
@@ -270,7 +290,7 @@ class StackFaults:
         if self._damages.noticed(node):
             return
         if not by_disk:
-            self._invariants.fail("a node's own invariants", f"node {node.node} ends: {reason!r}")
+            self._fail("a node's own invariants", f"node {node.node} ends: {reason!r}")
         self._look_after(node)
 
     def _look(self) -> None:
@@ -294,8 +314,8 @@ class StackFaults:
 
 def _has_failed(node: StackNode) -> bool:
     """Whether it can write no more, and only a restart helps."""
-    failure = node.replica.driver.failure if node.replica is not None else None
-    return failure is not None and not isinstance(failure, DiskFullError | LogDamagedError)
+    failures = [part.replica.driver.failure for part in node.parts if part.replica is not None]
+    return any(failure is not None and not isinstance(failure, DiskFullError | LogDamagedError) for failure in failures)
 
 
 def _set_rate(node: StackNode, rate: float) -> None:

@@ -1,4 +1,5 @@
-"""Whoever operates the simulated cluster: changes its members by the admin client, and has its log begin later.
+"""Whoever operates the simulated cluster: changes its members by the admin client, adds groups and queues, and has logs
+begin later.
 
     a stranger ──remove──> gone ──add (wiped, or new)──> learner ──promote──> voter ──remove──> gone
 
@@ -13,19 +14,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 
 from chaos.sim.loop import SimLoop
 from chaos.sim.node import StackNode
-from chaos.sim.stack_roster import Roster
-from chaos.sim.targets import leader_of
-from chaos.sim.workload import ClientProcess
+from chaos.sim.stack_roster import Roster, Rosters
+from chaos.sim.workload import ClientProcess, Workload
 from ledger import AsyncAdmin
 from ledger.broker.log_trim import LogTrim
 from ledger.errors import LedgerError, LogHeldError
+from ledger.topics import TOPICS_GROUP
 
 LEAST_VOTERS = 2
+MOST_QUEUES = 8
+"""Of a topic."""
+ONE_GROUP = 0.4
+"""How likely the next change of members is one of a single group, where there are several."""
 TIMEOUT_MS = 10_000
 HOLDS = 0.3
 """How likely the log is held before it is trimmed."""
@@ -41,23 +46,27 @@ class Operator:
         self,
         loop: SimLoop,
         nodes: Sequence[StackNode],
-        roster: Roster,
+        rosters: Rosters,
+        workload: Workload,
         process: ClientProcess,
         addresses: Mapping[int, str],
         most: int,
+        most_groups: int,
         happened: Counter[str],
     ) -> None:
-        """`most`: voters that the cluster may have."""
+        """`most`, `most_groups`: voters and groups that the cluster may have."""
         self.busy = False
-        """Whether a step is under way."""
+        """Whether a step that changes members or groups is under way."""
         self._trims = False
         """Whether a trim is."""
         self._loop = loop
         self._nodes = nodes
-        self._roster = roster
+        self._rosters = rosters
+        self._workload = workload
         self._process = process
         self._addresses = addresses
         self._most = most
+        self._most_groups = most_groups
         self._happened = happened
         self._over = False
 
@@ -67,28 +76,33 @@ class Operator:
 
     # -- members
 
-    def change(self, random: Random) -> None:
-        """Takes the next step, if none is under way."""
+    def change(self, group: int, random: Random) -> None:
+        """Takes the next step, if none is under way: of the whole cluster, or of that group alone."""
+        self._begin(lambda admin: self._step(admin, group, random), "reconfigure", random)
+
+    def _begin(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
         if not self.busy:
             self.busy = True
             life = self._process.life
-            life.deliver(lambda: life.create_task(self._change(random)))
+            life.deliver(lambda: life.create_task(self._take(step, kind, random)))
 
-    async def _change(self, random: Random) -> None:
+    async def _take(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
+        """Counts it, where there was one to take, and it came about."""
         admin = self._admin(random)
         # Refused, or nobody knows: the next step begins with what is so then.
         with contextlib.suppress(LedgerError):
             async with admin:
-                self._happened["reconfigure"] += await self._step(admin, random)
+                self._happened[kind] += await step(admin)
         self.busy = False
 
-    async def _step(self, admin: AsyncAdmin, random: Random) -> bool:
-        """Whether there was one to take, and it came about."""
-        configuration, strangers = self._roster.configuration, self._roster.strangers
-        if configuration is None or self._over:
+    async def _step(self, admin: AsyncAdmin, group: int, random: Random) -> bool:
+        configuration, strangers = self._rosters.first.configuration, self._strangers()
+        if configuration is None or self._over or not all(roster.is_begun for roster in self._rosters):
             return False
+        if not strangers and group != TOPICS_GROUP and random.random() < ONE_GROUP:
+            return await self._step_of_one(admin, self._rosters.of(group), random)
         voters, learners = sorted(configuration.voters), sorted(configuration.learners)
-        gone = [node for node in self._nodes if node.node not in configuration.members]
+        gone = [node for node in self._nodes if not any(node in roster.named for roster in self._rosters)]
         if strangers:
             await self._remove(admin, strangers[0])
         elif learners:
@@ -101,29 +115,83 @@ class Operator:
             return False
         return True
 
+    def _strangers(self) -> list[StackNode]:
+        return next((roster.strangers for roster in self._rosters if roster.strangers), [])
+
+    async def _step_of_one(self, admin: AsyncAdmin, roster: Roster, random: Random) -> bool:
+        """A member of the cluster comes to a group, or leaves it, and is a member of the cluster all the same."""
+        configuration, cluster = roster.configuration, self._rosters.first.configuration
+        assert configuration is not None
+        assert cluster is not None
+        voters, learners = sorted(configuration.voters), sorted(configuration.learners)
+        others = sorted({*cluster.voters} - {*configuration.members})
+        if learners:
+            await admin.promote_node(random.choice(learners), group=roster.group, timeout_ms=TIMEOUT_MS)
+        elif others and (len(voters) <= LEAST_VOTERS or random.random() < 0.6):
+            node, promote = random.choice(others), random.random() < 0.7
+            await admin.add_node(
+                node, self._addresses[node], group=roster.group, promote=promote, timeout_ms=TIMEOUT_MS
+            )
+        elif len(voters) > LEAST_VOTERS:
+            await admin.remove_node(random.choice(voters), group=roster.group, timeout_ms=TIMEOUT_MS)
+        else:
+            return False
+        return True
+
     async def _remove(self, admin: AsyncAdmin, node: StackNode) -> None:
         incarnation = node.incarnation
         await admin.remove_node(node.node, timeout_ms=TIMEOUT_MS)
         self._loop.call_later(PUT_AWAY_S, self._put_away, node, incarnation)
 
     def _put_away(self, node: StackNode, incarnation: bytes) -> None:
-        if node.incarnation == incarnation and not self._roster.is_member(node.node):
+        if node.incarnation == incarnation and not self._rosters.first.is_member(node.node):
             node.put_away()
 
     async def _add(self, admin: AsyncAdmin, node: StackNode, *, promote: bool) -> None:
-        members = (await admin.members(timeout_ms=TIMEOUT_MS)).members
-        if self._over or any(member.node == node.node for member in members):
-            return  # only what is gone for good may be wiped
+        for group in self._rosters.numbers:
+            members = (await admin.members(group=group, timeout_ms=TIMEOUT_MS)).members
+            if self._over or any(member.node == node.node for member in members):
+                return  # only what is gone for good, everywhere, may be wiped
         if not (node.settings.join and node.is_empty):
             node.join()
         await admin.add_node(node.node, self._addresses[node.node], promote=promote, timeout_ms=TIMEOUT_MS)
 
+    # -- groups and queues
+
+    def add_group(self, random: Random) -> None:
+        """One more group, if none is on its way."""
+        if len(self._rosters.numbers) < self._most_groups:
+            self._begin(self._add_group, "add_group", random)
+
+    async def _add_group(self, admin: AsyncAdmin) -> bool:
+        # A group begins once all have answered that it is to begin on; a stranger never does.
+        if self._over or self._strangers():
+            return False
+        await admin.add_group()
+        return True
+
+    def alter_topic(self, random: Random) -> None:
+        """Gives a topic one or two queues more, unless it has many."""
+        life = self._process.life
+        life.deliver(lambda: life.create_task(self._alter_topic(random)))
+
+    async def _alter_topic(self, random: Random) -> None:
+        with contextlib.suppress(LedgerError):
+            async with self._admin(random) as admin:
+                if self._over or not self._workload.topics:
+                    return
+                name = random.choice(self._workload.topics)
+                queues = len((await admin.describe_topic(name)).offsets) + random.randint(1, 2)
+                if queues <= MOST_QUEUES:
+                    await admin.alter_topic(name, queues)
+                    self._happened["alter_topic"] += 1
+
     # -- the log start
 
-    def move_log_start(self, random: Random) -> None:
-        """Has the log begin behind one of the bases that the leader has kept, or holds it for a while, if nothing of
-        that is under way."""
-        leader = leader_of(self._nodes)
+    def move_log_start(self, group: int, random: Random) -> None:
+        """Has the log of that group begin behind one of the bases that the leader has kept, or holds it for a while, if
+        nothing of that is under way."""
+        leader = self._rosters.of(group).leader
         if self._trims or self._over or leader is None or leader.replica is None:
             return
         candidates = LogTrim(leader.replica).candidates()
@@ -131,26 +199,26 @@ class Operator:
             self._trims = True
             to = random.choice(candidates)
             life, keep_bytes = self._process.life, leader.replica.log.end - to.position
-            life.deliver(lambda: life.create_task(self._trim(random, keep_bytes)))
+            life.deliver(lambda: life.create_task(self._trim(group, random, keep_bytes)))
 
-    async def _trim(self, random: Random, keep_bytes: int) -> None:
+    async def _trim(self, group: int, random: Random, keep_bytes: int) -> None:
         with contextlib.suppress(LedgerError):
             async with self._admin(random) as admin:
                 if random.random() < HOLDS:
-                    await self._hold(admin, random, keep_bytes)
-                await admin.trim_log(keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
+                    await self._hold(admin, group, random, keep_bytes)
+                await admin.trim_log(group=group, keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
         self._trims = False
 
-    async def _hold(self, admin: AsyncAdmin, random: Random, keep_bytes: int) -> None:
+    async def _hold(self, admin: AsyncAdmin, group: int, random: Random, keep_bytes: int) -> None:
         """Until it is released, or has expired. What moves the log's start meanwhile is a violation."""
         ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
-        await admin.hold_log("reader", ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
+        await admin.hold_log("reader", group=group, ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
         with contextlib.suppress(LogHeldError):
-            await admin.trim_log(keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
+            await admin.trim_log(group=group, keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
         await asyncio.sleep(random.random() * 2 * ttl_ms / 1000)
-        await admin.release_log("reader", timeout_ms=TIMEOUT_MS)
+        await admin.release_log("reader", group=group, timeout_ms=TIMEOUT_MS)
 
     def _admin(self, random: Random) -> AsyncAdmin:
-        bootstrap = [self._addresses[node.node] for node in self._roster.present]
+        bootstrap = [self._addresses[node.node] for node in self._rosters.present]
         environment = self._process.environment
         return AsyncAdmin(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment)

@@ -1,8 +1,8 @@
 """Power cuts and failed flushes in the full-stack world: what takes from a disk that which was not flushed.
 
-The one idea: it is done only where no promise is broken by it. What was acknowledged may be gone from fewer disks
-than a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others must be able
-to do without it, or all of them to answer.
+The one idea: it is done only where no promise is broken by it, in no group. What was acknowledged may be gone from
+fewer disks than a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others
+must be able to do without it, or all of them to answer.
 
 It must not know other faults.
 """
@@ -16,8 +16,9 @@ from random import Random
 from chaos.sim.disk_content import Crash
 from chaos.sim.loop import SimLoop
 from chaos.sim.node import StackNode
-from chaos.sim.stack_damage import LOG, Damages
-from chaos.sim.stack_roster import Roster
+from chaos.sim.node_part import directory_of
+from chaos.sim.stack_damage import Damages
+from chaos.sim.stack_roster import Roster, Rosters
 from chaos.sim.swarm import Options
 
 WAIT_S, WAIT_STEP_S = 15.0, 0.005
@@ -28,11 +29,11 @@ class Power:
     """`happened`: counted there is also what a power cut did to a disk."""
 
     def __init__(
-        self, loop: SimLoop, options: Options, roster: Roster, damages: Damages, happened: Counter[str]
+        self, loop: SimLoop, options: Options, rosters: Rosters, damages: Damages, happened: Counter[str]
     ) -> None:
         self._loop = loop
         self._options = options
-        self._roster = roster
+        self._rosters = rosters
         self._damages = damages
         self._happened = happened
         self._over = False
@@ -52,11 +53,13 @@ class Power:
         self._happened.update({name: count for name, count in sorted(crash.happened.items()) if count})
         return True
 
-    def cut_when_it_tears(self, node: StackNode, crash: Crash) -> None:
-        self._cut_when(node, crash, lambda: node.disk.can_tear(LOG, crash.unit))
+    def cut_when_it_tears(self, node: StackNode, group: int, crash: Crash) -> None:
+        log = directory_of(group) / "log"
+        self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_tear(log, crash.unit))
 
-    def cut_when_names_are_lost(self, node: StackNode, crash: Crash) -> None:
-        self._cut_when(node, crash, lambda: node.disk.can_forget_names(LOG))
+    def cut_when_names_are_lost(self, node: StackNode, group: int, crash: Crash) -> None:
+        log = directory_of(group) / "log"
+        self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_forget_names(log))
 
     def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
         """At the first moment at which it can do that; what it really did is counted then."""
@@ -84,22 +87,31 @@ class Power:
         return True
 
     def may_miss(self, node: StackNode) -> bool:
-        """Whether the others can do without it."""
-        voters = self._roster.voters
-        there = [each for each in voters if each is not node and each.alive and not self._is_hurt(each)]
-        return node.alive and 2 * len(there) > len(voters) and self._roster.is_member(node.node)
+        """Whether the others can do without it, in all groups that it is in."""
+        if not node.alive or not self._rosters.first.is_member(node.node):
+            return False
+        return all(self._group_may_miss(roster, node) for roster in self._rosters if node in roster.named)
+
+    def _group_may_miss(self, roster: Roster, node: StackNode) -> bool:
+        voters = roster.voters
+        there = [each for each in voters if each is not node and each.alive and not self._is_hurt(roster, each)]
+        return 2 * len(there) > len(voters) and roster.is_member(node.node)
 
     def may_kill(self, node: StackNode) -> bool:
         """Of a node that stages its writes, the end of the process takes what was not flushed."""
         return not self._options.staged or self._may_lose([node])
 
     def _may_lose(self, nodes: Sequence[StackNode]) -> bool:
+        return all(self._group_may_lose(roster, nodes) for roster in self._rosters)
+
+    def _group_may_lose(self, roster: Roster, nodes: Sequence[StackNode]) -> bool:
         """Always where everything acknowledged is flushed, unless a stranger is among the voters: it never answers."""
-        voters = self._roster.voters
-        if self._options.sync and all(self._roster.is_member(voter.node) for voter in voters):
+        voters = roster.voters
+        if self._options.sync and all(roster.is_member(voter.node) for voter in voters):
             return True
-        hurt = [voter for voter in voters if voter in nodes or self._is_hurt(voter)]
+        hurt = [voter for voter in voters if voter in nodes or self._is_hurt(roster, voter)]
         return 2 * len(hurt) < len(voters)
 
-    def _is_hurt(self, node: StackNode) -> bool:
-        return node.suspect or self._damages.is_planted(node) or not self._roster.is_member(node.node)
+    def _is_hurt(self, roster: Roster, node: StackNode) -> bool:
+        suspect = node.part(roster.group).suspect
+        return suspect or self._damages.is_planted(node) or not roster.is_member(node.node)

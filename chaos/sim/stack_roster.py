@@ -1,38 +1,43 @@
-"""Who belongs to the simulated cluster at the moment, by the newest configuration that a leader had.
+"""Who belongs to each group of the simulated cluster at the moment, by the newest configuration that a leader had.
 
     never started ──> waits to be added ──> member ──> removed           lost its disk: a stranger under its old name
 
 The one idea: a node takes part by its number *and* its incarnation, so a wiped one is none of those that are named,
-until it is added again. It must not know who changes that, or why.
+until it is added again. Group 0 has all nodes of the cluster, and its table says which other groups there are, and on
+which nodes they begin. It must not know who changes that, or why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from chaos.sim.node import StackNode
+from chaos.sim.node_part import Part
 from chaos.sim.targets import leader_of
+from ledger.topics import TOPICS_GROUP
 from raft.configuration_entry import GroupConfiguration
 
 
 class Roster:
-    """`nodes`: all that there are, spare ones included; the first `founders` of them begin the cluster."""
+    """Of one group. `nodes`: all that there are, spare ones included; `founders()`: the numbers of those on which the
+    group begins."""
 
-    def __init__(self, nodes: Sequence[StackNode], founders: int) -> None:
+    def __init__(self, group: int, nodes: Sequence[StackNode], founders: Callable[[], Sequence[int]]) -> None:
+        self.group = group
         self._nodes = nodes
         self._founders = founders
         self._newest: GroupConfiguration | None = None
         """As it was known last."""
 
     @property
-    def present(self) -> list[StackNode]:
-        """Those that were ever switched on, and not put away."""
-        return [node for node in self._nodes if node.is_present]
+    def leader(self) -> Part | None:
+        """The node's part that leads, of the newest term."""
+        return leader_of([node.part(self.group) for node in self._nodes])
 
     @property
     def configuration(self) -> GroupConfiguration | None:
         """The newest one that a leader has or had; None before anybody led."""
-        leader = leader_of(self._nodes)
+        leader = self.leader
         if leader is not None and leader.replica is not None:
             self._newest = leader.replica.newest_configuration()
         return self._newest
@@ -40,38 +45,90 @@ class Roster:
     @property
     def is_settled(self) -> bool:
         """Whether a leader knows that its newest configuration is committed."""
-        leader = leader_of(self._nodes)
+        leader = self.leader
         raft = leader.raft if leader is not None else None
         return raft is not None and raft.configuration_index <= raft.commit
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anybody ever led."""
+        return self.configuration is not None
 
     @property
     def voters(self) -> list[StackNode]:
         """All that are named as voters, strangers included."""
         configuration = self.configuration
-        if configuration is None:
-            return list(self._nodes[: self._founders])
-        return [self._nodes[node - 1] for node in sorted(configuration.voters)]
+        return self._numbered(self._founders() if configuration is None else configuration.voters)
+
+    @property
+    def named(self) -> list[StackNode]:
+        """Voters and learners, strangers included."""
+        configuration = self.configuration
+        return self._numbered(self._founders() if configuration is None else configuration.members)
 
     @property
     def members(self) -> list[StackNode]:
         """Voters and learners, as long as they have the disks by which they were added."""
-        configuration = self.configuration
-        if configuration is None:
-            return list(self._nodes[: self._founders])
-        members = sorted(configuration.members.items())
-        return [self._nodes[node - 1] for node, member in members if self._is_known(node, member.incarnation)]
+        return [node for node in self.named if self._is_known(node)]
+
+    @property
+    def parts(self) -> list[Part]:
+        """Of the members, in this group."""
+        return [node.part(self.group) for node in self.members]
 
     @property
     def strangers(self) -> list[StackNode]:
         """Those that are named, and have lost the disks by which they were added."""
-        configuration = self.configuration
-        if configuration is None:
-            return []
-        members = sorted(configuration.members.items())
-        return [self._nodes[node - 1] for node, member in members if not self._is_known(node, member.incarnation)]
+        return [node for node in self.named if not self._is_known(node)]
 
     def is_member(self, node: int) -> bool:
         return any(member.node == node for member in self.members)
 
-    def _is_known(self, node: int, incarnation: bytes) -> bool:
-        return self._nodes[node - 1].incarnation == incarnation
+    def _is_known(self, node: StackNode) -> bool:
+        if self._newest is None:
+            return True
+        return node.part(self.group).incarnation == self._newest.members[node.node].incarnation
+
+    def _numbered(self, numbers: Iterable[int]) -> list[StackNode]:
+        return [self._nodes[number - 1] for number in sorted(numbers)]
+
+
+class Rosters:
+    """Of all groups that there are, by number. The first `founders` of `nodes` begin the cluster."""
+
+    def __init__(self, nodes: Sequence[StackNode], founders: int) -> None:
+        self._nodes = nodes
+        self._table: dict[int, tuple[int, ...]] = {TOPICS_GROUP: tuple(range(1, founders + 1))}
+        """Where each group begins."""
+        self._by_group: dict[int, Roster] = {}
+
+    @property
+    def present(self) -> list[StackNode]:
+        """Nodes that were ever switched on, and not put away."""
+        return [node for node in self._nodes if node.is_present]
+
+    @property
+    def first(self) -> Roster:
+        """Of group 0: whoever belongs to the cluster."""
+        return self.of(TOPICS_GROUP)
+
+    @property
+    def numbers(self) -> list[int]:
+        """Of the groups."""
+        for node in self._nodes:
+            if (replica := node.replica) is not None:
+                self._table.update(replica.state.groups)
+        return sorted(self._table)
+
+    def of(self, group: int) -> Roster:
+        roster = self._by_group.get(group)
+        if roster is None:
+            roster = self._by_group[group] = Roster(group, self._nodes, lambda: self._table[group])
+        return roster
+
+    def __iter__(self) -> Iterator[Roster]:
+        return iter([self.of(group) for group in self.numbers])
+
+    def is_in_all(self, node: int) -> bool:
+        """Whether that node has a part in every group."""
+        return all(roster.is_member(node) for roster in self)

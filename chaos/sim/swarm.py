@@ -48,6 +48,9 @@ class Options:
     largest_batch: int
     in_flight: int
     reads_per_second: float
+    groups: int = 1
+    """Raft groups that there will be; the nodes are set up with `first_groups` of them, an operator adds the others."""
+    first_groups: int = 1
     staged: bool = False
     """Nodes write by way of memory of their own, so that the end of a process takes what it had not flushed."""
     accepted_loss: bool = False
@@ -58,6 +61,10 @@ class Options:
         """Of any kind, the network's rates among them."""
         calm = (self.conditions.loss, self.conditions.duplicate, self.conditions.reorder, self.conditions.replay)
         return bool(self.strengths) or any(calm)
+
+    @property
+    def alters_topics(self) -> bool:
+        return any(name == "alter_topic" for name, _ in self.strengths)
 
     @property
     def duration_ms(self) -> int:
@@ -75,6 +82,7 @@ class Wishes:
     world: str = "protocol"
     minutes: float = 5.0
     nodes: int | None = None
+    groups: int | None = None
     faults: tuple[str, ...] | None = None
     """None: the seed draws; (): none at all."""
     accepted_loss: bool = False
@@ -86,9 +94,15 @@ def draw(seed: int, wishes: Wishes) -> Options:
     asked = [KINDS[name] for name in wishes.faults or () if name in KINDS]
     least = max((kind.least_nodes for kind in asked), default=1)
     nodes = wishes.nodes or max(least, random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5, 5)))
+    groups = _groups(seed, wishes, asked)
     sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
     sync = sync and not wishes.accepted_loss
-    strengths = _strengths(random, wishes, nodes)
+    kinds = kinds_of(wishes.world, nodes, groups)
+    strengths = _strengths(random, wishes, [*RATES, *(kind.name for kind in kinds if not kind.least_groups)])
+    # Of its own chance: so what happens to nodes is the same in one group and in several.
+    strengths += _strengths(
+        Random(f"{seed}/several groups"), wishes, [kind.name for kind in kinds if kind.least_groups]
+    )
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(
@@ -109,23 +123,31 @@ def draw(seed: int, wishes: Wishes) -> Options:
         append_bytes=random.choice((300, 2_000, 1 << 20)),
         max_uncommitted_bytes=random.choice((3_000, 20_000, 1 << 20)),
         producers=random.randint(1, 4),
-        queues=random.randint(1, 4),
+        queues=max(random.randint(1, 4), groups),
         sends_per_second=random.choice((13.0, 16.0, 20.0)),
         largest_batch=random.choice((2, 10, 50)),
         in_flight=random.randint(1, 5),
         reads_per_second=random.choice((0.2, 0.5, 1.0)),
+        groups=groups,
+        first_groups=Random(f"{seed}/first groups").randint(1, groups - 1) if "add_group" in names else groups,
         # Under `async` every end of a process would lose what was acknowledged: few faults would be left to do.
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
     )
 
 
-def _strengths(random: Random, wishes: Wishes, nodes: int) -> list[tuple[str, float]]:
-    """Each fault that exists in this run, and how often it comes."""
-    kinds = kinds_of(wishes.world, nodes)
+def _groups(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
+    if wishes.world != STACK:
+        return 1
+    least = max((kind.least_groups for kind in asked), default=1)
+    return wishes.groups or max(least, Random(f"{seed}/groups").choice((1, 1, 1, 2, 3, 4)))
+
+
+def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tuple[str, float]]:
+    """Those of these faults that exist in this run, and how often each comes."""
     share = random.choice((0.25, 0.5, 0.75))
     drawn: list[tuple[str, float]] = []
-    for name in [*RATES, *_names(kinds)]:
+    for name in names:
         there, strength = random.random() < share, random.choice((0.3, 1.0, 3.0))
         if wishes.faults is not None:
             there = name in wishes.faults
@@ -133,10 +155,6 @@ def _strengths(random: Random, wishes: Wishes, nodes: int) -> list[tuple[str, fl
         if there:
             drawn.append((name, strength))
     return drawn
-
-
-def _names(kinds: Sequence[FaultKind]) -> list[str]:
-    return [kind.name for kind in kinds]
 
 
 def _conditions(random: Random, names: Sequence[str]) -> Conditions:

@@ -35,6 +35,11 @@ def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
     return chance.choice(nodes)
 
 
+def one_of(event: FaultEvent, groups: Sequence[int]) -> int:
+    """The Raft group that the event is about: by a chance of its own, so that the others stay with one group."""
+    return Random(f"{event.kind}/{event.number('chance')}/group").choice(groups)
+
+
 def chance_of(event: FaultEvent) -> Random:
     """What else is left to chance about an event."""
     return Random(f"{event.kind}/{event.number('chance')}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -20,7 +21,7 @@ from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_opt
 from cluster.cli.output import counted, print_json, print_table, say
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Message
 from ledger.consumer_groups import validate_group_name
-from ledger.errors import UnknownGroupError, UnknownTopicError
+from ledger.errors import UnknownGroupError, UnknownQueueError, UnknownTopicError
 from ledger.retries import MOVED_HEADERS, dead_letter_topic, resending_group
 
 _WAIT_MS = 500
@@ -62,14 +63,20 @@ def resend(name: str, most: int | None, bootstrap: str, output: str) -> None:
     """Send the dead letters of the consumer group GROUP once more to the queues where they came from.
 
     All consumer groups of these topics get them, and count their attempts anew. What is sent again once is not sent
-    again by the next `resend`; the dead letters themselves stay until they are kept no longer.
+    again by the next `resend`; the dead letters themselves stay until they are kept no longer. Those whose topic was
+    deleted are passed over.
     """
-    sent = asyncio.run(_resend(bootstrap, name, most))
+    sent, stranded = asyncio.run(_resend(bootstrap, name, most))
     if output == "json":
-        print_json({"group": name, "resent": sum(sent.values()), "topics": sent})
-    elif sent:
-        say(f"Sent {counted(sum(sent.values()), 'message')} again to {', '.join(sorted(sent))}.")
-    else:
+        told = {"group": name, "resent": sent.total(), "topics": dict(sent), "stranded": dict(stranded)}
+        print_json(told)
+        return
+    if sent:
+        say(f"Sent {counted(sent.total(), 'message')} again to {', '.join(sorted(sent))}.")
+    if stranded:
+        topics = ", ".join(sorted(stranded))
+        say(f"Passed over {counted(stranded.total(), 'message')}: these queues of {topics} are no more.")
+    if not sent and not stranded:
         say(f"Consumer group {name} has no dead letters that were not sent again.")
 
 
@@ -93,30 +100,29 @@ async def _dead_letters(bootstrap: str, name: str, most: int, everything: bool) 
     return found[:most]
 
 
-async def _resend(bootstrap: str, name: str, most: int | None) -> dict[str, int]:
-    """How many messages were sent to each topic."""
+async def _resend(bootstrap: str, name: str, most: int | None) -> tuple[Counter[str], Counter[str]]:
+    """How many messages were sent to each topic; and how many of each could not be, because it is no more."""
     validate_group_name(name)
     async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         ends, sent_before = await _ends(admin, name), await _sent_before(admin, name)
     if all(sent_before.get(queue, 0) >= end for queue, end in ends.items()):
-        return {}
-    sent: dict[str, int] = {}
+        return Counter(), Counter()
+    sent, stranded = Counter[str](), Counter[str]()
     async with _resending(bootstrap, name) as (consumer, producer):
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + _PATIENCE_S
-        while not _is_done(consumer, name, ends) and (most is None or sum(sent.values()) < most):
-            room = 500 if most is None else min(500, most - sum(sent.values()))
+        while not _is_done(consumer, name, ends) and (most is None or sent.total() < most):
+            room = 500 if most is None else min(500, most - sent.total())
             messages = [one for one in await consumer.getmany(room, _WAIT_MS) if one.offset < ends[one.queue]]
-            await asyncio.gather(*(_send_again(producer, one) for one in messages))
+            taken = await asyncio.gather(*(_send_again(producer, one) for one in messages))
             consumer.finish(*messages)
-            for one in messages:
-                topic = _origin(one)[0]
-                sent[topic] = sent.get(topic, 0) + 1
+            for one, is_sent in zip(messages, taken, strict=True):
+                (sent if is_sent else stranded)[_origin(one)[0]] += 1
             if messages:
                 give_up_at = loop.time() + _PATIENCE_S
             elif loop.time() >= give_up_at:
                 raise CommandError(f"nothing comes of the dead letters of {name}: is somebody else sending them again?")
-    return sent
+    return sent, stranded
 
 
 @asynccontextmanager
@@ -139,17 +145,22 @@ def _is_done(consumer: AsyncGroupConsumer, name: str, ends: Ends) -> bool:
     return all(queue in mine and consumer.position(topic, queue) >= end for queue, end in ends.items())
 
 
-async def _send_again(producer: AsyncProducer, message: Message) -> None:
+async def _send_again(producer: AsyncProducer, message: Message) -> bool:
+    """False: where it came from is no more."""
     topic, queue = _origin(message)
-    await producer.send(
-        topic,
-        message.value,
-        key=message.key,
-        tag=message.tag,
-        headers=[(header, value) for header, value in message.headers if header not in MOVED_HEADERS],
-        timestamp_ms=message.timestamp_ms,
-        queue=queue,
-    )
+    try:
+        await producer.send(
+            topic,
+            message.value,
+            key=message.key,
+            tag=message.tag,
+            headers=[(header, value) for header, value in message.headers if header not in MOVED_HEADERS],
+            timestamp_ms=message.timestamp_ms,
+            queue=queue,
+        )
+    except (UnknownTopicError, UnknownQueueError):
+        return False
+    return True
 
 
 def _origin(message: Message) -> tuple[str, int]:

@@ -13,7 +13,15 @@ import click
 from cluster.cli.consume import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import counted, data_console, print_json, print_table, say
-from ledger import AsyncAdmin, ConsumerGroupDescription, ConsumerGroupMember, OffsetReset, QueueConsumption
+from cluster.cli.question import ask
+from ledger import (
+    AsyncAdmin,
+    ConsumerGroupDescription,
+    ConsumerGroupMember,
+    ConsumerGroupSummary,
+    OffsetReset,
+    QueueConsumption,
+)
 from ledger.topics import is_system_topic
 
 T = TypeVar("T")
@@ -77,6 +85,8 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     print_table(columns, [_queue_row(one) for one in found.queues if one.lag or not is_system_topic(one.topic)])
     if found.rebalancing:
         say("Members have come or gone: the queues are being assigned anew.")
+    elif found.strategy == "broadcast":
+        say("One consumer of a broadcast: it gets all messages. Whether it runs is not known.")
     elif not found.members:
         say("It has no members at the moment.")
     else:
@@ -124,18 +134,32 @@ def reset(
 
 @group.command()
 @click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @bootstrap_option
 @format_option
-def delete(name: str, bootstrap: str, output: str) -> None:
+def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
     """Forget how far the consumer group NAME has come. Its consumers have to be stopped first.
 
-    What waits to be consumed again, and its dead letters, stay in their topics.
+    What waits to be consumed again goes for good, and so do its dead letters: if there are any, you are asked.
     """
-    queues = _asked(bootstrap, lambda admin: admin.delete_consumer_group(name))
+
+    async def work(admin: AsyncAdmin) -> int:
+        if not yes:
+            _ask_if_messages_go(next((one for one in await admin.list_consumer_groups() if one.name == name), None))
+        return await admin.delete_consumer_group(name)
+
+    queues = _asked(bootstrap, work)
     if output == "json":
         print_json({"deleted": name, "queues": queues})
     else:
         say(f"Deleted consumer group {name}, which had begun with {counted(queues, 'queue')}.")
+
+
+def _ask_if_messages_go(found: ConsumerGroupSummary | None) -> None:
+    """Asks where messages would go."""
+    if found is not None and (found.retries or found.dead_letters):
+        waiting, dead = counted(found.retries, "message"), counted(found.dead_letters, "dead letter")
+        ask(f"Delete {found.name}, with {waiting} to come again and {dead}?")
 
 
 def _asked(bootstrap: str, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:

@@ -1,4 +1,4 @@
-"""`ledgermq topic`: create, alter, list and describe topics, and find the offsets of a time."""
+"""`ledgermq topic`: create, alter, delete, list and describe topics, and find the offsets of a time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import click
 
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.question import ask
 from ledger import AsyncAdmin, TopicQueue
 from ledger.client.offsets import in_ms
 from ledger.client.records import TopicDescription
+from ledger.topics import validate_topic_name
 
 
 @click.group()
 def topic() -> None:
-    """Topics: create, alter, list, describe; offsets by time."""
+    """Topics: create, alter, delete, list, describe; offsets by time."""
 
 
 @topic.command()
@@ -58,6 +60,33 @@ def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
         print_json(_as_json(altered))
     else:
         say(f"Topic {altered.name} has {counted(altered.queues, 'queue')}.")
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@bootstrap_option
+@format_option
+def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
+    """Delete the topic NAME, with all its messages, for good.
+
+    Producers and consumers of it are refused from then on. A topic of the same name that is made later is another one.
+    """
+
+    async def work() -> None:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            if not yes:
+                validate_topic_name(name)
+                found = await admin.describe_topic(name)
+                messages = counted(sum(one.end_offset - one.first_offset for one in found.offsets), "message")
+                ask(f"Delete topic {name} with {messages}?")
+            await admin.delete_topic(name)
+
+    asyncio.run(work())
+    if output == "json":
+        print_json({"deleted": name})
+    else:
+        say(f"Deleted topic {name}.")
 
 
 @topic.command("list")

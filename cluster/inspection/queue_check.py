@@ -4,7 +4,8 @@
     <queues>/3-1/00000000000000000000, units 100 .. 119     position 4,096, size 800, tag hash as in the batch
 
 One idea: as entries come by, in order, the bytes that their units must have are made once more and compared with those
-that are there. Units may lag behind a log whose node was killed; none may say anything else than the log.
+that are there. Units may lag behind a log whose node was killed; none may say anything else than the log. Those of a
+topic that was deleted may be there or not.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from google.protobuf.message import DecodeError
+
 from ledger.batch import tag_hashes
 from ledger.errors import LedgerError
+from ledger.v1 import command_pb2
 from store import Flaw, FlawKind, Found, Kind, PosixReadOnlyDisk
 from store.consume_queue import UNIT_BYTES, UNITS_PER_FILE, unit_bytes
 from store.disk import view_file
@@ -38,6 +42,8 @@ class QueueCheck:
         self._disk = PosixReadOnlyDisk()
         self._directory = directory
         self._queues: dict[tuple[int, int], _Queue] = {}
+        self._deleted: dict[int, None] = {}
+        """Ids of topics."""
         self._views: OrderedDict[Path, memoryview] = OrderedDict()
         # The last flaw of units, as long as the next one may continue it.
         self._wrong: Flaw | None = None
@@ -57,6 +63,8 @@ class QueueCheck:
 
     def take(self, found: Found) -> Iterator[Flaw]:
         header = found.header
+        if header.kind is Kind.COMMAND:
+            self._forget(deleted_topic(found.body))
         if header.kind is not Kind.BATCH:
             return
         key, last = (header.topic_id, header.queue), header.base_offset + header.count
@@ -77,6 +85,11 @@ class QueueCheck:
             yield Flaw(FlawKind.DAMAGE, found.path, header.position, header.index, reason, header.end)
             return
         yield from self._compare(queue, key, found, due)
+
+    def _forget(self, topic_id: int | None) -> None:
+        if topic_id is not None:
+            self._deleted[topic_id] = None
+            self._queues = {key: queue for key, queue in self._queues.items() if key[0] != topic_id}
 
     def _compare(self, queue: _Queue, key: tuple[int, int], found: Found, due: bytes) -> Iterator[Flaw]:
         header = found.header
@@ -142,7 +155,7 @@ class QueueCheck:
     def _surplus(self, name: str, begins_later: bool) -> Iterator[Flaw]:
         """Units of one queue behind the last one that the log gives."""
         topic, dash, number = name.partition("-")
-        if not (dash and topic.isdigit() and number.isdigit()):
+        if not (dash and topic.isdigit() and number.isdigit()) or int(topic) in self._deleted:
             return
         queue = self._queues.get((int(topic), int(number)))
         if queue is None and begins_later:
@@ -171,3 +184,12 @@ class QueueCheck:
             view = self._views[path] = view_file(self._disk, path) if self._disk.exists(path) else memoryview(b"")
         self._views.move_to_end(path)
         return view
+
+
+def deleted_topic(command: bytes | memoryview) -> int | None:
+    """Its id, where that command deletes one."""
+    try:
+        parsed = command_pb2.Command.FromString(bytes(command))
+    except DecodeError:
+        return None
+    return parsed.delete_topic.topic_id if parsed.HasField("delete_topic") else None

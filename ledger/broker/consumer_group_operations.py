@@ -18,11 +18,14 @@ from ledger.broker.consumer_group_service import ConsumerGroupService, Desk
 from ledger.broker.lag import lag_of
 from ledger.broker.refusal import refused
 from ledger.broker.replica import Replica
-from ledger.consumer_groups import validate_group_name
+from ledger.broker.topic_deletion import TopicDeletion
+from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError, out_of_range
-from ledger.retries import DEAD_LETTERS, RETRY, resending_group
+from ledger.retries import DEAD_LETTERS, RETRY, dead_letter_topic, resending_group, retry_topic
 from ledger.state import ConsumerGroup, Topic, TopicQueueId
+from ledger.state.consumption import check_has_no_members
 from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import command_pb2, consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
 Context = aio.ServicerContext[Any, Any]
@@ -34,8 +37,9 @@ QUEUES_AT_ONCE = 100
 class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
     """`service` has the Raft groups that this node serves. `now_ms`: since 1970."""
 
-    def __init__(self, service: ConsumerGroupService, now_ms: Callable[[], int]) -> None:
+    def __init__(self, service: ConsumerGroupService, deletion: TopicDeletion, now_ms: Callable[[], int]) -> None:
         self._service = service
+        self._deletion = deletion
         self._now_ms = now_ms
 
     async def ListConsumerGroups(  # noqa: N802 (gRPC names)
@@ -53,7 +57,7 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
     ) -> consumer_group_operations_pb2.DescribeConsumerGroupResponse:
         response = consumer_group_operations_pb2.DescribeConsumerGroupResponse(now_ms=self._now_ms())
         try:
-            validate_group_name(request.consumer_group)
+            validate_consumed_name(request.consumer_group)
             replica = (await self._leading(request.group)).replica
         except LedgerError as error:
             return refused(response, error)
@@ -89,7 +93,7 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
             ],
         )
         try:
-            validate_group_name(request.consumer_group)
+            validate_consumed_name(request.consumer_group)
             desk = await self._leading(request.group)
             for each in wanted.offsets:
                 check_offset(desk.replica, each)
@@ -116,9 +120,25 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
     ) -> consumer_group_operations_pb2.ForgetConsumerGroupResponse:
         response = consumer_group_operations_pb2.ForgetConsumerGroupResponse()
         try:
-            validate_group_name(request.consumer_group)
+            validate_consumed_name(request.consumer_group)
             forgetting = self._service.desk(request.group).claims.forget(request.consumer_group)
             response.queues = await asyncio.shield(forgetting)
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def ForgetRetries(  # noqa: N802
+        self, request: consumer_group_operations_pb2.ForgetRetriesRequest, context: Context
+    ) -> consumer_group_operations_pb2.ForgetRetriesResponse:
+        response = consumer_group_operations_pb2.ForgetRetriesResponse()
+        name = request.consumer_group
+        try:
+            validate_consumed_name(name)
+            state = (await self._leading(TOPICS_GROUP)).replica.state
+            for topic in map(state.topics.named, (retry_topic(name), dead_letter_topic(name))):
+                check_has_no_members(state.consumption.groups, name)
+                if topic is not None:
+                    await self._deletion.delete(topic.topic_id)
         except LedgerError as error:
             return refused(response, error)
         return response

@@ -23,7 +23,13 @@ from ledger.broker.replicas import Replicas
 from ledger.broker.service import COORDINATORS, topic_route
 from ledger.broker.topic_commands import keep_topic
 from ledger.broker.topic_opening import TopicOpening
-from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST, coordinator_group, validate_group_name
+from ledger.consumer_groups import (
+    AT_THE_FIRST,
+    BEHIND_THE_LAST,
+    coordinator_group,
+    validate_consumed_name,
+    validate_group_name,
+)
 from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TopicExistsError, UnavailableError, to_wire
 from ledger.retries import dead_letter_topic, retry_topic
 from ledger.state import QueueResults, Topic
@@ -156,7 +162,7 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
     ) -> consumer_group_pb2.ClaimResponse:
         response = consumer_group_pb2.ClaimResponse()
         try:
-            validate_group_name(request.consumer_group)
+            validate_consumed_name(request.consumer_group)
             desk = self.desk(request.group)
             wanted = command_pb2.ClaimQueues(
                 consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
@@ -220,7 +226,9 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
                 self.refusals[each.code] += 1
                 progress.append(consumer_group_pb2.QueueProgress(error=to_wire(each)))
             else:
-                progress.append(consumer_group_pb2.QueueProgress(offset=each.offset, settled=each.settled))
+                progress.append(
+                    consumer_group_pb2.QueueProgress(offset=each.offset, settled=each.settled, epoch=each.epoch)
+                )
         return progress
 
     def _refused(self, response: Response, error: LedgerError) -> Response:

@@ -122,8 +122,9 @@ class LogTrim:
         if (base := self._base(index)) is None:
             return 0
         queues = self._replica.queues
-        ends = State.decode(base.state).ends()
-        return sum(max(0, offset - queues.get(topic_id, queue).first_offset) for topic_id, queue, offset in ends)
+        ends, topics = State.decode(base.state).ends(), self._replica.state.topics
+        kept = (end for end in ends if topics.get(end[0]) is not None)  # the others were deleted since
+        return sum(max(0, offset - queues.get(topic_id, queue).first_offset) for topic_id, queue, offset in kept)
 
     def _base(self, index: int) -> Base | None:
         log_start = self._replica.driver.log_start

@@ -25,6 +25,7 @@ from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention import Candidate
 from ledger.broker.topic_commands import add_group, open_topic
+from ledger.broker.topic_deletion import TopicDeletion
 from ledger.errors import (
     InvalidArgumentError,
     LedgerError,
@@ -60,12 +61,15 @@ class Site(Protocol):
 class OperationsService(operations_pb2_grpc.OperationsServicer):
     """Until group 0 has started on this node, it can only say so."""
 
-    def __init__(self, node: int, cluster: str, sites: Mapping[int, Site], replicas: Replicas) -> None:
+    def __init__(
+        self, node: int, cluster: str, sites: Mapping[int, Site], replicas: Replicas, deletion: TopicDeletion
+    ) -> None:
         """`sites`: the groups, by number, as they come to this node."""
         self._node = node
         self._cluster = cluster
         self._sites = sites
         self._replicas = replicas
+        self._deletion = deletion
 
     async def GetMembers(  # noqa: N802 (gRPC names)
         self, request: operations_pb2.GetMembersRequest, context: Context
@@ -234,6 +238,16 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
         )
         try:
             await asyncio.shield(open_topic(self._replicas.require(request.group), topic))
+        except LedgerError as error:
+            return refused(response, error)
+        return response
+
+    async def DropTopic(  # noqa: N802
+        self, request: operations_pb2.DropTopicRequest, context: Context
+    ) -> operations_pb2.DropTopicResponse:
+        response = operations_pb2.DropTopicResponse()
+        try:
+            await self._deletion.drop(self._replicas.require(request.group), request.topic_id)
         except LedgerError as error:
             return refused(response, error)
         return response

@@ -32,7 +32,7 @@ from ledger.errors import (
 )
 from ledger.holds import validate_hold
 from ledger.retries import consumer_group_of, place_before
-from ledger.state import Accept, BatchRecord, CommandResult, Duplicate, Hold, Projected, State
+from ledger.state import Accept, BatchRecord, CommandResult, DeletedTopic, Duplicate, Hold, Projected, State, Topic
 from ledger.topics import is_system_topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
@@ -115,6 +115,8 @@ class Replica:
                 self._apply_batch(header, body)
             case Kind.COMMAND:
                 result = self.state.apply_command(body, header.append_time_ms, index=header.index)
+                if isinstance(result, DeletedTopic):
+                    self._drop(result.topic)
                 if self._projected is not None:
                     self._command_results[header.index] = result
                 self.on_change()
@@ -156,6 +158,12 @@ class Replica:
         if place is not None:
             self.state.apply_move(consumer_group, *place)
 
+    def _drop(self, topic: Topic) -> None:
+        """Its queues are no more: whoever waits for more of them is to hear of that."""
+        self.queues.drop(topic.topic_id)
+        for queue in range(topic.queues):
+            self.arrivals.announce(topic.topic_id, queue)
+
     def snapshot(self) -> bytes:
         return self.state.encode()
 
@@ -182,10 +190,11 @@ class Replica:
         self._drop_before(base.end, State.decode(base.state))
 
     def _drop_before(self, position: int, state: State) -> None:
-        """`state`: as it was there."""
+        """`state`: as it was there. What it has of topics that were deleted since is gone already."""
         self.keys.drop_before(position)
         for topic_id, queue, offset in state.ends():
-            self.queues.get(topic_id, queue).begin_at(offset)
+            if self.state.topics.get(topic_id) is not None:
+                self.queues.get(topic_id, queue).begin_at(offset)
 
     def role_changed(self, change: RoleChange) -> None:
         log.info("group %d: %s in term %d, leader %s", self.group, change.role.value, change.term, change.leader or "?")

@@ -1,7 +1,7 @@
 """The groups that this node has a replica of, by number, and which of them a queue lives in.
 
-The one idea: group 0 is on every node and has all topics, so it says where a queue lives; while this node has not heard
-of a topic there, a group that the topic was opened in says so too.
+The one idea: group 0 is on every node and has all topics, so it says where a queue lives, and that a topic was deleted;
+while this node has not heard of a topic there, a group that the topic was opened in says so too.
 
 It must not know how a replica comes to be.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ledger.broker.replica import Replica
-from ledger.errors import InvalidArgumentError, NotLeaderError, UnavailableError
+from ledger.errors import InvalidArgumentError, NotLeaderError, UnavailableError, UnknownTopicError
 from ledger.state import Topic
 from ledger.topics import TOPICS_GROUP
 
@@ -63,13 +63,17 @@ class Replicas:
         raise NotLeaderError(f"this node has no replica of group {group}: ask one that has")
 
     def topic(self, topic_id: int) -> Topic | None:
-        """As group 0 has it here, or a group that it was opened in."""
-        found = self.topics.state.topics.get(topic_id)
-        if found is None:
+        """As group 0 has it here, or a group that it was opened in; None where group 0 knows that it was deleted."""
+        topics = self.topics.state.topics
+        found = topics.get(topic_id)
+        if found is None and not topics.was_deleted(topic_id):
             found = next((topic for each in self if (topic := each.state.topics.get(topic_id)) is not None), None)
         return found
 
     def of_queue(self, topic_id: int, queue: int) -> Replica:
-        """Where that queue lives; group 0 where nobody here knows such a queue: it says so. Raises as `require`."""
+        """Where that queue lives; group 0 where nobody here knows such a queue: it says so. Raises as `require`, and
+        UnknownTopicError where the topic was deleted, whoever leads."""
         topic = self.topic(topic_id)
+        if topic is None and self.topics.state.topics.was_deleted(topic_id):
+            raise UnknownTopicError(f"topic {topic_id} was deleted")
         return self.require(topic.groups[queue]) if topic is not None and queue < topic.queues else self.topics

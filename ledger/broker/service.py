@@ -27,6 +27,7 @@ from ledger.broker.replica import Meter, Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.throttling import MeteredBatches, Quotas, client_of
 from ledger.broker.topic_commands import alter_topic, create_topic
+from ledger.broker.topic_deletion import TopicDeletion
 from ledger.broker.topic_opening import TopicOpening
 from ledger.errors import (
     BusyError,
@@ -39,7 +40,7 @@ from ledger.errors import (
     to_wire,
 )
 from ledger.state import Topic
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_GROUP, validate_topic_name
 from ledger.v1 import broker_pb2, broker_pb2_grpc, error_pb2
 from store import CommitLog, ConsumeQueue, StoreError
 
@@ -103,6 +104,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         replicas: Replicas,
         arrivals: Arrivals,
         opening: TopicOpening,
+        deletion: TopicDeletion,
         delays: Delays,
         quotas: Quotas | None = None,
     ) -> None:
@@ -115,6 +117,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         self._replicas = replicas
         self._arrivals = arrivals
         self._opening = opening
+        self._deletion = deletion
         self._quotas = quotas or Quotas()
         self._answers = Answers()
         self._streams = 0
@@ -230,6 +233,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             response = self.routes()
             response.ClearField("groups")
             response.ClearField("topics")
+            response.ClearField("topics_index")
             response.error.CopyFrom(to_wire(error))
             return response
         return self.routes(request.topics)
@@ -249,6 +253,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             return response
         response.groups.extend(self._group_route(group) for group in replica.state.groups.numbers)
         topics = replica.state.topics
+        response.topics_index = topics.changed_at
         named = (topics.named(name) for name in names) if names else topics
         response.topics.extend(topic_route(topic) for topic in named if topic is not None and topic.opened)
         return response
@@ -286,6 +291,18 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         except LedgerError as error:
             return broker_pb2.AlterTopicResponse(error=to_wire(error))
         return broker_pb2.AlterTopicResponse(topic=topic_route(topic))
+
+    async def DeleteTopic(  # noqa: N802
+        self, request: broker_pb2.DeleteTopicRequest, context: Context
+    ) -> broker_pb2.DeleteTopicResponse:
+        try:
+            topic = self._replicas.topics.state.topics.get(request.topic_id)
+            if topic is not None:
+                validate_topic_name(topic.name)
+            await self._deletion.delete(request.topic_id)
+        except LedgerError as error:
+            return broker_pb2.DeleteTopicResponse(error=to_wire(error))
+        return broker_pb2.DeleteTopicResponse()
 
     async def GetStatus(  # noqa: N802
         self, request: broker_pb2.GetStatusRequest, context: Context

@@ -1,9 +1,10 @@
-"""What changes topics, and which groups there are, as commands to the leader of group 0; `open_topic` to any other.
+"""What changes topics, and which groups there are, as commands to the leader of group 0; `open_topic` and
+`delete_topic` to any other.
 
 The one idea: where new queues go is decided once, by the leader, who knows what is on its way; the command says it. All
 raise LedgerError where the replica does not lead, and the futures end in one where it stops leading first.
 
-It must not know what comes of a topic after its command: that is topic_opening.py.
+It must not know what comes of a topic after its command: that is topic_opening.py and topic_deletion.py.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from ledger.broker.placement import place_queues
 from ledger.broker.replica import Replica
 from ledger.errors import BusyError, InvalidArgumentError, UnknownTopicError
-from ledger.state import Topic
+from ledger.state import DeletedTopic, Topic
 from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import command_pb2
 
@@ -70,6 +71,13 @@ async def alter_topic(replica: Replica, name: str, queues: int) -> Topic:
     if altered.queues != queues:
         raise BusyError(f"topic {name!r} was given other queues meanwhile: try again")
     return altered
+
+
+def delete_topic(replica: Replica, topic_id: int) -> asyncio.Future[DeletedTopic | None]:
+    """To any group: nothing of that topic is here any more, nor comes behind that. None: there was nothing."""
+    deleted = command_pb2.DeleteTopic(topic_id=topic_id)
+    replica.check_leads(deleted.ByteSize()).admit_deletion(topic_id)
+    return replica.propose_command(command_pb2.Command(delete_topic=deleted))
 
 
 def topic_opened(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:

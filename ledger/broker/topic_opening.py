@@ -17,7 +17,7 @@ from typing import Protocol
 
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_commands import open_topic, topic_opened
-from ledger.errors import BusyError, LedgerError
+from ledger.errors import BusyError, LedgerError, UnknownTopicError
 from ledger.state import Topic
 
 log = logging.getLogger("ledger.topics")
@@ -73,6 +73,8 @@ class TopicOpening:
             return now
         if not replica.knows_the_end:
             raise replica.not_leading()
+        if now is None:
+            raise UnknownTopicError(f"topic {topic.name!r} was deleted meanwhile")
         trouble = self._troubles.get(topic.topic_id)
         raise BusyError(f"topic {topic.name!r} is made, but not open yet ({trouble or 'it takes long'}): it goes on")
 

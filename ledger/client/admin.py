@@ -116,6 +116,15 @@ class AsyncAdmin:
         self._client.routes.refresh_soon()
         return _description(topic_of(response.topic))
 
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic, with its messages and with how far consumer groups have come with it; returns when it is gone
+        everywhere. Who writes to it or reads it is refused from then on (UnknownTopicError); a topic of this name that
+        is made later is another one. Raises UnknownTopicError, InvalidTopicNameError (the broker's own)."""
+        validate_topic_name(name)
+        request = broker_pb2.DeleteTopicRequest(topic_id=(await self._client.topic(name, newest=True)).topic_id)
+        await self._client.call(TOPICS_GROUP, lambda stub, s: stub.DeleteTopic(request, timeout=s))
+        self._client.routes.refresh_soon()
+
     async def _is_there(self, name: str) -> bool:
         """Whether there is such a topic. Behind an attempt whose answer was lost it is too late to ask: a topic does
         not say who made it, and the time that it tells is of another clock."""
@@ -326,9 +335,7 @@ class AsyncAdmin:
 
         Raises UnknownNodeError, InvalidArgumentError (there are as many groups as there may be)."""
         self._client.check_open()
-        before = broker_pb2.GetRouteRequest(linearizable=True)
-        route = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.GetRoute(before, timeout=s))
-        request = operations_pb2.AddGroupRequest(nodes=nodes, groups=len(route.groups))
+        request = operations_pb2.AddGroupRequest(nodes=nodes, groups=len(await self._client.groups()))
         response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.AddGroup(request, timeout=s))
         return int(response.group)
 
@@ -367,7 +374,7 @@ class AsyncAdmin:
 
     async def delete_consumer_group(self, group: str) -> int:
         """Forget how far a consumer group has come; returns with how many queues it had begun. A consumer that joins
-        it later begins at its `start`. Its retry and dead letter topics stay, with what is in them.
+        it later begins at its `start`. Its retry and dead letter topics are deleted, with what is in them.
 
         Raises UnknownGroupError, GroupNotEmptyError."""
         self._client.check_open()

@@ -168,12 +168,25 @@ class ClusterClient:
             return known
         request = broker_pb2.GetRouteRequest(topics=[name], linearizable=True)
         response = await self.call(TOPICS_GROUP, lambda stub, seconds: stub.GetRoute(request, timeout=seconds))
-        self.routes.learn(response)
+        self.routes.learn(response, request.topics)
         known = self.routes.table.topics.get(name)
         if known is None:
-            raise UnknownTopicError(f'There is no topic "{name}". Create it first, or check the name.')
+            raise no_topic(name)
         return known
+
+    async def groups(self, timeout_ms: float | None = None) -> list[int]:
+        """The numbers of all groups, ascending, by the word of group 0's leader: others may not know new ones."""
+        request = broker_pb2.GetRouteRequest(linearizable=True)
+        response = await self.call(
+            TOPICS_GROUP, lambda stub, seconds: stub.GetRoute(request, timeout=seconds), timeout_ms=timeout_ms
+        )
+        self.routes.learn(response)
+        return sorted(route.group for route in response.groups)
 
 
 def no_leader(group: int) -> NoLeaderError:
     return NoLeaderError(f"No node is known to lead group {group}. Check that a majority of the nodes runs.")
+
+
+def no_topic(name: str) -> UnknownTopicError:
+    return UnknownTopicError(f'There is no topic "{name}". Create it first, or check the name.')

@@ -1,7 +1,8 @@
 """The asyncio consumer: reads queues in order, from where it is told to.
 
 The one idea: fetchers keep a bounded amount of messages ready, so that reading is taking from memory; every queue has a
-cursor, and the position is where reading stands, not where fetching does.
+cursor, and the position is where reading stands, not where fetching does. Which queues there are the routes say, at any
+time anew.
 
 It must not know of consumer groups: who reads what is the caller's choice.
 """
@@ -9,21 +10,25 @@ It must not know of consumer groups: who reads what is the caller's choice.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from types import TracebackType
 from typing import Literal, TypeVar
 
-from ledger.client.cluster_client import ClusterClient
+from ledger.client.cluster_client import ClusterClient, no_topic
 from ledger.client.cursor import Cursor, QueueBatch
 from ledger.client.environment import PROCESS, Environment
-from ledger.client.fetcher import Fetcher, FetchSettings
+from ledger.client.fetcher import FetchSettings
 from ledger.client.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
+from ledger.client.queue_readers import QueueReaders
 from ledger.client.records import Message, QueueOffsets, TopicQueue
 from ledger.client.route_table import Topic
 from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
+
+log = logging.getLogger("ledger.consumer")
 
 Start = Literal["earliest", "latest"] | int | datetime
 T = TypeVar("T")
@@ -33,7 +38,9 @@ MAX_WAIT_MS = 60_000
 
 
 class AsyncConsumer:
-    """Reads topics.
+    """Reads topics. Queues that they are given later, and a topic that is made again after it was deleted, are taken up
+    within 30 s, each from its first message. What was not read of a topic that is deleted is gone; when no topic is
+    left, reading raises UnknownTopicError until one is there again.
 
     bootstrap_servers   "host:port,host:port", or a list of addresses
     start               where every queue begins: "earliest", "latest" (what is committed at start()), an offset, or a
@@ -104,25 +111,22 @@ class AsyncConsumer:
             environment=_environment,
         )
         self._topics: dict[str, Topic] = {}
-        self._cursors: dict[TopicQueue, Cursor] = {}
-        self._fetchers: dict[int, Fetcher] = {}
         self._current: Cursor | None = None
 
     async def start(self) -> None:
         """Connect, find the topics and their positions. Raises UnknownTopicError, UnknownQueueError,
         UnavailableError."""
         await self._client.start()
+        self._news = asyncio.Event()
+        self._readers = QueueReaders(self._client, self._settings, self._news.set)
         try:
-            await self._place_cursors()
+            self._readers.add(await self._first_cursors())
         except BaseException:
             await self._client.close()
             raise
-        self._news = asyncio.Event()
-        groups: dict[int, list[Cursor]] = {}
-        for (name, queue), cursor in self._cursors.items():
-            groups.setdefault(self._topics[name].groups[queue], []).append(cursor)
-        for group, cursors in groups.items():
-            self._fetchers[group] = Fetcher(self._client, group, cursors, self._settings, self._news.set)
+        self._client.routes.on_topic_change.append(self._topic_changed)
+        for name in self._names:
+            self._topic_changed(name)
 
     async def stop(self) -> None:
         """Close. Whoever waits for messages ends: iteration is over, and the other ways to read raise ClosedError."""
@@ -130,8 +134,7 @@ class AsyncConsumer:
             return
         self._client.refuse_calls()
         self._news.set()
-        for fetcher in self._fetchers.values():
-            await fetcher.close()
+        await self._readers.close()
         await self._client.close()
 
     @property
@@ -171,7 +174,7 @@ class AsyncConsumer:
 
         def take() -> list[Message]:
             messages: list[Message] = []
-            for cursor in self._in_turn():
+            for cursor in self._readers.in_turn():
                 messages += cursor.take(max_messages - len(messages))
                 if len(messages) >= max_messages:
                     break
@@ -184,7 +187,7 @@ class AsyncConsumer:
         one is given whole when some message in it has one."""
 
         def take() -> list[QueueBatch]:
-            return [batch for cursor in self._in_turn() for batch in cursor.take_batches()]
+            return [batch for cursor in self._readers.in_turn() for batch in cursor.take_batches()]
 
         return await self._read(take, timeout_ms)
 
@@ -192,11 +195,10 @@ class AsyncConsumer:
 
     async def seek(self, topic: str, queue: int, offset: int) -> None:
         """Go on reading this queue at `offset`. Whether there is such an offset, the next read tells."""
-        cursor = self._cursor(topic, queue)
+        self._cursor(topic, queue)
         if offset < 0:
             raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
-        cursor.seek(offset)
-        self._fetchers[self._topics[topic].groups[queue]].restart()
+        self._readers.seek(TopicQueue(topic, queue), offset)
 
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be read."""
@@ -205,7 +207,7 @@ class AsyncConsumer:
     @property
     def skipped(self) -> int:
         """How many messages were kept no longer when their turn came, and were passed over (`on_dropped="skip"`)."""
-        return sum(cursor.skipped for cursor in self._cursors.values())
+        return self._readers.skipped
 
     async def beginning_offsets(self) -> dict[TopicQueue, int]:
         """The first offset of each queue that this consumer reads."""
@@ -225,16 +227,20 @@ class AsyncConsumer:
 
     def _cursor(self, topic: str, queue: int) -> Cursor:
         self._client.check_open()
-        cursor = self._cursors.get(TopicQueue(topic, queue))
+        cursor = self._readers.get(TopicQueue(topic, queue))
         if cursor is not None:
             return cursor
-        if topic not in self._topics:
+        if topic not in self._names:
             raise UnknownTopicError(f'This consumer does not read topic "{topic}".')
+        if topic not in self._topics:
+            raise no_topic(topic)
         raise UnknownQueueError(f'This consumer does not read queue {queue} of topic "{topic}".')
 
-    async def _place_cursors(self) -> None:
+    async def _first_cursors(self) -> list[tuple[Cursor, int]]:
+        """Each with the group of its queue."""
         if self._settings.node is not None:
             self._client.node_address(self._settings.node)
+        cursors: list[tuple[Cursor, int]] = []
         for name in self._names:
             topic = await self._client.topic(name)
             if self._only_queues and self._only_queues[-1] >= len(topic.groups):
@@ -250,10 +256,30 @@ class AsyncConsumer:
                 found = await list_offsets(self._client, topic, queues, node=self._settings.node)
                 latest = self._start_at == "latest"
                 starts = {queue: one.end_offset if latest else one.first_offset for queue, one in found.items()}
-            for queue in queues:
-                self._cursors[TopicQueue(name, queue)] = Cursor(
-                    name, topic.topic_id, queue, offset=starts[queue], tags=self._tags, check_crcs=self._check_crcs
-                )
+            cursors += [self._cursor_at(topic, queue, starts[queue]) for queue in queues]
+        return cursors
+
+    def _cursor_at(self, topic: Topic, queue: int, offset: int) -> tuple[Cursor, int]:
+        """With the group of its queue."""
+        cursor = Cursor(topic.name, topic.topic_id, queue, offset=offset, tags=self._tags, check_crcs=self._check_crcs)
+        return cursor, topic.groups[queue]
+
+    def _topic_changed(self, name: str) -> None:
+        """It may have more queues, be another one of that name, or be no more."""
+        if name not in self._names:
+            return
+        known, topic = self._topics.get(name), self._client.routes.table.topics.get(name)
+        if known is not None and (topic is None or topic.topic_id != known.topic_id):
+            log.warning("topic %s was deleted: what was not read of it is gone", name)
+            self._readers.remove(name)
+            del self._topics[name]
+            known, self._current = None, None
+        if topic is not None:
+            self._topics[name] = topic
+            new = range(0 if known is None else len(known.groups), len(topic.groups))
+            wanted = new if self._only_queues is None else [queue for queue in self._only_queues if queue in new]
+            self._readers.add(self._cursor_at(topic, queue, 0) for queue in wanted)
+        self._news.set()
 
     def _queues_of(self, topic: Topic) -> list[int]:
         everything = range(len(topic.groups))
@@ -282,7 +308,7 @@ class AsyncConsumer:
         message = self._next_of_current()
         while message is None:
             await self._wait_ready(None)
-            self._current = next((cursor for cursor in self._in_turn() if cursor.ready), None)
+            self._current = next((cursor for cursor in self._readers.in_turn() if cursor.ready), None)
             message = self._next_of_current()
         return message
 
@@ -291,7 +317,7 @@ class AsyncConsumer:
         deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
         while await self._wait_ready(deadline):
             taken = take()
-            self._made_room()
+            self._readers.made_room()
             if taken:  # a filter may have left nothing
                 return taken
         return []
@@ -303,7 +329,7 @@ class AsyncConsumer:
             self._client.check_open()
             self._news.clear()
             self._raise_trouble()
-            if any(cursor.ready for cursor in self._cursors.values()):
+            if self._readers.is_ready:
                 return True
             remaining = None if deadline is None else deadline - loop.time()
             if remaining is not None and remaining <= 0:
@@ -315,12 +341,9 @@ class AsyncConsumer:
                 return False
 
     def _raise_trouble(self) -> None:
-        for cursor in self._cursors.values():
-            if cursor.error is not None and not cursor.ready:
-                raise cursor.error
-        for fetcher in self._fetchers.values():
-            if fetcher.trouble is not None:
-                raise fetcher.trouble
+        if not self._topics:
+            raise no_topic(self._names[0])
+        self._readers.raise_trouble()
 
     def _next_of_current(self) -> Message | None:
         if self._current is None:
@@ -328,15 +351,5 @@ class AsyncConsumer:
         message = self._current.take_one()
         if not self._current.ready:
             self._current = None
-            self._made_room()
+            self._readers.made_room()
         return message
-
-    def _made_room(self) -> None:
-        for fetcher in self._fetchers.values():
-            fetcher.made_room()
-
-    def _in_turn(self) -> Collection[Cursor]:
-        """All cursors, beginning with another one each time, so that no queue starves."""
-        first = next(iter(self._cursors))
-        self._cursors[first] = self._cursors.pop(first)
-        return list(self._cursors.values())

@@ -13,7 +13,8 @@ class ConsumerGroupSummary:
 
     `lag`: messages in its topics that it has not consumed, and the oldest of them was appended `lag_s` seconds ago.
     `retries`: messages that wait to be consumed again, or are due and not consumed yet. `dead_letters`: those that were
-    given up and are kept. `strategy` is empty where it has no members."""
+    given up and are kept. `strategy` is empty where it has no members, and "broadcast" where this is one consumer of a
+    broadcast, called `consumer group@instance`, of which it is not known whether it runs."""
 
     name: str
     members: int

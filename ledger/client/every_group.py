@@ -2,7 +2,8 @@
 
 The one idea: a group knows nothing of others, so what is to be so in all of them is asked of each; asked once more,
 what is done already is no error, and the rest goes on. Group 0 has all nodes: a node comes to it first, and leaves it
-last.
+last. Which groups there are, its leader is asked whenever something is changed in all of them: a node that left the
+cluster, and not a group that is new, would be missing there for ever.
 
 It must not know what one group does with a request.
 """
@@ -38,6 +39,10 @@ class EveryGroup:
             raise InvalidArgumentError(f"There is no group {group}: the last one is {known[-1]}.")
         return [group]
 
+    async def _all(self, group: int | None, timeout_ms: float | None) -> list[int]:
+        """The same, but all that there are, as group 0's leader knows."""
+        return await self._client.groups(timeout_ms) if group is None else await self.numbers(group)
+
     def _known(self) -> list[int]:
         return sorted(self._client.routes.table.leaders) or [TOPICS_GROUP]
 
@@ -55,7 +60,7 @@ class EveryGroup:
         on_progress: OnProgress | None,
     ) -> None:
         deadline = Deadline(timeout_ms)
-        for number in await self.numbers(group):
+        for number in await self._all(group, deadline.left_ms):
             await Operator(self._client, number).add(
                 node, address, promote=promote, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
@@ -80,7 +85,7 @@ class EveryGroup:
 
     async def _groups_of(self, node: int, group: int | None, deadline: Deadline) -> list[int]:
         """Those of them that it is a member of; group 0 where it is in none, which says so."""
-        groups = await self.numbers(group)
+        groups = await self._all(group, deadline.left_ms)
         if len(groups) == 1:
             return groups
         members = {number: await Operator(self._client, number).members(deadline.left_ms) for number in groups}
@@ -122,7 +127,7 @@ class EveryGroup:
                 dry_run=dry_run,
                 timeout_ms=timeout_ms,
             )
-            for number in await self.numbers(group)
+            for number in await self._all(group, timeout_ms)
         ]
         return cuts[0] if len(cuts) == 1 else summed(cuts)
 
@@ -138,7 +143,7 @@ class EveryGroup:
         """The one that expires first."""
         taken = [
             await LogOperator(self._client, number).hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
-            for number in await self.numbers(group)
+            for number in await self._all(group, timeout_ms)
         ]
         return min(taken, key=lambda hold: hold.expires_ms)
 
@@ -146,7 +151,7 @@ class EveryGroup:
         """Whether there was one anywhere."""
         released = [
             await LogOperator(self._client, number).release(name, timeout_ms=timeout_ms)
-            for number in await self.numbers(group)
+            for number in await self._all(group, timeout_ms)
         ]
         return any(released)
 

@@ -188,7 +188,8 @@ class Fetcher:
             return None  # it has met a damaged batch meanwhile: this would leave a hole
         if queue.HasField("error"):
             error = from_wire(queue.error)
-            # The topic exists, or there would be no cursor: a replica that does not know it yet is only behind.
+            # Whoever has the cursor takes it away where its topic was deleted; a queue that a replica does not know yet
+            # is there, or there would be no cursor.
             if error.retriable or isinstance(error, (UnknownTopicError, UnknownQueueError)):
                 return self._noted(address, error)
             if not self._skipped(cursor, error):
@@ -210,4 +211,6 @@ class Fetcher:
     def _noted(self, address: str, error: LedgerError) -> LedgerError:
         if self._settings.node is None:
             self._client.routes.note(self._group, address, error)
+        elif isinstance(error, UnknownTopicError):
+            self._client.routes.refresh_soon()
         return error

@@ -6,7 +6,8 @@
 The one idea: every message is handed out at least once, and normally once: a queue begins where the cluster was told
 that all before is finished, and goes to another member only when this one has finished, or does not answer.
 
-It must not know who gets which queue (`group_member`), nor how queues come and go (`holdings`).
+It must not know who gets which queue (`group_member`; in a broadcast everybody gets all: `all_queues`), nor how queues
+come and go (`holdings`).
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from collections.abc import Iterable
 from datetime import datetime
 from types import TracebackType
 
+from ledger.client.all_queues import AllQueues
+from ledger.client.claiming import GroupStart, HoldingSettings
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fetcher import FetchSettings
-from ledger.client.group_member import GroupMember, MemberSettings
-from ledger.client.holdings import GroupStart, Holdings, HoldingSettings, prepare_retries
+from ledger.client.group_member import Assigned, GroupMember, MemberSettings
+from ledger.client.holdings import Holdings, prepare_retries
 from ledger.client.offsets import checked_time, in_ms
 from ledger.client.records import Message, TopicQueue
 from ledger.client.tags import wanted_tags
-from ledger.consumer_groups import validate_group_name, validate_member
+from ledger.consumer_groups import broadcast_name, validate_group_name, validate_member
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.retries import DELAYS_S
@@ -37,7 +40,11 @@ log = logging.getLogger("ledger.group")
 
 
 class AsyncGroupConsumer:
-    """Consumes topics together with the other members of `group`.
+    """Consumes topics together with the other members of `group`; with `broadcast`, all of them alone.
+
+    Queues that the topics are given later, and a topic that is made again after it was deleted, are taken up within
+    about 30 s. What is in hand of a topic that is deleted is gone, and the others go on; when none is left, reading
+    raises UnknownTopicError until one is there again.
 
     group                     the consumer group: 1 to 63 of the characters A-Z a-z 0-9 _ . -
     bootstrap_servers         "host:port,host:port", or a list of addresses
@@ -56,6 +63,10 @@ class AsyncGroupConsumer:
     session_timeout_ms        so long nothing may be heard of this member before its queues go to others
     release_timeout_ms        so long messages in hand keep a queue here that is to go elsewhere; what is not finished
                               by then is handed out there once more
+    broadcast, instance       this consumer gets all messages, as every other one does; how far it has come is kept by
+                              the cluster for this instance of the consumer group, a name such as the host's, which no
+                              other consumer may have at the same time. There are no members, and so no assignment; and
+                              no retries: a message is finished, or handed out again when the consumer starts anew
     max_bytes, max_wait_ms, check_crcs, request_timeout_ms, retry_backoff_ms: as for AsyncConsumer
     """
 
@@ -72,6 +83,8 @@ class AsyncGroupConsumer:
         auto_acknowledge: bool = True,
         acknowledge_interval_ms: int = 1_000,
         max_attempts: int = len(DELAYS_S) + 1,
+        broadcast: bool = False,
+        instance: str | None = None,
         session_timeout_ms: int = 10_000,
         release_timeout_ms: int = 30_000,
         max_bytes: int = 1024 * 1024,
@@ -84,6 +97,10 @@ class AsyncGroupConsumer:
         _environment: Environment = PROCESS,
     ) -> None:
         validate_group_name(group)
+        if broadcast != (instance is not None):
+            raise InvalidArgumentError("A broadcast needs an instance for each of its consumers, and nobody else does.")
+        if broadcast and (strategy != "average" or room or configured):
+            raise InvalidArgumentError("In a broadcast everybody gets all queues: leave out how they are assigned.")
         if not topics:
             raise InvalidArgumentError("A consumer needs at least one topic.")
         if not (isinstance(start, datetime) or start in ("earliest", "latest")):
@@ -101,8 +118,9 @@ class AsyncGroupConsumer:
                 f"max_attempts {max_attempts}: they must be at least 1, 0 and 1."
             )
         client_id = client_id or f"ledgermq-{os.getpid()}"
+        self._broadcast = broadcast
         self._settings = MemberSettings(
-            group,
+            group if instance is None else broadcast_name(group, instance),
             f"{client_id}-{_environment.new_producer_id():016x}".replace(" ", "_"),
             client_id,
             strategy,
@@ -119,10 +137,15 @@ class AsyncGroupConsumer:
         )
         self._names = tuple(dict.fromkeys(topics))
         self._auto = auto_acknowledge
-        self._max_attempts = max_attempts
+        self._max_attempts = 1 if broadcast else max_attempts
         tags = wanted_tags(tags)
         self._holding = HoldingSettings(
-            group, start, tags, check_crcs, acknowledge_interval_ms / 1000, release_timeout_ms / 1000
+            self._settings.consumer_group,
+            start,
+            tags,
+            check_crcs,
+            acknowledge_interval_ms / 1000,
+            release_timeout_ms / 1000,
         )
         self._fetching = FetchSettings(
             node=None,
@@ -149,10 +172,7 @@ class AsyncGroupConsumer:
         await self._client.start()
         self._news = asyncio.Event()
         try:
-            names = self._names
-            if self._max_attempts > 1:
-                names = (*names, await prepare_retries(self._client, self._settings.consumer_group))
-            self._member = GroupMember(self._client, self._settings, names)
+            self._member = await self._make_member()
             self._holdings = Holdings(self._client, self._member, self._holding, self._fetching, self._news.set)
             await self._member.join()
         except BaseException:
@@ -166,6 +186,14 @@ class AsyncGroupConsumer:
                 ("acknowledgements", self._holdings.keep_acknowledging()),
             )
         ]
+
+    async def _make_member(self) -> Assigned:
+        names = self._names
+        if self._broadcast:
+            return AllQueues(self._client, names)
+        if self._max_attempts > 1:
+            names = (*names, await prepare_retries(self._client, self._settings.consumer_group))
+        return GroupMember(self._client, self._settings, names)
 
     async def stop(self) -> None:
         """Acknowledge what is finished, and leave. Messages in hand are handed out elsewhere once more."""
@@ -264,7 +292,8 @@ class AsyncGroupConsumer:
 
     async def reconsume_later(self, message: Message) -> None:
         """It could not be consumed: it is handed out again, to any member, after a while that grows with each attempt;
-        after the last attempt it is given up. Returns when that is committed, or the queue has gone elsewhere."""
+        after the last attempt it is given up. Returns when that is committed, or the queue has gone elsewhere. Raises
+        InvalidArgumentError in a broadcast, and with max_attempts = 1."""
         await self._move(message, give_up=message.attempt >= self._max_attempts)
 
     async def give_up(self, message: Message) -> None:
@@ -274,7 +303,7 @@ class AsyncGroupConsumer:
     async def _move(self, message: Message, *, give_up: bool) -> None:
         self._client.check_open()
         if self._max_attempts == 1:
-            raise InvalidArgumentError("With max_attempts = 1 there are no topics to move messages to.")
+            raise InvalidArgumentError("In a broadcast, or with max_attempts = 1, no message is handed out again.")
         await self._holdings.move(message, give_up=give_up)
         self._news.set()
 

@@ -6,6 +6,7 @@
 
 The one idea: the coordinator's word is the only one. What a member is told replaces what it was told before; while it
 hears nothing it goes on with what it has, and is fenced by those who keep the offsets where that is no longer its own.
+What the topics are it says itself, and joins once more where one has grown, was deleted, or is there again.
 
 It must not know what is done with the queues.
 """
@@ -16,17 +17,20 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from ledger.client.cluster_client import ClusterClient
+from ledger.client.cluster_client import ClusterClient, no_topic
 from ledger.client.records import TopicQueue
+from ledger.client.route_table import Topic
 from ledger.consumer_groups import BY_ROOM, coordinator_group
 from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
+from ledger.topics import is_system_topic
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")
 
 REFRESH_S = 30.0
-"""Between looks at how many queues the topics have, and where they are led."""
+"""Between looks at where topics are led; that they are others is heard of."""
 _LEAVE_MS = 3_000
 
 
@@ -48,7 +52,11 @@ class MemberSettings:
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
+    """Of a queue of that topic."""
+
+    topic_id: int
     epoch: int
+    """0, in a broadcast: the queue's own Raft group gives one."""
     is_leaving: bool
     """It is to go elsewhere: to be finished with, and released."""
 
@@ -56,33 +64,57 @@ class Ownership:
 View = Mapping[TopicQueue, Ownership]
 
 
+class Assigned(Protocol):
+    """Who says which queues are a consumer's own."""
+
+    @property
+    def trouble(self) -> LedgerError | None: ...
+    async def join(self) -> None: ...
+    async def run(self, on_view: Callable[[View], None]) -> None: ...
+    async def release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None: ...
+    async def leave(self) -> None: ...
+
+
 class GroupMember:
-    """Of a client that has started."""
+    """Of a client that has started. Implements `Assigned`."""
 
     def __init__(self, client: ClusterClient, settings: MemberSettings, topics: Sequence[str]) -> None:
         self._client = client
         self._settings = settings
         self._names = topics
         self._coordinator = coordinator_group(settings.consumer_group, client.routes.table.coordinators)
-        self._joined: Sequence[tuple[str, int, int]] = ()
-        """(name, topic id, queues) as they were told at the last join."""
+        self._joined: list[Topic] = []
+        """As they were told at the last join."""
         self._rooms: Mapping[int, str] = {}
         """Of Raft groups, as they were told at the last join."""
         self._version = 0
+        self._is_stale = False
+        """Whether the topics may be others since."""
+
+    @property
+    def trouble(self) -> LedgerError | None:
+        """Why there is nothing to consume: all topics that are not the consumer group's own were deleted."""
+        wanted = [name for name in self._names if not is_system_topic(name)] or self._names
+        return None if any(topic.name in wanted for topic in self._joined) else no_topic(wanted[0])
 
     async def join(self) -> None:
-        """Raises LedgerError."""
-        settings, topics = self._settings, await self._topics()
-        if settings.strategy in BY_ROOM:
+        """For the first time. Raises LedgerError, UnknownTopicError among it."""
+        topics = [await self._client.topic(name) for name in self._names]
+        self._client.routes.on_topic_change.append(self._topic_changed)
+        if self._settings.strategy in BY_ROOM:
             await self._client.routes.refresh_all()
-        rooms = self._known_rooms()
+        await self._join(topics)
+
+    async def _join(self, topics: list[Topic]) -> None:
+        """Once more, perhaps with other topics. Raises LedgerError."""
+        settings, rooms = self._settings, self._known_rooms()
         request = consumer_group_pb2.JoinRequest(
             group=self._coordinator,
             consumer_group=settings.consumer_group,
             member=settings.member,
             client_id=settings.client_id,
             subscriptions=[
-                consumer_group_pb2.Subscription(topic_id=topic_id, queues=queues) for _, topic_id, queues in topics
+                consumer_group_pb2.Subscription(topic_id=topic.topic_id, queues=len(topic.groups)) for topic in topics
             ],
             strategy=settings.strategy,
             room=settings.room,
@@ -93,17 +125,19 @@ class GroupMember:
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._rooms, self._version = topics, rooms, 0
 
-    def _configured(self, topics: Sequence[tuple[str, int, int]]) -> list[consumer_group_pb2.QueueEpoch]:
-        """Raises UnknownTopicError, UnknownQueueError."""
-        known = {name: (topic_id, queues) for name, topic_id, queues in topics}
-        found = []
+    def _configured(self, topics: list[Topic]) -> list[consumer_group_pb2.QueueEpoch]:
+        """Those that there are. Raises UnknownTopicError, UnknownQueueError where there can never be such a queue, or
+        is none yet."""
+        known, found = {topic.name: topic for topic in topics}, []
         for name, queue in self._settings.configured:
-            if name not in known:
+            if name not in self._names:
                 raise UnknownTopicError(f'Queue {queue} of topic "{name}" is configured, and the topic not subscribed.')
-            topic_id, queues = known[name]
-            if not 0 <= queue < queues:
-                raise UnknownQueueError(f'Topic "{name}" has no queue {queue}: its queues are 0 to {queues - 1}.')
-            found.append(consumer_group_pb2.QueueEpoch(topic_id=topic_id, queue=queue))
+            if (topic := known.get(name)) is None:
+                continue
+            if not 0 <= queue < len(topic.groups):
+                last = len(topic.groups) - 1
+                raise UnknownQueueError(f'Topic "{name}" has no queue {queue}: its queues are 0 to {last}.')
+            found.append(consumer_group_pb2.QueueEpoch(topic_id=topic.topic_id, queue=queue))
         return found
 
     async def run(self, on_view: Callable[[View], None]) -> None:
@@ -114,7 +148,7 @@ class GroupMember:
         while True:
             try:
                 await self._attend(on_view)
-                if loop.time() >= refresh_at:
+                if self._is_stale or loop.time() >= refresh_at:
                     await self._join_if_routes_changed()
                     refresh_at = loop.time() + REFRESH_S
                 failures = 0
@@ -129,16 +163,15 @@ class GroupMember:
                 failures += 1
                 await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
-    async def release(self, queues: Iterable[tuple[TopicQueue, int]]) -> None:
-        """These, which were owned by these epochs, are finished with. Raises LedgerError."""
-        ids = {name: topic_id for name, topic_id, _ in self._joined}
+    async def release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None:
+        """These, which were owned so, are finished with. Raises LedgerError."""
         request = consumer_group_pb2.ReleaseRequest(
             group=self._coordinator,
             consumer_group=self._group,
             member=self._settings.member,
             queues=[
-                consumer_group_pb2.QueueEpoch(topic_id=ids[place.topic], queue=place.queue, epoch=epoch)
-                for place, epoch in queues
+                consumer_group_pb2.QueueEpoch(topic_id=owned.topic_id, queue=place.queue, epoch=owned.epoch)
+                for place, owned in queues
             ],
         )
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Release(request, timeout=seconds))
@@ -173,10 +206,10 @@ class GroupMember:
         )
         if response.version != self._version:
             self._version = response.version
-            names = {topic_id: name for name, topic_id, _ in self._joined}
+            names = {topic.topic_id: topic.name for topic in self._joined}
             on_view(
                 {
-                    TopicQueue(names[each.topic_id], each.queue): Ownership(each.epoch, each.leaving)
+                    TopicQueue(names[each.topic_id], each.queue): Ownership(each.topic_id, each.epoch, each.leaving)
                     for each in response.queues
                     if each.topic_id in names
                 }
@@ -184,14 +217,23 @@ class GroupMember:
 
     async def _join_again(self) -> None:
         try:
-            await self.join()
+            await self._join(self._topics_there())
         except LedgerError as error:
             log.warning("consumer group %s: %s cannot join: %s", self._group, self._settings.member, error)
             await asyncio.sleep(self._client.backoff.wait_ms(10) / 1000)
 
+    def _topic_changed(self, name: str) -> None:
+        self._is_stale = self._is_stale or name in self._names
+
     async def _join_if_routes_changed(self) -> None:
-        if await self._topics() != self._joined or self._known_rooms() != self._rooms:
-            await self.join()
+        topics = self._topics_there()
+        if topics != self._joined or self._known_rooms() != self._rooms:
+            await self._join(topics)
+        self._is_stale = topics != self._topics_there()
+
+    def _topics_there(self) -> list[Topic]:
+        known = self._client.routes.table.topics
+        return [known[name] for name in self._names if name in known]
 
     def _known_rooms(self) -> Mapping[int, str]:
         """Of the Raft groups of its topics, where the strategy asks for rooms. Of one that nobody leads at the moment,
@@ -202,7 +244,3 @@ class GroupMember:
         groups = {group for name in self._names if name in table.topics for group in table.topics[name].groups}
         known = {group: table.room(group, self._rooms.get(group)) for group in sorted(groups)}
         return {group: room for group, room in known.items() if room is not None}
-
-    async def _topics(self) -> Sequence[tuple[str, int, int]]:
-        topics = [await self._client.topic(name) for name in self._names]
-        return [(topic.name, topic.topic_id, len(topic.groups)) for topic in topics]

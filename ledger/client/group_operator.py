@@ -26,7 +26,7 @@ from ledger.client.consumer_group_records import (
 )
 from ledger.client.offsets import in_ms, list_offsets, offsets_for_times
 from ledger.client.records import TopicQueue
-from ledger.consumer_groups import coordinator_group, validate_group_name
+from ledger.consumer_groups import coordinator_group, is_broadcast, validate_consumed_name
 from ledger.errors import (
     InvalidArgumentError,
     OffsetBeyondEndError,
@@ -59,7 +59,7 @@ class GroupOperator:
 
     async def describe(self, name: str) -> ConsumerGroupDescription:
         """Raises UnknownGroupError."""
-        validate_group_name(name)
+        validate_consumed_name(name)
         answers = [await self._described(group, name) for group in self._raft_groups()]
         if not any(answer.members or answer.queues for answer in answers):
             raise UnknownGroupError(
@@ -85,6 +85,8 @@ class GroupOperator:
     async def delete(self, name: str) -> int:
         """Raises UnknownGroupError, GroupNotEmptyError."""
         await self.describe(name)
+        request = pb2.ForgetRetriesRequest(consumer_group=name)
+        await self._client.call(TOPICS_GROUP, lambda stub, s: stub.ForgetRetries(request, timeout=s))
         first = self._coordinator(name)  # which knows whether there are members
         others = [group for group in self._raft_groups() if group != first]
         return sum([await self._forgotten(group, name) for group in (first, *others)])
@@ -188,7 +190,7 @@ def _together(known: ConsumerGroupSummary | None, one: pb2.ConsumerGroupSummary,
     return ConsumerGroupSummary(
         one.name,
         known.members + one.members,
-        known.strategy or one.strategy,
+        known.strategy or one.strategy or ("broadcast" if is_broadcast(one.name) else ""),
         known.queues + one.queues,
         known.lag + one.lag_messages,
         max(known.lag_s, _seconds(one.waiting_since_ms, now_ms)),
@@ -230,7 +232,7 @@ def _description(
         owned[queues[place].owner].append(place)
     return ConsumerGroupDescription(
         name,
-        strategy,
+        strategy or ("broadcast" if is_broadcast(name) else ""),
         rebalancing,
         tuple(
             ConsumerGroupMember(

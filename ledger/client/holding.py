@@ -20,8 +20,10 @@ class Holding:
     """`settled`: offsets of messages that are somewhere else by now. `most` messages may be in hand, and they may span
     `span` offsets."""
 
-    def __init__(self, cursor: Cursor, epoch: int, settled: Iterable[int], *, most: int, span: int) -> None:
+    def __init__(self, cursor: Cursor, group: int, epoch: int, settled: Iterable[int], *, most: int, span: int) -> None:
         self.cursor = cursor
+        self.group = group
+        """The Raft group in which the queue lives."""
         self.epoch = epoch
         self.acknowledged = cursor.fetch_offset
         """What the cluster knows of."""

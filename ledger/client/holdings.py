@@ -13,42 +13,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator
 
+from ledger.client.claiming import Claims, HoldingSettings
 from ledger.client.cluster_client import ClusterClient
-from ledger.client.cursor import Cursor
 from ledger.client.fetcher import Fetcher, FetchSettings
-from ledger.client.group_member import GroupMember, Ownership, View
+from ledger.client.group_member import Assigned, Ownership, View
 from ledger.client.holding import Holding
-from ledger.client.offsets import in_ms, offsets_for_times
 from ledger.client.records import Message, TopicQueue
-from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
-from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, from_wire
+from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownTopicError, from_wire
 from ledger.retries import retry_topic
-from ledger.topics import TOPICS_GROUP, is_system_topic
+from ledger.topics import TOPICS_GROUP
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")
 
-GroupStart = Literal["earliest", "latest"] | datetime
-MAX_IN_HAND, MAX_SPAN = 1_000, 2_000
-"""Of one queue: messages that are handed out and not finished, and how far apart they may be."""
 _CLAIMS_AT_ONCE = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class HoldingSettings:
-    consumer_group: str
-    start: GroupStart
-    tags: Collection[str] | None
-    check_crcs: bool
-    interval_s: float
-    """Between acknowledgements."""
-    release_s: float
-    """So long messages in hand keep a queue that is to go elsewhere."""
 
 
 class Holdings:
@@ -57,7 +37,7 @@ class Holdings:
     def __init__(
         self,
         client: ClusterClient,
-        member: GroupMember,
+        member: Assigned,
         settings: HoldingSettings,
         fetching: FetchSettings,
         on_news: Callable[[], None],
@@ -66,6 +46,7 @@ class Holdings:
         self._member = member
         self._settings = settings
         self._fetching = fetching
+        self._claims = Claims(client, settings)
         self._on_news = on_news
         self._view: View = {}
         self._by_place: dict[TopicQueue, Holding] = {}
@@ -90,6 +71,7 @@ class Holdings:
         """The coordinator says that these are this member's."""
         self._view = view
         self._changed.set()
+        self._on_news()
 
     def finish(self, messages: Iterable[Message]) -> None:
         """These are consumed. Where their queue has gone elsewhere it does not count."""
@@ -108,7 +90,8 @@ class Holdings:
 
     def trouble(self) -> LedgerError | None:
         """What stands in the way of reading on."""
-        errors = [holding.cursor.error for holding in self._by_place.values() if not holding.cursor.ready]
+        errors = [self._member.trouble, self._claims.refusal]
+        errors += [holding.cursor.error for holding in self._by_place.values() if not holding.cursor.ready]
         errors += [fetcher.trouble for fetcher in self._fetchers.values()]
         return next((error for error in errors if error is not None), None)
 
@@ -140,25 +123,25 @@ class Holdings:
     def _drop_lost(self) -> None:
         for place, holding in list(self._by_place.items()):
             owned = self._view.get(place)
-            if owned is None or owned.epoch != holding.epoch:
+            if owned is None or not _is_same(owned, holding):
                 self._drop(holding)
 
     def _drop(self, holding: Holding) -> None:
         if self._by_place.get(holding.place) is holding:
             del self._by_place[holding.place]
             self.losses += 1
-            self._fetcher(self._group_of(holding.place)).remove(holding.cursor)
+            self._fetcher(holding.group).remove(holding.cursor)
 
     async def _release(self) -> None:
         """Of the queues that are to go elsewhere, those of which nothing is in hand, or has been for too long."""
         view = self._view
         done = [holding for place, holding in self._by_place.items() if self._lets_go(holding, view[place])]
         unclaimed = [
-            (place, owned.epoch) for place, owned in view.items() if owned.is_leaving and place not in self._by_place
+            (place, owned) for place, owned in view.items() if owned.is_leaving and place not in self._by_place
         ]
         if done or unclaimed:
             await self.acknowledge(done)
-            await self._member.release([*((holding.place, holding.epoch) for holding in done), *unclaimed])
+            await self._member.release([*((holding.place, view[holding.place]) for holding in done), *unclaimed])
             for holding in done:
                 self._drop(holding)
 
@@ -173,43 +156,21 @@ class Holdings:
         return holding.is_finished or now >= holding.leaves_by
 
     async def _claim(self) -> None:
-        view = self._view
-        new = [place for place, owned in view.items() if not owned.is_leaving and place not in self._by_place]
-        for group, places in self._by_group(sorted(new)):
+        view, topics = self._view, self._client.routes.table.topics
+        new: dict[int, dict[TopicQueue, Ownership]] = {}
+        for place, owned in sorted(view.items()):
+            topic = topics.get(place.topic)
+            is_there = topic is not None and topic.topic_id == owned.topic_id and place.queue < len(topic.groups)
+            if topic is not None and is_there and not owned.is_leaving and place not in self._by_place:
+                new.setdefault(topic.groups[place.queue], {})[place] = owned
+        for group, places in sorted(new.items()):
             for first in range(0, len(places), _CLAIMS_AT_ONCE):
-                some = places[first : first + _CLAIMS_AT_ONCE]
-                await self._claim_some(group, {place: view[place] for place in some})
-
-    async def _claim_some(self, group: int, new: Mapping[TopicQueue, Ownership]) -> None:
-        starts = await self._starts(list(new))
-        request = consumer_group_pb2.ClaimRequest(group=group, consumer_group=self._settings.consumer_group)
-        for place, owned in new.items():
-            topic_id = self._client.routes.table.topics[place.topic].topic_id
-            request.queues.add(topic_id=topic_id, queue=place.queue, epoch=owned.epoch, start_offset=starts[place])
-        response = await self._client.call(group, lambda stub, seconds: stub.Claim(request, timeout=seconds))
-        for (place, owned), claim, progress in zip(new.items(), request.queues, response.queues, strict=True):
-            if progress.HasField("error"):  # another member has it: the coordinator will say so
-                log.info("queue %d of %s is not claimed: %s", place.queue, place.topic, progress.error.message)
-                continue
-            cursor = Cursor(
-                place.topic,
-                claim.topic_id,
-                place.queue,
-                offset=progress.offset,
-                tags=self._settings.tags,
-                check_crcs=self._settings.check_crcs,
-            )
-            self._by_place[place] = Holding(cursor, owned.epoch, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
-        self._fetcher(group).add(self._by_place[place].cursor for place in new if place in self._by_place)
-
-    async def _starts(self, places: list[TopicQueue]) -> Mapping[TopicQueue, int]:
-        """Where the consumer group begins with these, if it has not begun."""
-        start = self._settings.start
-        own = {place: AT_THE_FIRST for place in places if is_system_topic(place.topic)}
-        others = [place for place in places if place not in own]
-        if isinstance(start, datetime):
-            return own | await offsets_for_times(self._client, dict.fromkeys(others, in_ms(start)))
-        return own | dict.fromkeys(others, AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST)
+                some = list(places.items())[first : first + _CLAIMS_AT_ONCE]
+                holdings = await self._claims.claim(group, dict(some))
+                self._by_place.update((holding.place, holding) for holding in holdings)
+                self._fetcher(group).add(holding.cursor for holding in holdings)
+        if self._claims.refusal is not None:
+            self._on_news()
 
     # -- acknowledgements
 
@@ -226,13 +187,12 @@ class Holdings:
     async def acknowledge(self, holdings: Iterable[Holding]) -> None:
         """Tell what is finished of these; returns when that is committed. Raises LedgerError where it cannot be told;
         queues that have gone elsewhere are dropped."""
-        due = {
-            holding.place: (holding, holding.finished_up_to)
-            for holding in holdings
-            if holding.finished_up_to > holding.acknowledged
-        }
-        for group, places in self._by_group(due):
-            await self._acknowledge_some(group, [due[place] for place in places])
+        due: dict[int, list[tuple[Holding, int]]] = {}
+        for holding in holdings:
+            if (offset := holding.finished_up_to) > holding.acknowledged:
+                due.setdefault(holding.group, []).append((holding, offset))
+        for group, some in sorted(due.items()):
+            await self._acknowledge_some(group, some)
 
     async def _acknowledge_some(self, group: int, due: list[tuple[Holding, int]]) -> None:
         request = consumer_group_pb2.AcknowledgeRequest(group=group, consumer_group=self._settings.consumer_group)
@@ -248,20 +208,19 @@ class Holdings:
                 continue
             error = from_wire(progress.error)
             log.warning("queue %d of %s: %s", holding.place.queue, holding.place.topic, error)
-            if isinstance(error, ConsumerFencedError):
+            if isinstance(error, (ConsumerFencedError, UnknownTopicError)):
                 self._drop(holding)
                 self._changed.set()  # where it is this member's still, it is claimed again
 
     async def move(self, message: Message, *, give_up: bool) -> None:
         """To be handed out again later, or to the dead letters. Where the queue has gone elsewhere, the message has
-        too. Raises LedgerError."""
+        too; where its topic was deleted, it is gone. Raises LedgerError."""
         place = TopicQueue(message.topic, message.queue)
         holding = self._by_place.get(place)
         if holding is None:
             return
-        group = self._group_of(place)
         request = consumer_group_pb2.MoveRequest(
-            group=group,
+            group=holding.group,
             consumer_group=self._settings.consumer_group,
             topic_id=holding.cursor.topic_id,
             queue=place.queue,
@@ -271,30 +230,43 @@ class Holdings:
             give_up=give_up,
         )
         try:
-            await self._client.call(group, lambda stub, seconds: stub.Move(request, timeout=seconds))
-        except (ConsumerFencedError, OffsetTooLowError) as error:  # it is another member's, or kept no longer
+            await self._move(request, holding)
+        except OffsetTooLowError as error:  # it is kept no longer
             log.warning("message %s is not moved: %s", message.id, error)
-            if isinstance(error, ConsumerFencedError):
-                self._drop(holding)
-                self._changed.set()
-                return
+        except ConsumerFencedError as error:  # it is another member's, or its topic was deleted
+            log.warning("message %s is not moved: %s", message.id, error)
+            self._drop(holding)
+            self._changed.set()
+            return
         self.finish([message])
 
-    # -- their groups
+    async def _move(self, request: consumer_group_pb2.MoveRequest, holding: Holding) -> None:
+        """Raises ConsumerFencedError where the message is nobody's any more, or another LedgerError."""
 
-    def _by_group(self, places: Iterable[TopicQueue]) -> list[tuple[int, list[TopicQueue]]]:
-        groups: dict[int, list[TopicQueue]] = {}
-        for place in places:
-            groups.setdefault(self._group_of(place), []).append(place)
-        return sorted(groups.items())
+        async def move() -> None:
+            await self._client.call(holding.group, lambda stub, seconds: stub.Move(request, timeout=seconds))
 
-    def _group_of(self, place: TopicQueue) -> int:
-        return self._client.routes.table.topics[place.topic].groups[place.queue]
+        try:
+            await move()
+        except UnknownTopicError as error:
+            topic = self._client.routes.table.topics.get(holding.place.topic)
+            if topic is None or topic.topic_id != holding.cursor.topic_id:
+                raise ConsumerFencedError(f"Topic {holding.place.topic!r} was deleted.") from error
+            # Its Raft group came after the topics that messages are moved to: they have no queues there yet.
+            await prepare_retries(self._client, self._settings.consumer_group)
+            await move()
+
+    # -- who fetches
 
     def _fetcher(self, group: int) -> Fetcher:
         if group not in self._fetchers:
             self._fetchers[group] = Fetcher(self._client, group, (), self._fetching, self._on_news)
         return self._fetchers[group]
+
+
+def _is_same(owned: Ownership, holding: Holding) -> bool:
+    """Whether that is what is held."""
+    return owned.topic_id == holding.cursor.topic_id and owned.epoch in (0, holding.epoch)
 
 
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:

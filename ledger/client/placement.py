@@ -1,8 +1,9 @@
 """Puts pieces into the lanes of their topics' queues.
 
 The one idea: a topic that is not known yet is asked for once, and what comes for it meanwhile waits in line, so that
-order holds from the very first message. So does what comes for a queue that it did not have when it was asked for. The
-user's selector is asked when a message gets its place, for then it is known how many queues there are.
+order holds from the very first message. So does what comes for a queue that it did not have when it was asked for. A
+topic that was deleted is not known any more: another one of its name has lanes of its own. The user's selector is asked
+when a message gets its place, for then it is known how many queues there are.
 
 It must not know what becomes of a piece in its lane.
 """
@@ -50,7 +51,7 @@ class Placement:
         self._topics: dict[str, TopicLanes] = {}
         self._parked: dict[str, Parked] = {}
         self._resolving: dict[str, asyncio.Task[None]] = {}
-        client.routes.on_growth.append(self._grown)
+        client.routes.on_topic_change.append(self._changed)
 
     async def resolve(self, topic: str) -> None:
         """Returns when the topic is known; raises UnknownTopicError, or why nobody could be asked."""
@@ -115,10 +116,9 @@ class Placement:
         error: LedgerError | None = None
         try:
             route = await self._client.topic(topic, newest=topic in self._topics)
-            if topic in self._topics:
-                self._grown(route)
-            else:
-                self._topics[topic] = TopicLanes(topic, self._lanes_of(route), self._first_queue, self._is_available)
+            if topic not in self._topics:  # or it grew by what was learned just now
+                lanes = self._lanes_of(route)
+                self._topics[topic] = TopicLanes(topic, route.topic_id, lanes, self._first_queue, self._is_available)
         except LedgerError as failed:
             error = failed
             raise
@@ -129,10 +129,14 @@ class Placement:
             del self._resolving[topic]
             self._unpark(topic, error)
 
-    def _grown(self, route: Topic) -> None:
-        """A topic may have more queues than it had."""
-        lanes = self._topics.get(route.name)
-        if lanes is not None and lanes.queues < len(route.groups):
+    def _changed(self, name: str) -> None:
+        """A topic may have more queues than it had, or be no more."""
+        lanes, route = self._topics.get(name), self._client.routes.table.topics.get(name)
+        if lanes is None:
+            return
+        if route is None or route.topic_id != lanes.topic_id:
+            del self._topics[name]  # what is in its lanes the broker refuses
+        elif lanes.queues < len(route.groups):
             lanes.extend(self._lanes_of(route, lanes.queues))
 
     def _lanes_of(self, route: Topic, first: int = 0) -> list[Lane]:

@@ -2,12 +2,14 @@
 
     concurrent   any message as soon as a worker is free      raises ──> retry topic, later, any member
     orderly      of each queue one after the other            raises ──> a second later again, before the next one
+    broadcast    either of them, by every consumer            raises ──> passed over, at once or after all attempts
 
     reader ──> ready: messages, or lanes of one queue each ──> workers ──> settled ──> finished, or moved elsewhere
 
 The one idea: who writes a listener thinks of one message. A message is finished when the listener returns; when it
-raises, or returns `RECONSUME_LATER`, it is not, and after the last attempt it is in the dead letters, never lost. A
-worker goes on with the next message without anybody's help, so a quick listener costs little more than its call.
+raises, returns `RECONSUME_LATER`, or takes too long, it is not, and after the last attempt it is in the dead letters,
+never lost. A worker goes on with the next message without anybody's help, so a quick listener costs little more than
+its call.
 
 It must not know how messages are fetched or moved: `group_consumer` does that.
 """
@@ -18,6 +20,7 @@ import asyncio
 import inspect
 import logging
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
@@ -28,6 +31,7 @@ from types import TracebackType
 from typing import Any
 
 from ledger.client.backoff import Backoff
+from ledger.client.call_watch import CallWatch
 from ledger.client.group_consumer import AsyncGroupConsumer
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
@@ -68,12 +72,16 @@ class _Lane:
 class AsyncPushConsumer:
     """Calls `listener` with the messages of a consumer group's topics.
 
-    listener      raises, or returns Outcome.RECONSUME_LATER, where the message is to come again
-    concurrency   so many messages are with the listener at a time
-    orderly       of each queue one after the other, a failed one again and again before the next
-    suspend_ms    so long an orderly queue waits after a failure
-    max_attempts  so often a message is tried; then it goes to the dead letters
-    Everything else as for AsyncGroupConsumer.
+    listener            raises, or returns Outcome.RECONSUME_LATER, where the message is to come again
+    concurrency         so many messages are with the listener at a time
+    orderly             of each queue one after the other, a failed one again and again before the next
+    suspend_ms          so long an orderly queue waits after a failure
+    max_attempts        so often a message is tried; then it goes to the dead letters
+    consume_timeout_ms  so long the listener may take for a message; then that attempt has failed. A coroutine is
+                        cancelled. A plain function goes on in its thread, which is lost for other messages until it
+                        returns; with `orderly` its queue waits for it, and it has not failed
+    Everything else as for AsyncGroupConsumer. With `broadcast` there is neither retry topic nor dead letters: what
+    fails is logged and passed over, with `orderly` after max_attempts.
     """
 
     def __init__(
@@ -84,15 +92,25 @@ class AsyncPushConsumer:
         orderly: bool = False,
         suspend_ms: int = 1_000,
         max_attempts: int = 16,
+        consume_timeout_ms: int = 15 * 60 * 1000,
+        broadcast: bool = False,
         **settings: Any,
     ) -> None:
         if concurrency < 1 or suspend_ms < 0:
             raise InvalidArgumentError(
                 f"concurrency is {concurrency} and suspend_ms {suspend_ms}: they must be at least 1 and 0."
             )
-        if max_attempts < 2:
-            raise InvalidArgumentError(f"max_attempts is {max_attempts}: it must be at least 2.")
-        self._consumer = AsyncGroupConsumer(*topics, auto_acknowledge=False, max_attempts=max_attempts, **settings)
+        if max_attempts < 2 or consume_timeout_ms < 1:
+            raise InvalidArgumentError(
+                f"max_attempts is {max_attempts} and consume_timeout_ms {consume_timeout_ms}: they must be at least 2 "
+                "and 1."
+            )
+        self._consumer = AsyncGroupConsumer(
+            *topics, auto_acknowledge=False, max_attempts=max_attempts, broadcast=broadcast, **settings
+        )
+        self._broadcast = broadcast
+        self._timeout_s = consume_timeout_ms / 1000
+        self._calls = CallWatch(self._timeout_s)
         self._listener = listener
         self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
         self._concurrency = concurrency
@@ -120,6 +138,7 @@ class AsyncPushConsumer:
         await self._consumer.start()
         self._loop = asyncio.get_running_loop()
         self._reading = asyncio.create_task(self._read(), name="messages for the listener")
+        self._watching = asyncio.create_task(self._watch(), name="how long the listener takes")
         for _ in range(self._concurrency):
             self._spawn(self._work())
 
@@ -136,7 +155,8 @@ class AsyncPushConsumer:
             await asyncio.wait(list(self._tasks), timeout=timeout_s)
         for task in list(self._tasks):
             task.cancel()
-        await asyncio.gather(self._reading, *self._tasks, return_exceptions=True)
+        self._watching.cancel()
+        await asyncio.gather(self._reading, self._watching, *self._tasks, return_exceptions=True)
         self._settle_all()
         await self._consumer.stop()
         if self._threads is not None:
@@ -155,6 +175,11 @@ class AsyncPushConsumer:
     def assignment(self) -> list[TopicQueue]:
         """The queues that this member consumes at the moment."""
         return self._consumer.assignment
+
+    @property
+    def timeouts(self) -> int:
+        """How often the listener took too long for a message."""
+        return self._calls.timeouts
 
     # -- from the queues to the workers
 
@@ -237,12 +262,14 @@ class AsyncPushConsumer:
         turn_ends = time.monotonic() + _TURN_S
         if isinstance(work, _Lane):
             while (message := self._next_of(work)) is not None:
-                if not self._went(work, message, self._call_now(message)):
+                if not self._went(work, message, self._call_now(message) is True):
                     break
             return
         while True:
             assert isinstance(work, Message)
-            self._settle(work, self._call_now(work))
+            consumed = self._call_now(work)
+            if consumed is not None:
+                self._settle(work, consumed)
             if time.monotonic() >= turn_ends or self._is_stopping:
                 return
             try:
@@ -257,16 +284,46 @@ class AsyncPushConsumer:
 
     async def _call(self, message: Message) -> bool:
         """Whether it is consumed."""
+        worker = asyncio.current_task()
+        assert worker is not None
+        self._calls.begin(worker, message)
         try:
             return await self._listener(message) is not Outcome.RECONSUME_LATER  # type: ignore[misc]
+        except asyncio.CancelledError:
+            if not self._calls.is_overdue(worker):
+                raise
+            worker.uncancel()
+            return False
         except Exception as error:
             return _told(message, error)
+        finally:
+            self._calls.end(worker)
 
-    def _call_now(self, message: Message) -> bool:
+    def _call_now(self, message: Message) -> bool | None:
+        """None: it took too long, and the message is somewhere else by now."""
+        worker = threading.get_ident()
+        self._calls.begin(worker, message)
         try:
-            return self._listener(message) is not Outcome.RECONSUME_LATER
+            consumed = self._listener(message) is not Outcome.RECONSUME_LATER
         except Exception as error:
-            return _told(message, error)
+            consumed = _told(message, error)
+        in_time = self._calls.end(worker)
+        return consumed if in_time or self._orderly else None
+
+    async def _watch(self) -> None:
+        """For calls that take too long."""
+        while True:
+            await asyncio.sleep(min(1.0, self._timeout_s / 4))
+            for call in self._calls.overdue():
+                if isinstance(call.worker, asyncio.Task):
+                    call.worker.cancel()
+                    what = "it is cancelled"
+                elif self._orderly:
+                    what = "its thread cannot be stopped, and its queue waits"
+                else:
+                    self._settle(call.message, False)
+                    what = "its thread cannot be stopped, and does nothing else until it returns"
+                log.error("message %s is with the listener for %g s: %s", call.message.origin, self._timeout_s, what)
 
     # -- orderly
 
@@ -307,7 +364,7 @@ class AsyncPushConsumer:
             self._lanes = {place: each for place, each in self._lanes.items() if each is not lane}
 
     async def _give_up(self, lane: _Lane) -> None:
-        await self._move(self._consumer.give_up, lane.messages.popleft())
+        await self._put_away(self._consumer.give_up, lane.messages.popleft())
         lane.failures = 0
         self._offer(lane)
 
@@ -325,7 +382,14 @@ class AsyncPushConsumer:
         self._is_settling = False  # first: what comes from now on may be left over here
         self._consumer.finish(*_emptied(self._finished))
         for message in _emptied(self._failed):
-            self._spawn(self._move(self._consumer.reconsume_later, message))
+            self._spawn(self._put_away(self._consumer.reconsume_later, message))
+
+    async def _put_away(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
+        if self._broadcast:
+            log.error("message %s of a broadcast is passed over", message.id)
+            self._consumer.finish(message)
+        else:
+            await self._move(move, message)
 
     async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
         """Until it is done: the message must not be lost."""

@@ -6,12 +6,13 @@ it may never have one. Whoever says so may have forgotten it in a crash since (i
 durable), or may be cut off, while others go on being led in an older one.
 
 Who the nodes are is what the newest committed configuration says that anybody told us of: so nodes that were removed
-go. It must not know how nodes are asked.
+go. And each topic is as the newest answer about it says: so topics that were deleted go. It must not know how nodes are
+asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 
@@ -42,16 +43,29 @@ class Said:
     cluster: str
     nodes: Mapping[int, str]
     leaders: Mapping[int, Leader]
-    topics: Iterable[Topic]
+    topics: Collection[Topic]
     max_message_bytes: int
     # Index of the committed configuration that names these nodes; 0: they are what that node was set up with.
     configuration: int = 0
     coordinators: int = 0  # 0: it did not say
     rooms: Mapping[int, str] = field(default_factory=dict)  # machine rooms, of nodes that told theirs
+    # Index of the entry that changed topics last, as that node has applied.
+    topics_index: int = 0
+    # It was asked about these topics alone; empty: about all.
+    asked: Collection[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What is another now: groups that another node leads, and names of topics that came, have more queues, are others
+    of the same name, or are no more."""
+
+    led: set[int]
+    topics: list[str]
 
 
 class RouteTable:
-    """The sum of all answers so far. Topics are never deleted, nor their ids used again; queues only ever come."""
+    """The sum of all answers so far. Ids of topics are never used again; queues only ever come."""
 
     def __init__(self, bootstrap: tuple[str, ...]) -> None:
         self.cluster = ""
@@ -63,6 +77,9 @@ class RouteTable:
         # The newest term of each group that anybody told us of, with a leader or without.
         self._newest_terms: dict[int, int] = {}
         self.topics: dict[str, Topic] = {}
+        # Said.topics_index of the newest answer about all topics, and of newer ones about single names.
+        self._all_as_of = 0
+        self._as_of: dict[str, int] = {}
         self._bootstrap = bootstrap
         self.configuration = 0  # of `nodes`, as in Said
 
@@ -84,25 +101,34 @@ class RouteTable:
         leader = self.leaders.get(group, Leader(0, 0))
         return self.rooms.get(leader.node, unknown)
 
-    def learn(self, said: Said) -> set[int]:
-        """Take an answer in. Returns the groups whose leader is another one now."""
+    def learn(self, said: Said) -> News:
+        """Take an answer in."""
         self.cluster = said.cluster or self.cluster
         self.max_message_bytes = said.max_message_bytes or self.max_message_bytes
         self.coordinators = said.coordinators or self.coordinators
         self._learn_nodes(said)
         self.rooms.update(said.rooms)
-        self.topics.update((topic.name, topic) for topic in said.topics if self._is_news(topic))
-        return {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}
+        topics = self._learn_topics(said)
+        led = {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}
+        return News(led, topics)
 
-    def grown_by(self, said: Said) -> list[Topic]:
-        """Topics that are known here with fewer queues than an answer says."""
-        known = self.topics
-        return [each for each in said.topics if each.name in known and len(each.groups) > len(known[each.name].groups)]
-
-    def _is_news(self, topic: Topic) -> bool:
-        """A node that is behind may not know of the newest queues."""
-        known = self.topics.get(topic.name)
-        return known is None or len(topic.groups) >= len(known.groups)
+    def _learn_topics(self, said: Said) -> list[str]:
+        """The names of those that are others now. An answer that is older than what is known of a name, because its
+        node is behind, says nothing about that."""
+        found = {topic.name: topic for topic in said.topics}
+        names = said.asked or dict.fromkeys([*self.topics, *found])
+        newer = [name for name in names if said.topics_index >= self._as_of.get(name, self._all_as_of)]
+        changed = [name for name in newer if self.topics.get(name) != found.get(name)]
+        for name in changed:
+            self.topics.pop(name, None)
+            if name in found:
+                self.topics[name] = found[name]
+        if said.asked:
+            self._as_of.update(dict.fromkeys(newer, said.topics_index))
+        else:
+            self._all_as_of = max(self._all_as_of, said.topics_index)
+            self._as_of = {name: index for name, index in self._as_of.items() if index > self._all_as_of}
+        return changed
 
     def _learn_nodes(self, said: Said) -> None:
         if said.configuration == 0 and self.configuration == 0:

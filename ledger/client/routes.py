@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 import grpc.aio
@@ -18,7 +18,14 @@ import grpc.aio
 from ledger.client.backoff import Backoff
 from ledger.client.connection import Connections
 from ledger.client.route_table import Leader, RouteTable, Said, Topic
-from ledger.errors import LedgerError, NoLeaderError, NotLeaderError, ThrottledError, UnavailableError
+from ledger.errors import (
+    LedgerError,
+    NoLeaderError,
+    NotLeaderError,
+    ThrottledError,
+    UnavailableError,
+    UnknownTopicError,
+)
 from ledger.v1 import broker_pb2
 
 _REFRESH_SECONDS = 30.0
@@ -27,12 +34,12 @@ _ANSWER_SECONDS = 2.0
 
 class Routes:
     """The table, and a task that asks. `on_leader_change` callbacks get the groups whose leader is another one,
-    `on_growth` a topic that has more queues."""
+    `on_topic_change` the name of a topic that is another one, has more queues, or is no more."""
 
     def __init__(self, connections: Connections, bootstrap: tuple[str, ...], backoff: Backoff) -> None:
         self.table = RouteTable(bootstrap)
         self.on_leader_change: list[Callable[[set[int]], None]] = []
-        self.on_growth: list[Callable[[Topic], None]] = []
+        self.on_topic_change: list[Callable[[str], None]] = []
         self._connections = connections
         self._backoff = backoff
         self._wanted = asyncio.Event()
@@ -84,16 +91,18 @@ class Routes:
             return
         if isinstance(error, (NotLeaderError, NoLeaderError, UnavailableError)):
             self.table.doubt(group, address)
-        if error.retriable and not isinstance(error, ThrottledError):
+        about_routes = error.retriable and not isinstance(error, ThrottledError)
+        if about_routes or isinstance(error, UnknownTopicError):
             self.refresh_soon()
 
-    def learn(self, response: broker_pb2.GetRouteResponse) -> None:
-        said = _said(response)
-        grown = self.table.grown_by(said)
-        self._changed(self.table.learn(said))
-        for topic in grown:
-            for callback in self.on_growth:
-                callback(topic)
+    def learn(self, response: broker_pb2.GetRouteResponse, asked: Collection[str] = ()) -> None:
+        """`asked`: the answer is about these topics alone; empty: about all. One that says that its node cannot tell is
+        about none."""
+        news = self.table.learn(_said(response, asked))
+        self._changed(news.led)
+        for name in news.topics:
+            for callback in self.on_topic_change:
+                callback(name)
 
     async def _ask(self, address: str) -> bool:
         """One node's answer into the table. Whether there was one: nodes may be down, that is no error here."""
@@ -132,7 +141,7 @@ class Routes:
         return task
 
 
-def _said(response: broker_pb2.GetRouteResponse) -> Said:
+def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said:
     return Said(
         cluster=response.cluster,
         nodes={node.node: node.address for node in response.nodes},
@@ -142,6 +151,8 @@ def _said(response: broker_pb2.GetRouteResponse) -> Said:
         coordinators=response.coordinators,
         rooms={node.node: node.room for node in response.nodes if node.HasField("room")},
         configuration=response.configuration_index,
+        topics_index=response.topics_index,
+        asked=asked,
     )
 
 

@@ -193,6 +193,9 @@ class Admin:
     def alter_topic(self, name: str, queues: int) -> TopicDescription:
         return self._thread.run(self._client.alter_topic(name, queues))
 
+    def delete_topic(self, name: str) -> None:
+        self._thread.run(self._client.delete_topic(name))
+
     def list_topics(self) -> list[TopicDescription]:
         return self._thread.run(self._client.list_topics())
 

@@ -21,12 +21,14 @@ class TopicLanes:
     def __init__(
         self,
         topic: str,
+        topic_id: int,
         lanes: Sequence[Lane],
         first: int,
         is_available: Callable[[Lane], bool] = lambda _: True,
     ) -> None:
         assert lanes
         self.topic = topic
+        self.topic_id = topic_id
         self._is_available = is_available
         self._lanes: list[Lane] = []
         self.extend(lanes)

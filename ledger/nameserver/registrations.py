@@ -1,7 +1,7 @@
 """What nodes have told a name server, and the routes that follow of all of it.
 
     node 1   routes, 12 s ago   ┐
-    node 2   routes,  3 s ago   ├──> the newest configuration's nodes, each group's newest leader, every topic
+    node 2   routes,  3 s ago   ├──> the newest configuration's nodes, each group's newest leader, the newest topics
     node 3   (its stream broke) ┘
 
 The one idea: nothing is kept that was not said within the last two minutes, so a name server can be lost, and come back
@@ -74,7 +74,9 @@ class Registrations:
         response.max_message_bytes = max(routes.max_message_bytes for routes in known)
         response.coordinators = max(routes.coordinators for routes in known)
         response.groups.extend(_leaders(known))
-        response.topics.extend(topic for topic in _topics(known) if not topics or topic.name in topics)
+        informed = max(known, key=lambda routes: routes.topics_index)
+        response.topics_index = informed.topics_index
+        response.topics.extend(topic for topic in informed.topics if not topics or topic.name in topics)
         return response
 
     def _living(self) -> dict[int, _Said]:
@@ -98,14 +100,3 @@ def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.
             if best is None or (group.term, group.leader != 0) > (best.term, best.leader != 0):
                 groups[group.group] = group
     return [groups[number] for number in sorted(groups)]
-
-
-def _topics(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.TopicRoute]:
-    """Every topic that a node knows, with the most queues that any knows of."""
-    topics: dict[str, broker_pb2.TopicRoute] = {}
-    for routes in known:
-        for topic in routes.topics:
-            best = topics.get(topic.name)
-            if best is None or (topic.topic_id, len(topic.groups)) > (best.topic_id, len(best.groups)):
-                topics[topic.name] = topic
-    return [topics[name] for name in sorted(topics)]

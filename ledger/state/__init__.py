@@ -18,7 +18,7 @@ from __future__ import annotations
 from ledger.state.consumer_group_table import ConsumerGroup, TopicQueueId
 from ledger.state.consumption import QueueResults, Standing
 from ledger.state.hold_table import Hold
-from ledger.state.machine import CommandResult, State
+from ledger.state.machine import CommandResult, DeletedTopic, State
 from ledger.state.producers import ProducerLimits, ProducerQueue
 from ledger.state.projected import Projected
 from ledger.state.sequence import Accept, BatchRecord, Decision, Duplicate, Fenced, Forgotten, Gap
@@ -30,6 +30,7 @@ __all__ = [
     "CommandResult",
     "ConsumerGroup",
     "Decision",
+    "DeletedTopic",
     "Duplicate",
     "Fenced",
     "Forgotten",

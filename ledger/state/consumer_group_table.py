@@ -15,7 +15,7 @@ It must not know how queues are assigned, when a member is given up, nor anythin
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -42,6 +42,14 @@ class Membership:
     """(topic id, how many queues it has as the member knows), by topic id."""
     configured: tuple[TopicQueueId, ...] = ()
     """What it is to consume, where queues are assigned by configuration; sorted."""
+
+    def without(self, topic_id: int) -> Membership:
+        """The same, but for that topic."""
+        return replace(
+            self,
+            subscriptions=tuple(each for each in self.subscriptions if each[0] != topic_id),
+            configured=tuple(queue for queue in self.configured if queue.topic_id != topic_id),
+        )
 
 
 @dataclass(slots=True)
@@ -165,6 +173,20 @@ class ConsumerGroup:
                 released = True
         return released
 
+    def forget_topic(self, topic_id: int, index: int) -> None:
+        """Nobody has subscribed to it, and nobody owns a queue of it."""
+        if topic_id not in self.queues:
+            return
+        for member in self.members.values():
+            member.told = member.told.without(topic_id)
+        for queue in [queue for queue in self.shares if queue.topic_id == topic_id]:
+            owner = self.members.get(self.shares.pop(queue).owner)
+            if owner is not None:
+                del owner.owned[queue]
+                owner.version = index
+        self.count_queues()
+        self.generation = index
+
     def renew(self, queues: Iterable[TopicQueueId], index: int) -> bool:
         """Their owners keep them, by a new epoch. Returns whether there are any."""
         owned = [share for queue in queues if (share := self.shares.get(queue)) is not None and share.owner]
@@ -225,6 +247,11 @@ class ConsumerGroupTable:
         if group is not None and not group.members:
             del self._groups[name]
         return left
+
+    def forget_topic(self, topic_id: int, index: int) -> None:
+        """It has been deleted."""
+        for group in self._groups.values():
+            group.forget_topic(topic_id, index)
 
     def _check(self, group: ConsumerGroup, strategy: str, told: Membership) -> None:
         others = len(group.members) - (told.member in group.members)

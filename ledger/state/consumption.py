@@ -14,7 +14,14 @@ from typing import TypeVar
 from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 from google.protobuf.message import Message
 
-from ledger.consumer_groups import MAX_ROOMS, validate_group_name, validate_member, validate_room
+from ledger.consumer_groups import (
+    MAX_ROOMS,
+    is_broadcast,
+    validate_consumed_name,
+    validate_group_name,
+    validate_member,
+    validate_room,
+)
 from ledger.errors import GroupNotEmptyError, InvalidArgumentError, LedgerError, UnknownMemberError
 from ledger.state.consumer_group_table import ConsumerGroupTable, Membership, TopicQueueId
 from ledger.state.progress_table import ConsumedQueue, ProgressTable
@@ -30,6 +37,8 @@ class Standing:
 
     offset: int
     settled: tuple[int, ...]
+    epoch: int = 0
+    """By which it was claimed, where the claim did not say."""
 
 
 QueueResults = list[Standing | LedgerError]
@@ -45,8 +54,11 @@ class Consumption:
 
     # -- as a coordinator
 
-    def join(self, wanted: command_pb2.JoinConsumerGroup, index: int) -> bool:
-        """Whether that changed anything. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
+    def join(
+        self, wanted: command_pb2.JoinConsumerGroup, index: int, was_deleted: Callable[[int], bool] = lambda _: False
+    ) -> bool:
+        """Whether that changed anything. `was_deleted(topic id)`: a member that has not heard of it may subscribe to
+        such a topic, which does not count. Raises InvalidGroupNameError, InvalidArgumentError, GroupConflictError,
         GroupFullError."""
         validate_group_name(wanted.consumer_group)
         validate_member(
@@ -61,14 +73,17 @@ class Consumption:
             raise InvalidArgumentError(f"A member can tell the rooms of {MAX_ROOMS} Raft groups, not of {len(rooms)}.")
         for room in rooms.values():
             validate_room(room)
-        subscriptions = {each.topic_id: each.queues for each in wanted.subscriptions}
+        subscriptions = {each.topic_id: each.queues for each in wanted.subscriptions if not was_deleted(each.topic_id)}
+        configured = {
+            TopicQueueId(each.topic_id, each.queue) for each in wanted.configured if not was_deleted(each.topic_id)
+        }
         told = Membership(
             wanted.member,
             wanted.client_id,
             wanted.room,
             wanted.session_timeout_ms,
             tuple(sorted(subscriptions.items())),
-            tuple(sorted({TopicQueueId(each.topic_id, each.queue) for each in wanted.configured})),
+            tuple(sorted(configured)),
         )
         return self.groups.join(wanted.consumer_group, wanted.strategy, told, index, rooms)
 
@@ -95,15 +110,17 @@ class Consumption:
 
     # -- where the queues are
 
-    def claim(self, wanted: command_pb2.ClaimQueues, end_of: QueueEnd) -> QueueResults:
-        """What came of each claim, in order. Raises InvalidGroupNameError."""
-        validate_group_name(wanted.consumer_group)
+    def claim(self, wanted: command_pb2.ClaimQueues, end_of: QueueEnd, index: int) -> QueueResults:
+        """What came of each claim, in order. A consumer of a broadcast has no coordinator that gives it epochs: its
+        first claim takes the index of its entry. Raises InvalidGroupNameError."""
+        validate_consumed_name(wanted.consumer_group)
+        own_epoch = index if is_broadcast(wanted.consumer_group) else 0
 
         def one(each: command_pb2.ClaimedQueue) -> Standing:
             end = end_of(each.topic_id, each.queue)
             key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
-            progress = self.progress.claim(key, each.epoch, min(max(each.start_offset, 0), end))
-            return Standing(progress.offset, tuple(progress.settled))
+            progress = self.progress.claim(key, each.epoch or own_epoch, min(max(each.start_offset, 0), end))
+            return Standing(progress.offset, tuple(progress.settled), 0 if each.epoch else own_epoch)
 
         return _results(one, wanted.queues)
 
@@ -118,11 +135,16 @@ class Consumption:
 
         return _results(one, wanted.offsets)
 
+    def forget_topic(self, topic_id: int, index: int) -> None:
+        """It has been deleted: nobody is to consume it, and nobody ever did."""
+        self.progress.forget_topic(topic_id)
+        self.groups.forget_topic(topic_id, index)
+
     # -- by an operator
 
     def reset(self, wanted: command_pb2.ResetOffsets, end_of: QueueEnd) -> QueueResults:
         """What came of each, in order. Raises InvalidGroupNameError."""
-        validate_group_name(wanted.consumer_group)
+        validate_consumed_name(wanted.consumer_group)
 
         def one(each: command_pb2.ResetOffset) -> Standing:
             end = end_of(each.topic_id, each.queue)
@@ -139,11 +161,16 @@ class Consumption:
 
     def forget(self, consumer_group: str) -> int:
         """Of how many queues it was known how far it had come. Raises GroupNotEmptyError."""
-        if (group := self.groups.get(consumer_group)) is not None:
-            raise GroupNotEmptyError(
-                f"Consumer group {consumer_group!r} has members ({len(group.members)}): stop its consumers first."
-            )
+        check_has_no_members(self.groups, consumer_group)
         return self.progress.forget(consumer_group)
+
+
+def check_has_no_members(groups: ConsumerGroupTable, consumer_group: str) -> None:
+    """Raises GroupNotEmptyError."""
+    if (group := groups.get(consumer_group)) is not None:
+        raise GroupNotEmptyError(
+            f"Consumer group {consumer_group!r} has members ({len(group.members)}): stop its consumers first."
+        )
 
 
 def unknown_member(consumer_group: str, member: str) -> UnknownMemberError:

@@ -2,9 +2,11 @@
 
     little-endian, without gaps
 
-    +-------+---------+---------+--------+---------+-----------+-------+--------+-------------+   numbers of what
-    | magic | version | next id | topics | offsets | producers | holds | groups | consumption |   follows, of the
-    +-------+---------+---------+--------+---------+-----------+-------+--------+-------------+   last: its bytes
+    +-------+---------+---------+------------+--------+---------+-----------+-------+--------+-------------+
+    | magic | version | next id | changed at | topics | offsets | producers | holds | groups | consumption |
+    |       |         |         | (8 bytes)  |        |         |           |       |        |             |
+    +-------+---------+---------+------------+--------+---------+-----------+-------+--------+-------------+
+                                               numbers of what follows, of the last: its bytes
     each topic       id, queues, created_ms, bytes of the name; the name in UTF-8;          in the order of creation
                      how many queues are open; the group of each queue
     each offset      topic id, queue, next offset                                           sorted
@@ -38,7 +40,7 @@ from ledger.state.topic_table import Topic, TopicTable
 
 MAGIC = int.from_bytes(b"LMQS", "little")
 VERSION = 4
-_HEADER = struct.Struct("<IIIIIIIII")
+_HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
 _OFFSET = struct.Struct("<IIq")
@@ -65,7 +67,7 @@ def encode_state(
     """The bytes of a state made of these."""
     consumed = encode_consumption(consumption)
     counts = (len(topics), len(next_offsets), len(producers), len(holds), len(groups), len(consumed))
-    parts = [_HEADER.pack(MAGIC, VERSION, topics.next_id, *counts)]
+    parts = [_HEADER.pack(MAGIC, VERSION, topics.next_id, topics.changed_at, *counts)]
     parts.extend(map(_topic, topics))
     parts.extend(_OFFSET.pack(*key, offset) for key, offset in sorted(next_offsets.items()))
     for key, sequence in producers:
@@ -136,9 +138,17 @@ class _Reader:
         self._at = _HEADER.size
 
     def state(
-        self, next_id: int, topics: int, offsets: int, producers: int, holds: int, groups: int, consumed: int
+        self,
+        next_id: int,
+        changed_at: int,
+        topics: int,
+        offsets: int,
+        producers: int,
+        holds: int,
+        groups: int,
+        consumed: int,
     ) -> Parts:
-        table = TopicTable([self._topic() for _ in range(topics)], next_id)
+        table = TopicTable([self._topic() for _ in range(topics)], next_id, changed_at)
         next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
         known = Producers(self._limits, [self._producer() for _ in range(producers)])
         held = HoldTable([self._hold() for _ in range(holds)])

@@ -10,6 +10,7 @@ It must not know who leads, or what has been appended and not yet committed: tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import xxhash
 from google.protobuf.message import DecodeError
@@ -27,7 +28,15 @@ from ledger.state.topic_table import Topic, TopicTable
 from ledger.topics import validate_queue_count, validate_stored_name
 from ledger.v1 import command_pb2
 
-CommandResult = Topic | Hold | QueueResults | bool | int | None | LedgerError
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """A topic as it was before it was deleted."""
+
+    topic: Topic
+
+
+CommandResult = Topic | DeletedTopic | Hold | QueueResults | bool | int | None | LedgerError
 
 
 class State:
@@ -89,7 +98,7 @@ class State:
 
     def apply_command(self, body: bytes | memoryview, append_time_ms: int, *, index: int) -> CommandResult:
         """Apply the committed command of entry `index`; what it made, or why it could not (the same on every replica):
-        the Topic, the Hold, what became of each queue, whether there was anything to do, or None.
+        the Topic, the DeletedTopic, the Hold, what became of each queue, whether there was anything to do, or None.
 
         InternalError where this program does not know the command: going on would part it from the other replicas.
         """
@@ -125,16 +134,10 @@ class State:
     def _apply(self, command: command_pb2.Command, now_ms: int, index: int) -> CommandResult:
         """Raises LedgerError where it cannot be done."""
         match command.WhichOneof("command"):
-            case "create_topic":
-                return self._create_topic(command.create_topic, now_ms)
-            case "alter_topic":
-                self._check_groups(command.alter_topic.groups)
-                return self.topics.extend(command.alter_topic.topic_id, command.alter_topic.groups)
-            case "open_topic":
-                opened = command.open_topic
-                return self.topics.open(opened.topic_id, opened.name, opened.groups, opened.created_ms)
-            case "topic_opened":
-                return self.topics.opened(command.topic_opened.topic_id, command.topic_opened.queues)
+            case "create_topic" | "alter_topic" | "open_topic" | "topic_opened" | "delete_topic":
+                changed = self._apply_to_topics(command, now_ms, index)
+                self.topics.changed_at = index
+                return changed
             case "add_group":
                 self.groups.add(command.add_group.group, tuple(command.add_group.nodes))
                 return None
@@ -143,7 +146,7 @@ class State:
             case "release_log":
                 return self.holds.release(command.release_log.name)
             case "join_consumer_group":
-                return self.consumption.join(command.join_consumer_group, index)
+                return self.consumption.join(command.join_consumer_group, index, self.topics.was_deleted)
             case "leave_consumer_group":
                 return self.consumption.leave(command.leave_consumer_group, index)
             case "assign_queues":
@@ -151,7 +154,7 @@ class State:
             case "release_queues":
                 return self.consumption.release(command.release_queues, index)
             case "claim_queues":
-                return self.consumption.claim(command.claim_queues, self._end_of)
+                return self.consumption.claim(command.claim_queues, self._end_of, index)
             case "acknowledge_offsets":
                 return self.consumption.acknowledge(command.acknowledge_offsets, self._end_of)
             case "reset_offsets":
@@ -164,6 +167,32 @@ class State:
                 return None
             case _:
                 raise InternalError("A committed command is unknown to this program: upgrade this node.")
+
+    def _apply_to_topics(self, command: command_pb2.Command, now_ms: int, index: int) -> Topic | DeletedTopic | None:
+        match command.WhichOneof("command"):
+            case "create_topic":
+                return self._create_topic(command.create_topic, now_ms)
+            case "alter_topic":
+                self._check_groups(command.alter_topic.groups)
+                return self.topics.extend(command.alter_topic.topic_id, command.alter_topic.groups)
+            case "open_topic":
+                opened = command.open_topic
+                return self.topics.open(opened.topic_id, opened.name, opened.groups, opened.created_ms)
+            case "topic_opened":
+                return self.topics.opened(command.topic_opened.topic_id, command.topic_opened.queues)
+            case _:
+                return self._delete_topic(command.delete_topic.topic_id, index)
+
+    def _delete_topic(self, topic_id: int, index: int) -> DeletedTopic | None:
+        """With all that is known of it here; None where it is not here."""
+        topic = self.topics.delete(topic_id)
+        if topic is None:
+            return None
+        for queue in range(topic.queues):
+            self._next_offsets.pop((topic_id, queue), None)
+        self.producers.forget_topic(topic_id)
+        self.consumption.forget_topic(topic_id, index)
+        return DeletedTopic(topic)
 
     def _create_topic(self, wanted: command_pb2.CreateTopic, now_ms: int) -> Topic:
         validate_stored_name(wanted.name)

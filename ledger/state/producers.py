@@ -2,7 +2,7 @@
 
 The one idea: a producer expires by the append times of entries, never by a local clock, so that every replica forgets
 the same ones at the same index. The table is kept in the order of last use: the next to go is always at its front. It
-must not know of topics.
+must not know which topics there are.
 """
 
 from __future__ import annotations
@@ -62,6 +62,11 @@ class Producers:
         sequence.add(epoch, record)
         self._sequences.move_to_end(key)
         self.expire(record.append_time_ms)
+
+    def forget_topic(self, topic_id: int) -> None:
+        """Nobody can write to it any more."""
+        for key in [key for key in self._sequences if key.topic_id == topic_id]:
+            del self._sequences[key]
 
     def expire(self, now_ms: int) -> None:
         """Forget producers that wrote nothing for too long, and the oldest where there are too many."""

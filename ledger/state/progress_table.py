@@ -126,6 +126,11 @@ class ProgressTable:
             del self._progress[key]
         return len(gone)
 
+    def forget_topic(self, topic_id: int) -> None:
+        """It has been deleted."""
+        for key in [key for key in self._progress if key.topic_id == topic_id]:
+            del self._progress[key]
+
     def _begin(self, key: ConsumedQueue, epoch: int, offset: int) -> Progress:
         if len(self) >= MAX_CONSUMED_QUEUES:
             raise GroupFullError(

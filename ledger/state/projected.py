@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from ledger.errors import TopicExistsError
+from ledger.errors import TopicExistsError, UnknownTopicError
 from ledger.state.machine import State
 from ledger.state.producers import ProducerQueue
 from ledger.state.sequence import BatchRecord, Decision, Sequence
@@ -33,11 +33,19 @@ class Projected:
         self._sequences: dict[ProducerQueue, Sequence] = {}
         # Topics to come, and the groups of their queues.
         self._new_topics: dict[str, tuple[int, ...]] = {}
+        # Ids of topics that are to go (a dict, because a set has no order).
+        self._going: dict[int, None] = {}
 
     def next_offset(self, topic_id: int, queue: int) -> int:
         """The offset that the queue's next message will get."""
         offset = self._next_offsets.get((topic_id, queue))
         return self._state.next_offset(topic_id, queue) if offset is None else offset
+
+    def require(self, topic_id: int, queue: int) -> None:
+        """Raise UnknownTopic- or UnknownQueueError where nothing can be appended to that queue any more, or yet."""
+        if topic_id in self._going:
+            raise UnknownTopicError(f"Topic {topic_id} is being deleted.")
+        self._state.topics.require(topic_id, queue)
 
     def check(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
@@ -46,7 +54,7 @@ class Projected:
 
         The record of a Duplicate says at which index the first one lies: its result holds once that is committed.
         """
-        self._state.topics.require(topic_id, queue)
+        self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
         sequence = self._sequences.get(key)
         if sequence is None:
@@ -56,7 +64,9 @@ class Projected:
     def admit_batch(
         self, *, topic_id: int, queue: int, producer_id: int, epoch: int, first_sequence: int, count: int
     ) -> BatchRecord:
-        """Give a batch that `check` accepted its base offset. The record is to be completed with `appended`."""
+        """Give a batch that `check` accepted its base offset. The record is to be completed with `appended`. Raises as
+        `require` does."""
+        self.require(topic_id, queue)
         key = ProducerQueue(producer_id, topic_id, queue)
         record = BatchRecord(first_sequence, count, base_offset=self.next_offset(topic_id, queue))
         self._next_offsets[topic_id, queue] = record.base_offset + count
@@ -85,6 +95,10 @@ class Projected:
             raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
         self._new_topics[name] = groups
 
+    def admit_deletion(self, topic_id: int) -> None:
+        """Take the deletion of a topic, which is appended next: nothing of that topic may come behind it."""
+        self._going[topic_id] = None
+
     def settle(self, applied: int) -> None:
         """Drop what the applied state, which has come to this index, now says itself."""
         while self._pending and 0 < self._pending[0][1].index <= applied:
@@ -92,6 +106,8 @@ class Projected:
         if self._new_topics:
             topics = self._state.topics
             self._new_topics = {name: groups for name, groups in self._new_topics.items() if topics.named(name) is None}
+        if self._going:
+            self._going = {topic_id: None for topic_id in self._going if self._state.topics.get(topic_id) is not None}
 
     def _sequence(self, key: ProducerQueue, epoch: int) -> Sequence:
         sequence = self._sequences.get(key)

@@ -1,8 +1,9 @@
 """The topics that exist, by id and by name, and in which group each of their queues lives.
 
 The one idea: ids count up from 1 and are never used twice, so whatever bears the id of a topic can never be taken for a
-later topic of the same name. Group 0 makes topics, and holds all of them; any other group holds those that have queues
-in it, as it was told when these were opened. Queues only ever come, behind those that are there.
+later topic of the same name. Group 0 makes and deletes topics, and holds all of them; any other group holds those that
+have queues in it, as it was told when these were opened, until it is told that they are deleted. Queues only ever come,
+behind those that are there.
 
 It must not know what lies in the queues, or which group it is the table of.
 """
@@ -38,10 +39,13 @@ class Topic:
 class TopicTable:
     """Every topic, in the order in which this table came to know it."""
 
-    def __init__(self, topics: Iterable[Topic] = (), next_id: int = 1) -> None:
+    def __init__(self, topics: Iterable[Topic] = (), next_id: int = 1, changed_at: int = 0) -> None:
         self._next_id = next_id
+        self.changed_at = changed_at
+        """Index of the last entry that changed topics: of two tables of one group, the one with the larger is newer."""
         self._by_id = {topic.topic_id: topic for topic in topics}  # each id < next_id
-        self._by_name = {topic.name: topic for topic in self._by_id.values()}  # the same topics
+        # In any group but 0, of two topics of one name, the later one: the other is still to be deleted here.
+        self._by_name = {topic.name: topic for _, topic in sorted(self._by_id.items())}
         # Those of them with queues that are not open yet (a dict, because a set has no order).
         self._opening = {topic.topic_id: None for topic in self._by_id.values() if not topic.is_open}
 
@@ -77,7 +81,19 @@ class TopicTable:
             raise UnknownQueueError(f"Topic {topic.name!r} has no queue {queue}: its last one is {topic.queues - 1}.")
         return topic
 
+    def delete(self, topic_id: int) -> Topic | None:
+        """The topic as it was; None where there is none of this id."""
+        topic = self._by_id.pop(topic_id, None)
+        self._opening.pop(topic_id, None)
+        if topic is not None and self._by_name[topic.name] is topic:
+            del self._by_name[topic.name]
+        return topic
+
     # -- group 0
+
+    def was_deleted(self, topic_id: int) -> bool:
+        """Whether there was such a topic, and is none any more. Other groups do not know of all that there were."""
+        return 0 < topic_id < self._next_id and topic_id not in self._by_id
 
     def create(self, name: str, groups: Sequence[int], created_ms: int) -> Topic:
         """A new topic, or TopicExistsError. It is open where all its queues live in group 0."""
@@ -112,7 +128,9 @@ class TopicTable:
 
     def _put(self, topic: Topic) -> Topic:
         self._next_id = max(self._next_id, topic.topic_id + 1)
-        self._by_id[topic.topic_id] = self._by_name[topic.name] = topic
+        self._by_id[topic.topic_id] = topic
+        if (named := self._by_name.get(topic.name)) is None or named.topic_id <= topic.topic_id:
+            self._by_name[topic.name] = topic
         self._opening.pop(topic.topic_id, None)
         if not topic.is_open:
             self._opening[topic.topic_id] = None

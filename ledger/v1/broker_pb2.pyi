@@ -174,7 +174,7 @@ class GetRouteRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
 
 class GetRouteResponse(_message.Message):
-    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes", "configuration_index", "coordinators")
+    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes", "configuration_index", "coordinators", "topics_index")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
@@ -183,6 +183,7 @@ class GetRouteResponse(_message.Message):
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
     COORDINATORS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_INDEX_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     cluster: str
     nodes: _containers.RepeatedCompositeFieldContainer[NodeRoute]
@@ -191,7 +192,8 @@ class GetRouteResponse(_message.Message):
     max_message_bytes: int
     configuration_index: int
     coordinators: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ...) -> None: ...
+    topics_index: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ..., topics_index: _Optional[int] = ...) -> None: ...
 
 class NodeRoute(_message.Message):
     __slots__ = ("node", "address", "room")
@@ -256,6 +258,18 @@ class AlterTopicResponse(_message.Message):
     error: _error_pb2.Error
     topic: TopicRoute
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., topic: _Optional[_Union[TopicRoute, _Mapping]] = ...) -> None: ...
+
+class DeleteTopicRequest(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
+
+class DeleteTopicResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class GetStatusRequest(_message.Message):
     __slots__ = ()

@@ -69,6 +69,11 @@ class BrokerStub:
                 request_serializer=ledger_dot_v1_dot_broker__pb2.AlterTopicRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_broker__pb2.AlterTopicResponse.FromString,
                 _registered_method=True)
+        self.DeleteTopic = channel.unary_unary(
+                '/ledger.v1.Broker/DeleteTopic',
+                request_serializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicResponse.FromString,
+                _registered_method=True)
         self.GetStatus = channel.unary_unary(
                 '/ledger.v1.Broker/GetStatus',
                 request_serializer=ledger_dot_v1_dot_broker__pb2.GetStatusRequest.SerializeToString,
@@ -126,6 +131,13 @@ class BrokerServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DeleteTopic(self, request, context):
+        """The answer comes once the topic is gone from all groups; to delete what was deleted before changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetStatus(self, request, context):
         """This node's own view of itself.
         """
@@ -170,6 +182,11 @@ def add_BrokerServicer_to_server(servicer, server):
                     servicer.AlterTopic,
                     request_deserializer=ledger_dot_v1_dot_broker__pb2.AlterTopicRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_broker__pb2.AlterTopicResponse.SerializeToString,
+            ),
+            'DeleteTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteTopic,
+                    request_deserializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_broker__pb2.DeleteTopicResponse.SerializeToString,
             ),
             'GetStatus': grpc.unary_unary_rpc_method_handler(
                     servicer.GetStatus,
@@ -366,6 +383,33 @@ class Broker:
             '/ledger.v1.Broker/AlterTopic',
             ledger_dot_v1_dot_broker__pb2.AlterTopicRequest.SerializeToString,
             ledger_dot_v1_dot_broker__pb2.AlterTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Broker/DeleteTopic',
+            ledger_dot_v1_dot_broker__pb2.DeleteTopicRequest.SerializeToString,
+            ledger_dot_v1_dot_broker__pb2.DeleteTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,

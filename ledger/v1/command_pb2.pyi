@@ -7,7 +7,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +16,7 @@ class Command(_message.Message):
     ALTER_TOPIC_FIELD_NUMBER: _ClassVar[int]
     OPEN_TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_OPENED_FIELD_NUMBER: _ClassVar[int]
+    DELETE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     JOIN_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     LEAVE_CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     ASSIGN_QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +34,7 @@ class Command(_message.Message):
     alter_topic: AlterTopic
     open_topic: OpenTopic
     topic_opened: TopicOpened
+    delete_topic: DeleteTopic
     join_consumer_group: JoinConsumerGroup
     leave_consumer_group: LeaveConsumerGroup
     assign_queues: AssignQueues
@@ -42,7 +44,7 @@ class Command(_message.Message):
     reset_offsets: ResetOffsets
     forget_consumer_group: ForgetConsumerGroup
     renew_queues: RenewQueues
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
     __slots__ = ("name", "queues", "groups")
@@ -89,6 +91,12 @@ class TopicOpened(_message.Message):
     topic_id: int
     queues: int
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
+
+class DeleteTopic(_message.Message):
+    __slots__ = ("topic_id",)
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    def __init__(self, topic_id: _Optional[int] = ...) -> None: ...
 
 class HoldLog(_message.Message):
     __slots__ = ("name", "ttl_ms")

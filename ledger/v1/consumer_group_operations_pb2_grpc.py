@@ -59,6 +59,11 @@ class ConsumerGroupOperationsStub:
                 request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetConsumerGroupRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetConsumerGroupResponse.FromString,
                 _registered_method=True)
+        self.ForgetRetries = channel.unary_unary(
+                '/ledger.v1.ConsumerGroupOperations/ForgetRetries',
+                request_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetRetriesRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetRetriesResponse.FromString,
+                _registered_method=True)
 
 
 class ConsumerGroupOperationsServicer:
@@ -97,6 +102,13 @@ class ConsumerGroupOperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ForgetRetries(self, request, context):
+        """To group 0: its retry and dead letter topics are deleted, with all that is in them. Refused while there are members.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConsumerGroupOperationsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -124,6 +136,11 @@ def add_ConsumerGroupOperationsServicer_to_server(servicer, server):
                     servicer.ForgetConsumerGroup,
                     request_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetConsumerGroupRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetConsumerGroupResponse.SerializeToString,
+            ),
+            'ForgetRetries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForgetRetries,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetRetriesRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetRetriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -261,6 +278,33 @@ class ConsumerGroupOperations:
             '/ledger.v1.ConsumerGroupOperations/ForgetConsumerGroup',
             ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetConsumerGroupRequest.SerializeToString,
             ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetConsumerGroupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForgetRetries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.ConsumerGroupOperations/ForgetRetries',
+            ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetRetriesRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__operations__pb2.ForgetRetriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

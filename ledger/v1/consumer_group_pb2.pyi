@@ -165,14 +165,16 @@ class ClaimResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
 
 class QueueProgress(_message.Message):
-    __slots__ = ("error", "offset", "settled")
+    __slots__ = ("error", "offset", "settled", "epoch")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     offset: int
     settled: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...
+    epoch: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class AcknowledgeRequest(_message.Message):
     __slots__ = ("group", "consumer_group", "queues")

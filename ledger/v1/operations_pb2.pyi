@@ -280,3 +280,17 @@ class OpenTopicResponse(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class DropTopicRequest(_message.Message):
+    __slots__ = ("group", "topic_id")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    group: int
+    topic_id: int
+    def __init__(self, group: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+
+class DropTopicResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _error_pb2.Error
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...

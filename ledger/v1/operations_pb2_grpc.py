@@ -94,6 +94,11 @@ class OperationsStub:
                 request_serializer=ledger_dot_v1_dot_operations__pb2.OpenTopicRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_operations__pb2.OpenTopicResponse.FromString,
                 _registered_method=True)
+        self.DropTopic = channel.unary_unary(
+                '/ledger.v1.Operations/DropTopic',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.DropTopicRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.DropTopicResponse.FromString,
+                _registered_method=True)
 
 
 class OperationsServicer:
@@ -180,6 +185,13 @@ class OperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DropTopic(self, request, context):
+        """Between nodes: the leader of another group answers once nothing is left there of a topic that was deleted in group 0.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OperationsServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -242,6 +254,11 @@ def add_OperationsServicer_to_server(servicer, server):
                     servicer.OpenTopic,
                     request_deserializer=ledger_dot_v1_dot_operations__pb2.OpenTopicRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_operations__pb2.OpenTopicResponse.SerializeToString,
+            ),
+            'DropTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.DropTopic,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.DropTopicRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.DropTopicResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -568,6 +585,33 @@ class Operations:
             '/ledger.v1.Operations/OpenTopic',
             ledger_dot_v1_dot_operations__pb2.OpenTopicRequest.SerializeToString,
             ledger_dot_v1_dot_operations__pb2.OpenTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DropTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/ledger.v1.Operations/DropTopic',
+            ledger_dot_v1_dot_operations__pb2.DropTopicRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.DropTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,

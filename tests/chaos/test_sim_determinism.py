@@ -19,14 +19,14 @@ SCRIPT = """
 from chaos.sim.run import run
 from chaos.sim.swarm import Wishes
 for seed in (11, 12, 13):
-    report = run(seed, Wishes(world={world!r}, minutes={minutes}))
+    report = run(seed, Wishes(world={world!r}, minutes={minutes}, groups={groups}))
     print(seed, report.history, sorted(report.figures.items()), sorted(report.happened.items()), report.reason)
 """
 
 
-def history_under(hash_seed: str, world: str, minutes: float) -> str:
+def history_under(hash_seed: str, world: str, minutes: float, groups: int) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(world=world, minutes=minutes)],
+        [sys.executable, "-c", SCRIPT.format(world=world, minutes=minutes, groups=groups)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -35,9 +35,9 @@ def history_under(hash_seed: str, world: str, minutes: float) -> str:
     return ran.stdout
 
 
-@pytest.mark.parametrize(("world", "minutes"), [("protocol", 1.0)])
-def test_the_hash_seed_of_the_process_is_no_part_of_a_run(world: str, minutes: float) -> None:
-    first, second = history_under("0", world, minutes), history_under("1", world, minutes)
+@pytest.mark.parametrize(("world", "minutes", "groups"), [("protocol", 1.0, 1), ("stack", 0.5, 3)])
+def test_the_hash_seed_of_the_process_is_no_part_of_a_run(world: str, minutes: float, groups: int) -> None:
+    first, second = history_under("0", world, minutes, groups), history_under("1", world, minutes, groups)
     assert first == second
     assert len(first.splitlines()) == 3
 

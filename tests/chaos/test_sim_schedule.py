@@ -8,6 +8,7 @@ from chaos.sim import schedule as schedules
 from chaos.sim.faults import BOTH, KINDS, RATES, FaultEvent
 from chaos.sim.seeds import Seeds
 from chaos.sim.swarm import Wishes, draw
+from chaos.sim.targets import one_of
 
 
 def test_a_seed_always_draws_the_same_and_another_one_something_else() -> None:
@@ -23,6 +24,34 @@ def test_swarms_leave_faults_out_and_every_fault_is_drawn_by_some() -> None:
     assert all(set.intersection(drawn[i], drawn[i + 1]) != everything for i in range(0, 60, 2))
     assert len({draw(seed, Wishes()).nodes for seed in range(60)}) == 5
     assert {draw(seed, Wishes()).sync for seed in range(60)} == {True, False}
+
+
+def test_half_of_the_seeds_of_the_stack_have_one_group_and_others_begin_some_under_load() -> None:
+    drawn = [draw(seed, Wishes("stack")) for seed in range(200)]
+    groups = [options.groups for options in drawn]
+    assert set(groups) == {1, 2, 3, 4}
+    assert 80 < groups.count(1) < 120
+    adding = [options for options in drawn if "add_group" in dict(options.strengths)]
+    assert adding
+    assert all((options in adding) == (options.first_groups < options.groups) for options in drawn)
+    assert {draw(seed, Wishes()).groups for seed in range(50)} == {1}
+
+
+def test_how_many_groups_there_are_changes_nothing_else_that_a_seed_draws() -> None:
+    one, three = (draw(7, Wishes("stack", groups=groups)) for groups in (1, 3))
+    assert (one.nodes, one.sync, one.conditions, one.tick_ms) == (
+        three.nodes,
+        three.sync,
+        three.conditions,
+        three.tick_ms,
+    )
+    assert set(three.strengths) - set(one.strengths) <= {("add_group", strength) for strength in (0.3, 1.0, 3.0)}
+
+
+def test_an_event_is_about_any_group_by_its_own_chance() -> None:
+    events = [FaultEvent(5, "kill", (("target", "leader"), ("chance", chance))) for chance in range(30)]
+    assert {one_of(event, (0, 1, 2)) for event in events} == {0, 1, 2}
+    assert {one_of(event, (0,)) for event in events} == {0}
 
 
 def test_a_schedule_is_ordered_and_survives_its_file() -> None:

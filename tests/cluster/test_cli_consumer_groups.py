@@ -137,6 +137,40 @@ def test_dead_letters_are_listed_and_sent_again_once(cluster: DevCluster, ledger
     }
 
 
+def test_topics_and_groups_are_deleted_with_all_that_is_in_them(cluster: DevCluster, ledgermq: Any) -> None:
+    """Dead letters of a topic that is no more have nowhere to go; and nothing goes without a question."""
+    ledgermq("topic", "create", "short-lived", "--queues", "1")
+    ledgermq("produce", "short-lived", input=b"a\nb\n")
+    give_up(cluster, "short-lived", "brief", 2)
+    assert "Delete topic short-lived with 2 messages?" in ledgermq("topic", "delete", "short-lived", status=1)[1]
+    assert "short-lived" in ledgermq("topic", "list")[0], "nobody said yes"
+    assert ledgermq("topic", "delete", "short-lived", input=b"y\n")[1].endswith("Deleted topic short-lived.\n")
+    assert "short-lived" not in ledgermq("topic", "list")[0]
+    assert 'no topic "short-lived"' in ledgermq("topic", "delete", "short-lived", "--yes", status=1)[1]
+    assert "is reserved" in ledgermq("topic", "delete", "%DLQ%brief", "--yes", status=1)[1]
+
+    resent = json.loads(ledgermq("dlq", "resend", "brief", "--format", "json")[0])
+    assert (resent["resent"], resent["stranded"]) == (0, {"short-lived": 2})
+    assert len(rows(ledgermq("dlq", "list", "brief", "--all")[0])) == 2
+    ledgermq("group", "delete", "brief", "--yes")
+    left = [one["name"] for one in json.loads(ledgermq("topic", "list", "--format", "json")[0])["topics"]]
+    assert "%RETRY%brief" not in left
+    assert "%DLQ%brief" not in left
+    assert json.loads(ledgermq("topic", "create", "short-lived", "--format", "json")[0])["name"] == "short-lived"
+    assert json.loads(ledgermq("topic", "delete", "short-lived", "--yes", "--format", "json")[0]) == {
+        "deleted": "short-lived"
+    }
+
+
+def test_a_group_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, ledgermq: Any) -> None:
+    ledgermq("topic", "create", "left", "--queues", "1")
+    ledgermq("produce", "left", input=b"a\n")
+    give_up(cluster, "left", "leaving", 1)
+    asked = ledgermq("group", "delete", "leaving", status=1)[1]
+    assert "Delete leaving, with 0 messages to come again and 1 dead letter?" in asked
+    assert "Deleted consumer group leaving" in ledgermq("group", "delete", "leaving", input=b"y\n")[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [

@@ -170,6 +170,7 @@ class FakeBroker(BrokerServicer):
         if request.linearizable and error is not None:
             response.error.CopyFrom(to_wire(error))
         elif request.linearizable:  # followers have not applied any topic yet
+            response.topics_index = len(cluster.topics)
             wanted = request.topics or list(cluster.topics)
             response.topics.extend(cluster.topics[name] for name in wanted if name in cluster.topics)
         return response

@@ -99,7 +99,7 @@ async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(service, "serve_produce", served)
     facts: Any = None
     broker = service.BrokerService(
-        facts, facts, beginnings={}, replicas=facts, arrivals=facts, opening=facts, delays=facts
+        facts, facts, beginnings={}, replicas=facts, arrivals=facts, opening=facts, deletion=facts, delays=facts
     )
     streams = [asyncio.create_task(broker.Produce(None, Call())) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)

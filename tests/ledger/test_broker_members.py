@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from test_broker_membership import configuration
@@ -13,6 +13,7 @@ from ledger.broker.members import CAUGHT_UP_BYTES, Introduction, Members
 from ledger.broker.membership import Membership
 from ledger.broker.operations import OperationsService, changed
 from ledger.broker.replicas import Replicas
+from ledger.broker.topic_deletion import TopicDeletion
 from ledger.errors import (
     ChangeInProgressError,
     InvalidArgumentError,
@@ -272,7 +273,7 @@ def test_a_successor_that_does_not_answer_is_passed_over(leader: Leader) -> None
 def service(leader: Leader, site: Site) -> OperationsService:
     replicas = Replicas()
     replicas.add(leader)  # type: ignore[arg-type]
-    return OperationsService(1, "test", {0: site}, replicas)
+    return OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)))
 
 
 async def transfer(service: OperationsService, to: int, from_node: int) -> int:
@@ -318,7 +319,7 @@ async def test_recovery(leader: Leader, site: Site, service: OperationsService) 
 
 async def test_another_group_and_a_node_that_has_not_started(leader: Leader, site: Site) -> None:
     replicas = Replicas()
-    service = OperationsService(1, "test", {0: site}, replicas)
+    service = OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)))
     request = operations_pb2.RemoveNodeRequest(group=7, node=2)
     assert from_wire((await service.RemoveNode(request, None)).error).code == "UNAVAILABLE"  # type: ignore[arg-type]
     replicas.add(leader)  # type: ignore[arg-type]

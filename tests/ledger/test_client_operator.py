@@ -9,6 +9,8 @@ import grpc
 import grpc.aio
 import pytest
 
+from ledger.client.cluster_client import ClusterClient
+from ledger.client.every_group import EveryGroup
 from ledger.client.operator import Operator
 from ledger.client.records import Members
 from ledger.errors import (
@@ -22,6 +24,7 @@ from ledger.errors import (
     from_wire,
     to_wire,
 )
+from ledger.v1 import broker_pb2
 from ledger.v1 import operations_pb2 as wire
 
 LOST = grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata())
@@ -158,3 +161,42 @@ async def test_leadership_that_does_not_move(later: Any) -> None:
     )
     with pytest.raises(TransferFailedError, match=f"node 2 did not take leadership over .* node {later.leader} leads"):
         await operator(cluster).transfer(2, **OPTIONS)
+
+
+class Routes:
+    """Of a client that has heard of group 0 only."""
+
+    class table:  # noqa: N801
+        leaders = (0,)
+
+    def learn(self, _: broker_pb2.GetRouteResponse) -> None: ...
+
+
+class GrownCluster(Cluster):
+    """It has three groups by now."""
+
+    routes, groups = Routes(), ClusterClient.groups
+
+    def __init__(self, **answers: list[Any]) -> None:
+        groups = [broker_pb2.GroupRoute(group=group) for group in (0, 1, 2)]
+        super().__init__(GetRoute=[broker_pb2.GetRouteResponse(groups=groups)], **answers)
+
+
+async def test_a_node_is_removed_from_groups_that_its_client_had_not_heard_of() -> None:
+    cluster = GrownCluster(RemoveNode=[DONE], GetMembers=[view(n4=True)])
+    await EveryGroup(cluster).remove(4, None, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
+    assert cluster.asked[0].linearizable
+    removed = [request.group for request in cluster.asked if isinstance(request, wire.RemoveNodeRequest)]
+    assert removed == [2, 1, 0]
+
+
+async def test_a_node_comes_to_groups_that_its_client_had_not_heard_of() -> None:
+    cluster = GrownCluster(AddNode=[DONE])
+    await EveryGroup(cluster).add(4, "d:4", None, promote=False, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
+    assert [request.group for request in cluster.asked[1:]] == [0, 1, 2]
+
+
+async def test_what_is_asked_of_one_group_is_asked_of_no_other() -> None:
+    cluster = GrownCluster(RemoveNode=[DONE])
+    await EveryGroup(cluster).remove(4, 0, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
+    assert [request.group for request in cluster.asked] == [0]

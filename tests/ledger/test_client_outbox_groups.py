@@ -36,7 +36,7 @@ GROUPS = (0, 1, 1)
 def made(outbox: Outbox) -> list[Lane]:
     """The lanes of one topic."""
     lanes = [outbox.lane(1, queue, group) for queue, group in enumerate(GROUPS)]
-    TopicLanes("t", lanes, 0)
+    TopicLanes("t", 1, lanes, 0)
     return lanes
 
 

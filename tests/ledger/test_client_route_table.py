@@ -15,8 +15,9 @@ from ledger.errors import InvalidArgumentError
 NODES = {1: "a:1", 2: "b:2", 3: "c:3"}
 
 
-def said(leader: int, term: int, topics: tuple[Topic, ...] = ()) -> Said:
-    return Said("dev", NODES, {0: Leader(leader, term)}, topics, max_message_bytes=4096)
+def said(leader: int, term: int, topics: tuple[Topic, ...] = (), as_of: int = 0, asked: tuple[str, ...] = ()) -> Said:
+    leaders = {0: Leader(leader, term)}
+    return Said("dev", NODES, leaders, topics, max_message_bytes=4096, topics_index=as_of, asked=asked)
 
 
 @pytest.fixture
@@ -35,21 +36,21 @@ def test_an_answer_names_nodes_leader_and_limits(table: RouteTable) -> None:
 
 
 def test_a_higher_term_wins_and_a_lower_one_does_not(table: RouteTable) -> None:
-    assert table.learn(said(2, 6)) == {0}
-    assert table.learn(said(1, 5)) == set()
+    assert table.learn(said(2, 6)).led == {0}
+    assert table.learn(said(1, 5)).led == set()
     assert table.leader_address(0) == "b:2"
 
 
 def test_the_same_leader_again_is_no_change(table: RouteTable) -> None:
-    assert table.learn(said(1, 5)) == set()
-    assert table.learn(said(1, 6)) == set()
+    assert table.learn(said(1, 5)).led == set()
+    assert table.learn(said(1, 6)).led == set()
 
 
 def test_a_new_term_without_a_leader_ends_the_old_one(table: RouteTable) -> None:
-    assert table.learn(said(0, 6)) == set()
+    assert table.learn(said(0, 6)).led == set()
     assert table.leader_address(0) is None
     assert table.in_doubt
-    assert table.learn(said(3, 6)) == {0}
+    assert table.learn(said(3, 6)).led == {0}
 
 
 def test_ignorance_in_the_same_term_changes_nothing(table: RouteTable) -> None:
@@ -60,12 +61,12 @@ def test_ignorance_in_the_same_term_changes_nothing(table: RouteTable) -> None:
 def test_a_term_without_a_leader_that_came_to_nothing_hides_no_later_one(table: RouteTable) -> None:
     table.learn(said(0, 32))  # of a candidate, which forgot it in a crash
     assert table.leader_address(0) is None
-    assert table.learn(said(1, 6)) == {0}
+    assert table.learn(said(1, 6)).led == {0}
     assert table.leader_address(0) == "a:1"
     table.learn(said(0, 32))  # of one that is cut off from the others: nothing new
     assert table.leader_address(0) == "a:1"
     assert not table.in_doubt
-    assert table.learn(said(2, 5)) == set(), "an older leader than the one that is known"
+    assert table.learn(said(2, 5)).led == set(), "an older leader than the one that is known"
     assert table.leader_address(0) == "a:1"
 
 
@@ -73,7 +74,7 @@ def test_a_doubted_leader_counts_again_when_a_node_names_it(table: RouteTable) -
     table.doubt(0, "a:1")
     assert table.leader_address(0) is None
     assert table.in_doubt
-    assert table.learn(said(1, 5)) == set()
+    assert table.learn(said(1, 5)).led == set()
     assert table.leader_address(0) == "a:1"
 
 
@@ -88,22 +89,38 @@ def test_a_hint_is_taken_at_once(table: RouteTable) -> None:
     assert not table.hint(0, 4, "d:4")
 
 
-def test_topics_add_up(table: RouteTable) -> None:
-    one, two = Topic("one", 1, (0, 0), 7), Topic("two", 2, (0,), 8)
-    table.learn(said(1, 5, (one,)))
-    table.learn(said(1, 5, (two,)))
-    assert table.topics == {"one": one, "two": two}
+ONE, TWO, GROWN = Topic("one", 1, (0, 0), 7), Topic("two", 2, (0,), 8), Topic("one", 1, (0, 0, 1), 7)
+AGAIN = Topic("one", 5, (0,), 9)
 
 
-def test_queues_come_and_a_node_that_is_behind_takes_none_away(table: RouteTable) -> None:
-    few, more = Topic("one", 1, (0, 1), 7), Topic("one", 1, (0, 1, 2), 7)
-    assert table.grown_by(said(1, 5, (few,))) == [], "it is new, and has not grown"
-    table.learn(said(1, 5, (few,)))
-    assert table.grown_by(said(1, 5, (more,))) == [more]
-    for answer in (more, few):
-        table.learn(said(1, 5, (answer,)))
-        assert table.topics == {"one": more}
-    assert table.grown_by(said(1, 5, (few,))) == []
+def test_the_newest_answer_about_all_topics_says_which_there_are(table: RouteTable) -> None:
+    assert table.learn(said(1, 5, (ONE,), as_of=3)).topics == ["one"]
+    assert table.learn(said(1, 5, (ONE, TWO), as_of=4)).topics == ["two"], "the other has not changed"
+    assert table.learn(said(1, 5, (GROWN, TWO), as_of=6)).topics == ["one"]
+    assert table.learn(said(1, 5, (ONE,), as_of=3)).topics == [], "that node is behind"
+    assert table.topics == {"one": GROWN, "two": TWO}
+    assert table.learn(said(1, 5, (TWO,), as_of=8)).topics == ["one"]
+    assert table.learn(said(1, 5, (GROWN, TWO), as_of=7)).topics == [], "it had not heard that it is deleted"
+    assert table.topics == {"two": TWO}
+    assert table.learn(said(1, 5, (TWO, AGAIN), as_of=9)).topics == ["one"]
+    assert table.topics["one"] == AGAIN
+
+
+def test_an_answer_about_one_topic_says_nothing_of_others(table: RouteTable) -> None:
+    table.learn(said(1, 5, (ONE,), as_of=3))
+    assert table.learn(said(1, 5, (TWO,), as_of=9, asked=("two",))).topics == ["two"]
+    assert table.learn(said(1, 5, (ONE,), as_of=7)).topics == [], "two came after that"
+    assert table.learn(said(1, 5, (), as_of=10, asked=("one",))).topics == ["one"]
+    assert table.learn(said(1, 5, (ONE, TWO), as_of=9)).topics == [], "one went after that"
+    assert table.topics == {"two": TWO}
+    assert table.learn(said(1, 5, (), as_of=11)).topics == ["two"]
+    assert table.learn(said(1, 5, (ONE, TWO), as_of=10)).topics == []
+
+
+def test_a_node_that_has_no_topics_yet_takes_none_away(table: RouteTable) -> None:
+    table.learn(said(1, 5, (ONE,), as_of=3))
+    table.learn(said(0, 0))
+    assert table.topics == {"one": ONE}
 
 
 def test_a_group_of_which_a_node_only_knows_that_it_is_there_is_in_doubt_until_another_tells(table: RouteTable) -> None:

@@ -28,24 +28,24 @@ def lanes() -> list[Lane]:
 
 
 def test_a_key_picks_its_queue(lanes: list[Lane]) -> None:
-    topic = TopicLanes("t", lanes, first=0)
+    topic = TopicLanes("t", 1, lanes, first=0)
     for number in range(50):
         key = b"%d" % number
         assert topic.pick(key, None) is lanes[queue_of(key, 3)]
 
 
 def test_a_queue_asked_for_goes_before_the_key(lanes: list[Lane]) -> None:
-    assert TopicLanes("t", lanes, first=0).pick(b"key", 2) is lanes[2]
+    assert TopicLanes("t", 1, lanes, first=0).pick(b"key", 2) is lanes[2]
 
 
 @pytest.mark.parametrize("queue", [-1, 3])
 def test_a_queue_that_is_not_there_is_refused(lanes: list[Lane], queue: int) -> None:
     with pytest.raises(UnknownQueueError, match="its queues are 0 to 2"):
-        TopicLanes("t", lanes, first=0).pick(None, queue)
+        TopicLanes("t", 1, lanes, first=0).pick(None, queue)
 
 
 def test_without_a_key_a_queue_is_kept_until_its_batch_closes(lanes: list[Lane]) -> None:
-    topic = TopicLanes("t", lanes, first=1)
+    topic = TopicLanes("t", 1, lanes, first=1)
     for expected in (1, 2, 0, 1):
         assert topic.pick(None, None) is lanes[expected]
         lanes[expected].add(Piece([b"a"], 1, Nobody()), 0, wall_ms=0)
@@ -55,7 +55,7 @@ def test_without_a_key_a_queue_is_kept_until_its_batch_closes(lanes: list[Lane])
 
 def test_queues_of_a_group_that_is_passed_over_are_skipped_while_there_are_others(lanes: list[Lane]) -> None:
     passed_over = {1}
-    topic = TopicLanes("t", lanes, first=0, is_available=lambda lane: lane.queue not in passed_over)
+    topic = TopicLanes("t", 1, lanes, first=0, is_available=lambda lane: lane.queue not in passed_over)
     for expected in (0, 2, 0, 2):
         assert topic.pick(None, None) is lanes[expected]
         lanes[expected].add(Piece([b"a"], 1, Nobody()), 0, wall_ms=0, close=True)
@@ -66,6 +66,6 @@ def test_queues_of_a_group_that_is_passed_over_are_skipped_while_there_are_other
 
 
 def test_a_key_and_a_choice_go_to_their_queue_also_where_it_is_passed_over(lanes: list[Lane]) -> None:
-    topic = TopicLanes("t", lanes, first=0, is_available=lambda _: False)
+    topic = TopicLanes("t", 1, lanes, first=0, is_available=lambda _: False)
     assert topic.pick(b"key", None) is lanes[queue_of(b"key", 3)]
     assert topic.pick(None, 1) is lanes[1]

@@ -23,9 +23,11 @@ def said(
     nodes: tuple[int, ...] = (1, 2, 3),
     leaders: dict[int, tuple[int, int]] | None = None,
     topics: dict[str, int] | None = None,
+    topics_index: int = 0,
 ) -> broker_pb2.GetRouteResponse:
     """`leaders`: group -> (term, leader); `topics`: name -> queues."""
     routes = broker_pb2.GetRouteResponse(cluster=cluster, configuration_index=configuration, coordinators=1)
+    routes.topics_index = topics_index
     for node in nodes:
         routes.nodes.add(node=node, address=f"host{node}:1")
     for group, (term, leader) in (leaders or {}).items():
@@ -58,11 +60,13 @@ def test_the_nodes_are_those_of_the_newest_configuration() -> None:
     assert [node.node for node in known.routes(()).nodes] == [1, 2, 4]
 
 
-def test_every_topic_is_known_with_the_most_queues_that_any_node_knows_of() -> None:
+def test_the_topics_are_those_of_the_node_that_has_heard_of_most() -> None:
     known = Registrations(Clock())
-    known.register(1, said(topics={"a": 4}), object())
-    known.register(2, said(topics={"a": 6, "b": 1}), object())
-    assert {topic.name: len(topic.groups) for topic in known.routes(()).topics} == {"a": 6, "b": 1}
+    known.register(1, said(topics={"a": 4, "deleted": 2}, topics_index=7), object())
+    known.register(2, said(topics={"a": 6, "b": 1}, topics_index=9), object())
+    routes = known.routes(())
+    assert {topic.name: len(topic.groups) for topic in routes.topics} == {"a": 6, "b": 1}
+    assert routes.topics_index == 9
     assert [topic.name for topic in known.routes(["b"]).topics] == ["b"]
 
 

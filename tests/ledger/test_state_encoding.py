@@ -130,7 +130,7 @@ def test_another_version_is_refused() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3, 10**6])
-@pytest.mark.parametrize("place", [12, 16, 20, 24, 32])
+@pytest.mark.parametrize("place", [20, 24, 28, 32, 40])
 def test_counts_that_do_not_fit_are_refused_even_with_a_right_crc(place: int, count: int) -> None:
     body = bytearray(sample()[:-4])
     struct.pack_into("<I", body, place, count)

@@ -226,3 +226,43 @@ def test_wipe_removes_what_any_run_has_left() -> None:
         assert queues.get(1, queue).end_offset == 0
     queues.get(1, 0).put(0, 9, 9, None, 1)
     assert queues.get(1, 0).read(0, 10).tolist() == [(9, 9, 0)]
+
+
+# --- queues that are no more
+
+
+def files_there(disk: MemoryDisk) -> list[str]:
+    return [f"{name}/{file}" for name in disk.list(ROOT) for file in disk.list(ROOT / name)]
+
+
+def some_queues(disk: MemoryDisk) -> ConsumeQueues:
+    queues = ConsumeQueues(disk, ROOT, units_per_file=PER_FILE)
+    for topic, queue in ((1, 0), (1, 1), (11, 0)):
+        queues.get(topic, queue).put(0, 100, 50, None, PER_FILE + 3)
+    return queues
+
+
+def test_a_dropped_queue_is_empty_and_keeps_its_files_until_they_are_removed() -> None:
+    disk = MemoryDisk()
+    queues = some_queues(disk)
+    before = files_there(disk)
+    queues.drop(1)
+    assert {mark.name.partition("/")[0] for mark in queues.marks()} == {"11-0"}
+    assert files_there(disk) == before, "the last checkpoint still vouches for them"
+    dropped = queues.take_dropped()
+    assert sorted(dropped) == ["1-0", "1-1"]
+    assert queues.take_dropped() == []
+    queues.remove(dropped)
+    assert files_there(disk) == [name for name in before if name.startswith("11-")]
+    assert queues.get(11, 0).end_offset == PER_FILE + 3
+
+
+def test_a_start_before_the_next_checkpoint_finds_dropped_queues_and_one_behind_it_removes_what_is_left() -> None:
+    disk = MemoryDisk()
+    queues = some_queues(disk)
+    marks = queues.marks()
+    queues.drop(1)
+    spans = [QueueSpan(topic, queue, 0, PER_FILE + 3) for topic, queue in ((1, 0), (1, 1), (11, 0))]
+    assert ConsumeQueues(disk, ROOT, units_per_file=PER_FILE).adopt(spans, marks)
+    assert ConsumeQueues(disk, ROOT, units_per_file=PER_FILE).adopt(spans[2:], queues.marks())
+    assert {name.partition("/")[0] for name in files_there(disk)} == {"11-0"}

@@ -1,0 +1,194 @@
+"""A simulated node's part in one Raft group: its replica, as the invariants of that group look at it.
+
+The one idea: a node takes part in each group by itself, with another log, another vote and another incarnation; to the
+invariants of a group that part is the node. It outlives processes, as the node does.
+
+It must not know faults, schedules or clients.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from chaos.sim.disk import SimDisk
+from chaos.sim.stack_record import Record
+from chaos.sim.world import EntryHeader
+from cluster.group import LocalGroup
+from ledger.broker.replica import Replica
+from raft.core import Raft
+from store import Base, CommitLog, Header
+
+DATA = Path("/data")
+
+
+def directory_of(group: int) -> Path:
+    """Where a node keeps that group."""
+    return DATA / f"group-{group}"
+
+
+class LogOfNode:
+    """The log as invariants look at it: mostly at its end. What it has let go is what was committed there."""
+
+    def __init__(self, replica: Replica, record: Record) -> None:
+        self.whole: CommitLog = replica.log
+        self._replica = replica
+        self._record = record
+
+    @property
+    def last_index(self) -> int:
+        return self.whole.last_index
+
+    @property
+    def chain(self) -> int:
+        return self.whole.chain
+
+    @property
+    def term(self) -> int:
+        return self.whole.last_term
+
+    def header(self, index: int) -> EntryHeader:
+        if index == self.whole.last_index:
+            return self
+        if index >= self.whole.first_index:
+            return self.whole.header(index)
+        log_start = self._replica.driver.log_start
+        base = log_start.base if log_start is not None else None
+        return base if base is not None and base.index == index else self._record.entry(index)
+
+
+class Home(Protocol):
+    """The node, as its parts see it."""
+
+    node: int
+    disk: SimDisk
+    lost_power: bool
+    ended: BaseException | None
+
+    @property
+    def alive(self) -> bool: ...
+    def local(self, group: int) -> LocalGroup | None:
+        """The group in its process; None where there is none."""
+
+    def log_starts(self, replica: Replica, base: Base) -> None: ...
+
+
+class Part:
+    """Implements `chaos.sim.world.SimNode`, for one group."""
+
+    def __init__(self, home: Home, record: Record) -> None:
+        self.node = home.node
+        self.group = record.group
+        self.raft: Raft | None = None
+        self.log: LogOfNode | None = None
+        """Both None while it takes no part."""
+        self._home = home
+        self._record = record
+        self._invariants = record.invariants
+        self._incarnation = b""
+        self._seen: object = None
+        """What of it was looked at last: most events change nothing that an invariant is about."""
+
+    @property
+    def alive(self) -> bool:
+        return self._home.alive
+
+    @property
+    def local(self) -> LocalGroup | None:
+        return self._home.local(self.group)
+
+    @property
+    def replica(self) -> Replica | None:
+        local = self.local
+        return local.replica if local is not None else None
+
+    @property
+    def incarnation(self) -> bytes:
+        """Of its disk in this group, as the last process had it; empty where it had no such group."""
+        local = self.local
+        return local.vote.incarnation if local is not None else self._incarnation
+
+    @property
+    def suspect(self) -> bool:
+        """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
+        marks = (directory_of(self.group) / name for name in ("suspect", "repair"))
+        return self._home.lost_power or any(self._home.disk.exists(mark) for mark in marks)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its process runs, and repairs its log."""
+        local = self.local
+        return local is not None and local.is_damaged
+
+    @property
+    def why_apart(self) -> str:
+        """Why it has no replica."""
+        if not self.alive:
+            return f"is down: {self._home.ended or 'nobody started it'}"
+        local = self.local
+        return f"takes no part: {local.not_ready()}" if local is not None else "has nothing of it"
+
+    # -- its lives
+
+    def begin(self, local: LocalGroup) -> None:
+        """A process has begun with this group on its disk."""
+        vote = local.vote
+        self._invariants.restarted(self.node)
+        self._invariants.vote_found(self.node, vote.term, vote.voted_for)
+
+    def end(self) -> None:
+        """The process is about to be gone."""
+        self._incarnation = self.incarnation
+        self.raft = self.log = self._seen = None
+
+    def wiped(self) -> None:
+        self._incarnation = b""
+        self._invariants.wiped(self.node)
+
+    # -- what is told of it
+
+    def vote_saved(self, local: LocalGroup) -> None:
+        """The disk has the vote that `local` has."""
+        self._invariants.vote_saved(self.node, local.vote.term, local.vote.voted_for)
+
+    def watch(self, replica: Replica) -> None:
+        """Tells the invariants of what is applied from now on, and of where the log begins."""
+        driver, invariants, me = replica.driver, self._invariants, self.node
+        apply, snapshot, restore, log_starts = replica.apply, replica.snapshot, replica.restore, replica.log_starts
+        self.log, self.raft = LogOfNode(replica, self._record), driver.raft
+        invariants.restarted(me, driver.applied)
+
+        def applying(header: Header, body: memoryview) -> None:
+            apply(header, body)
+            invariants.applied(me, header.index, driver.raft.commit, replica.state.digest)
+
+        def keeping() -> bytes:
+            invariants.same_state(me, driver.applied, replica.state.digest())
+            return snapshot()
+
+        def restoring(base: Base) -> None:
+            restore(base)
+            invariants.restarted(me, base.index)
+            invariants.same_state(me, base.index, replica.state.digest())
+
+        def beginning(base: Base) -> None:
+            log_starts(base)
+            self._home.log_starts(replica, base)
+
+        replica.apply = applying  # type: ignore[method-assign]
+        replica.snapshot = keeping  # type: ignore[method-assign]
+        replica.restore = restoring  # type: ignore[method-assign]
+        replica.log_starts = beginning  # type: ignore[method-assign]
+        if driver.applied:  # the state of the base that its log begins behind
+            invariants.same_state(me, driver.applied, replica.state.digest())
+
+    def look(self) -> None:
+        """To be called after each event of the node."""
+        raft, log = self.raft, self.log
+        if raft is None or log is None:
+            return
+        whole = log.whole
+        seen = (raft.commit, raft.term, raft.role, whole.last_index, whole.chain)
+        if seen != self._seen:
+            self._seen = seen
+            self._invariants.check(self)

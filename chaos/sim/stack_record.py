@@ -1,0 +1,70 @@
+"""What is known of each Raft group of a full-stack world, whatever becomes of its replicas: what was committed in it.
+
+The one idea: a group is a cluster of its own to Raft, so each has invariants of its own; all add to one list of
+violations. A group is known from the moment when anybody asks for it.
+
+It must not know nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from chaos.sim.invariants import Invariants
+from chaos.sim.world import SimNodeLog, Violation
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was committed at some index: implements `chaos.sim.world.EntryHeader`."""
+
+    term: int
+    chain: int
+
+
+class Record:
+    """Of one group."""
+
+    def __init__(self, group: int, invariants: Invariants) -> None:
+        self.group = group
+        self.invariants = invariants
+        self.log_start = 0
+        """The newest index behind which its log was made to begin."""
+        self._entries: list[Entry] = []
+        """Those that are committed, by index, from 1 on."""
+
+    def committed(self, entry: Entry) -> None:
+        """The next one is."""
+        self._entries.append(entry)
+
+    def entry(self, index: int) -> Entry:
+        """What was committed there, by whomever."""
+        return self._entries[index - 1]
+
+
+class Records:
+    """By group. `on_commit` is called once for each entry that is committed, with its group, a log that holds it, and
+    its index."""
+
+    def __init__(self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None]) -> None:
+        self.violations: list[Violation] = []
+        self._now_ms = now_ms
+        self._on_commit = on_commit
+        self._by_group: dict[int, Record] = {}
+
+    def of(self, group: int) -> Record:
+        record = self._by_group.get(group)
+        if record is None:
+            invariants = Invariants(self._now_ms, self.violations, group)
+            invariants.on_commit = lambda log, index: self._on_commit(group, log, index)
+            record = self._by_group[group] = Record(group, invariants)
+        return record
+
+    def __iter__(self) -> Iterator[Record]:
+        """By number."""
+        return iter([self._by_group[group] for group in sorted(self._by_group)])
+
+    def fail(self, invariant: str, what: str) -> None:
+        """Of no group in particular."""
+        self.violations.append(Violation(self._now_ms(), invariant, what))

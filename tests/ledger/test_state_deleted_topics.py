@@ -1,0 +1,202 @@
+"""Topics that are deleted: what the state forgets with them, in group 0 and in others, and what it goes on to know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger.errors import ConsumerFencedError, TopicExistsError, UnknownTopicError
+from ledger.state import Accept, CommandResult, DeletedTopic, Gap, Projected, State, Topic
+from ledger.state.consumer_group_table import TopicQueueId
+from ledger.state.consumption import Standing
+from ledger.v1 import command_pb2
+
+
+class Log:
+    """A state, and the entries that make it; each command is the next entry."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.index = 0
+
+    def apply(self, **command: Any) -> CommandResult:
+        self.index += 1
+        body = command_pb2.Command(**command).SerializeToString()
+        return self.state.apply_command(body, self.index, index=self.index)
+
+    def create(self, name: str, *groups: int) -> Topic:
+        made = self.apply(create_topic=command_pb2.CreateTopic(name=name, queues=len(groups), groups=groups))
+        assert isinstance(made, Topic)
+        return made
+
+    def delete(self, topic_id: int) -> CommandResult:
+        return self.apply(delete_topic=command_pb2.DeleteTopic(topic_id=topic_id))
+
+    def put(self, topic_id: int, queue: int = 0, count: int = 10) -> None:
+        self.index += 1
+        self.state.apply_batch(
+            topic_id=topic_id,
+            queue=queue,
+            base_offset=self.state.next_offset(topic_id, queue),
+            count=count,
+            append_time_ms=self.index,
+            index=self.index,
+            term=1,
+            producer_id=7,
+            epoch=0,
+            first_sequence=0,
+        )
+
+    def claim(self, topic_id: int, *, name: str = "billing", epoch: int = 5) -> Any:
+        queue = command_pb2.ClaimedQueue(topic_id=topic_id, queue=0, epoch=epoch)
+        results = self.apply(claim_queues=command_pb2.ClaimQueues(consumer_group=name, queues=[queue]))
+        assert isinstance(results, list)
+        return results[0]
+
+    def join(self, member: str, *topics: int) -> None:
+        joined = self.apply(
+            join_consumer_group=command_pb2.JoinConsumerGroup(
+                consumer_group="billing",
+                member=member,
+                strategy="average",
+                session_timeout_ms=10_000,
+                subscriptions=[command_pb2.QueueCount(topic_id=topic_id, queues=2) for topic_id in topics],
+            )
+        )
+        assert joined is True
+
+
+def test_nothing_is_left_of_it_and_all_of_the_others() -> None:
+    log = Log()
+    gone, kept = log.create("gone", 0, 0), log.create("kept", 0)
+    for topic in (gone, kept):
+        log.put(topic.topic_id)
+        log.claim(topic.topic_id)
+    assert log.delete(gone.topic_id) == DeletedTopic(gone)
+    state = log.state
+    assert [topic.name for topic in state.topics] == ["kept"]
+    assert list(state.ends()) == [(kept.topic_id, 0, 10)]
+    assert {key.topic_id for key, _ in state.producers} == {kept.topic_id}
+    assert {key.topic_id for key, _ in state.consumption.progress} == {kept.topic_id}
+    assert log.delete(gone.topic_id) is None, "once more, it does nothing"
+    decoded = State.decode(state.encode())
+    assert decoded.digest() == state.digest()
+    assert decoded.topics.changed_at == log.index
+
+
+def test_its_name_is_free_and_its_id_is_not() -> None:
+    log = Log()
+    first = log.create("t", 0)
+    assert isinstance(log.apply(create_topic=command_pb2.CreateTopic(name="t", queues=1)), TopicExistsError)
+    log.delete(first.topic_id)
+    second = log.create("t", 0)
+    assert second.topic_id == first.topic_id + 1
+    assert log.state.topics.named("t") == second
+    topics = log.state.topics
+    assert [topics.was_deleted(topic_id) for topic_id in (0, first.topic_id, second.topic_id, 99)] == [
+        False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_what_still_comes_about_it_is_refused() -> None:
+    log = Log()
+    topic_id = log.create("t", 0).topic_id
+    log.claim(topic_id)
+    log.delete(topic_id)
+    assert isinstance(log.claim(topic_id), UnknownTopicError)
+    offset = command_pb2.AcknowledgedOffset(topic_id=topic_id, epoch=5)
+    answers = log.apply(acknowledge_offsets=command_pb2.AcknowledgeOffsets(consumer_group="billing", offsets=[offset]))
+    assert isinstance(answers, list)
+    assert isinstance(answers[0], UnknownTopicError)
+    assert isinstance(log.apply(topic_opened=command_pb2.TopicOpened(topic_id=topic_id, queues=1)), UnknownTopicError)
+    log.state.apply_move("billing", topic_id, 0, 3)  # of a message that was moved from it before
+    assert len(log.state.consumption.progress) == 0
+
+
+def test_a_topic_that_is_not_open_yet_need_not_be_opened_any_more() -> None:
+    log = Log()
+    log.apply(add_group=command_pb2.AddGroup(group=1, nodes=[1]))
+    topic = log.create("t", 0, 1)
+    assert log.state.topics.opening() == [topic]
+    log.delete(topic.topic_id)
+    assert log.state.topics.opening() == []
+
+
+def test_members_have_nothing_of_it_any_more_and_are_assigned_anew() -> None:
+    log = Log()
+    gone, kept = log.create("gone", 0, 0).topic_id, log.create("kept", 0, 0).topic_id
+    log.join("a", gone, kept)
+    group = log.state.consumption.groups.get("billing")
+    assert group is not None
+    owners = [
+        command_pb2.QueueTarget(topic_id=topic, queue=queue, member="a") for topic in (gone, kept) for queue in (0, 1)
+    ]
+    log.apply(
+        assign_queues=command_pb2.AssignQueues(consumer_group="billing", generation=group.generation, targets=owners)
+    )
+    assert len(group.view("a")) == 4
+    version = group.members["a"].version
+    log.delete(gone)
+    assert [owned.queue for owned in group.view("a")] == [TopicQueueId(kept, 0), TopicQueueId(kept, 1)]
+    assert group.members["a"].version == log.index > version, "its owner is told"
+    assert group.generation == log.index != group.assigned
+    log.join("b", gone, kept)
+    assert group.queues == {kept: 2}, "who has not heard of it yet subscribes to what there is"
+
+
+def test_of_two_topics_of_one_name_another_group_knows_the_later_one_until_the_first_is_deleted() -> None:
+    log = Log()
+    for topic_id in (9, 4):  # the second one was opened before the first one, which is to be deleted, came late
+        opened = command_pb2.OpenTopic(topic_id=topic_id, name="t", groups=[1], created_ms=topic_id)
+        log.apply(open_topic=opened)
+    for state in (log.state, State.decode(log.state.encode())):
+        named = state.topics.named("t")
+        assert named is not None
+        assert named.topic_id == 9
+    log.delete(4)
+    named = log.state.topics.named("t")
+    assert named is not None
+    assert named.topic_id == 9
+
+
+def test_nothing_is_appended_behind_the_deletion() -> None:
+    log = Log()
+    topic_id = log.create("t", 0).topic_id
+    projected = Projected(log.state)
+    batch = {"topic_id": topic_id, "queue": 0, "producer_id": 7, "epoch": 0, "first_sequence": 0, "count": 1}
+    assert isinstance(projected.check(**batch), Accept)
+    projected.admit_deletion(topic_id)
+    for admit in (projected.check, projected.admit_batch):  # the broker's own batches are not checked before
+        with pytest.raises(UnknownTopicError, match="is being deleted"):
+            admit(**batch)
+    log.delete(topic_id)
+    projected.settle(log.index)
+    assert projected._going == {}
+    with pytest.raises(UnknownTopicError):
+        projected.check(**batch)
+
+
+def test_a_producer_that_comes_back_to_a_topic_of_that_name_begins_anew() -> None:
+    log = Log()
+    first = log.create("t", 0).topic_id
+    log.put(first)
+    log.delete(first)
+    second = log.create("t", 0).topic_id
+    batch = {"topic_id": second, "queue": 0, "producer_id": 7, "epoch": 0, "count": 1}
+    assert isinstance(log.state.check(**batch, first_sequence=10), Gap)
+    assert isinstance(log.state.check(**batch, first_sequence=0), Accept)
+
+
+# --- consumers of a broadcast, which have no coordinator
+
+
+def test_the_first_claim_of_a_broadcast_takes_an_epoch_that_is_later_than_all_before() -> None:
+    log = Log()
+    topic_id = log.create("t", 0).topic_id
+    first = log.claim(topic_id, name="prices@a", epoch=0)
+    assert first == Standing(0, (), epoch=log.index)
+    assert log.claim(topic_id, name="prices@a", epoch=first.epoch) == Standing(0, ()), "again, after a reset"
+    second = log.claim(topic_id, name="prices@a", epoch=0)
+    assert second.epoch == log.index > first.epoch
+    assert isinstance(log.claim(topic_id, name="prices@a", epoch=first.epoch), ConsumerFencedError)
