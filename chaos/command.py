@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import click
 
+from chaos import campaign
 from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.checker.columns import columns_of
 from chaos.checker.verdict import Verdict, judge
@@ -23,10 +24,12 @@ from chaos.faults.fault import Needs, Target
 from chaos.hosts.environment import Environment, Setup
 from chaos.progress import RunProgress
 from chaos.run import Options, Result, judged, run
+from chaos.sim.ledger_file import commit_of_code
 from cluster.cli.output import print_json, print_table, say
 from ledger.history import HistoryError, read_history
 
 COULD_NOT_BE_JUDGED = 2
+_WORDS = {True: "valid", False: "NOT VALID", None: "could not be judged"}
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -106,6 +109,51 @@ def run_command(seed: int | None, out: Path | None, as_json: bool, **given: Any)
         result = run(options, directory, _maker(options.env), progress)
     _report(result, directory)
     return _show(result, as_json)
+
+
+@chaos.command(name="campaign")
+@click.option("--env", type=click.Choice(["local", "docker"]), default="local", show_default=True)
+@click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True)
+@click.option("--faults", type=_FaultsType(), default="all", show_default=True, help="all, or names: kill,pause")
+@click.option(
+    "--runs", type=click.IntRange(1), default=5, show_default=True, help="Of each fault, with seeds 1, 2, ..."
+)
+@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="Of load, each.")
+@click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
+@click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
+@click.option(
+    "--ledger",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="chaos-campaign.jsonl",
+    show_default=True,
+    help="What came of each run. What stands there is not run again.",
+)
+@click.option("--json", "as_json", is_flag=True)
+@_says_why
+def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: bool, **given: Any) -> int:
+    """Run each fault several times; can be stopped, and goes on where it was."""
+    wish = Options(faults=(), targets=(), seed=0, groups=1, **given)
+    book = campaign.Ledger(ledger)
+    waiting = list(campaign.runs(faults, runs, wish, book.entries()))
+    say(f"{len(waiting)} runs of {wish.seconds:g} s to make")
+
+    def told(entry: campaign.Entry) -> None:
+        gap = max(entry.gaps_s, default=0.0)
+        word = _WORDS[entry.verdict]
+        say(
+            f"{entry.fault} {entry.seed}: {word}, {entry.acknowledged:,} acknowledged, no write for {gap:.2f} s at most"
+        )
+        for sentence in [*(f"{count} {kind}" for kind, count in entry.anomalies.items()), *filter(None, entry.void)]:
+            say(f"  {sentence}")
+
+    campaign.carry_out(waiting, book, ledger.absolute().parent, commit_of_code(), told)
+    entries = book.entries()
+    rows = campaign.table(entries)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(list(rows[0]), [list(row.values()) for row in rows])
+    return 0 if all(entry.verdict for entry in entries) else 1
 
 
 @chaos.command(name="list")
@@ -196,5 +244,5 @@ def _tell(verdict: Verdict, as_json: bool) -> int:
                 say(f"{finding.kind}: {finding.count - len(finding.shown):,} more")
         for sentence in verdict.void:
             say(f"void: {sentence}")
-        say({True: "valid", False: "NOT VALID", None: "could not be judged"}[verdict.valid])
+        say(_WORDS[verdict.valid])
     return {True: 0, False: 1, None: COULD_NOT_BE_JUDGED}[verdict.valid]

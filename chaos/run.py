@@ -90,6 +90,16 @@ class Result:
     """Of the load, in ns of the histories' clock."""
 
 
+def as_arguments(options: Options) -> list[str]:
+    """Of `ledgermq chaos`, for the same plan of faults."""
+    arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
+    arguments += ["--faults", ",".join(options.faults) or "none"]
+    for target in options.targets:
+        arguments += ["--targets", target]
+    arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
+    return [*arguments, "--flush", options.flush, "--groups", str(options.groups)]
+
+
 MakeEnvironment = Callable[[Setup], Environment]
 
 

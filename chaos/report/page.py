@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_ga
 from chaos.leaders import read_reigns
 from chaos.report import plots
 from chaos.report.series import series
-from chaos.run import Options, Result, histories
+from chaos.run import Result, as_arguments, histories
 from ledger.history import read_history, to_line
 
 _STEPS = 240
@@ -50,7 +51,7 @@ def _page(result: Result, directory: Path, picture: str) -> str:
         shown=shown,
         lines=_lines(directory, {operation for anomaly in shown for operation in anomaly.operations}),
         faults=_faults(result),
-        command=command(result.options),
+        command=shlex.join(["ledgermq", "chaos", *as_arguments(result.options)]),
     )
 
 
@@ -108,15 +109,3 @@ def _lines(directory: Path, numbers: set[int]) -> dict[int, str]:
         return {}
     operations = enumerate(chain.from_iterable(map(read_history, histories(directory))))
     return {number: to_line(one).strip()[:_LONGEST_LINE] for number, one in operations if number in numbers}
-
-
-def command(options: Options) -> str:
-    """What runs the same plan of faults again."""
-    parts = [
-        "ledgermq chaos run",
-        f"--env {options.env} --nodes {options.nodes} --seed {options.seed}",
-        f"--faults {','.join(options.faults) or 'none'}",
-        *(f"--targets {target}" for target in options.targets),
-        f"--seconds {options.seconds:g} --rate {options.rate:g} --flush {options.flush} --groups {options.groups}",
-    ]
-    return " ".join(parts)
