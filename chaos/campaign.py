@@ -3,8 +3,8 @@
     LEDGER (JSON lines)   {"fault":"kill","seed":3,"options":{...},"verdict":true,"anomalies":0,"acknowledged":58213,
                            "struck":9,"void":[],"gaps_s":[0.62,...],"commit":"abc","at":"2026-11-21T15:00:00+00:00"}
 
-The one idea: a campaign takes hours, so it can be stopped at any run and goes on where it was: what stands in the ledger
-is not run again. What a run leaves behind is kept only where it was not valid.
+The one idea: a campaign takes hours, so it can be stopped at any run and goes on where it was: what stands in the
+ledger is not run again. What a run leaves behind is kept only where it was not valid.
 """
 
 from __future__ import annotations
@@ -70,8 +70,13 @@ class Ledger:
 
 
 def runs(faults: Sequence[str], count: int, wish: Options, done: Iterable[Entry]) -> Iterator[Options]:
-    """Those that are still to be made: seeds 1 to `count` of each kind, all kinds in turn."""
-    there = {(one.fault, one.seed, one.nodes, one.flush, one.env, one.seconds, one.rate) for one in done}
+    """Those that are still to be made, or to be made again since they could not be judged: seeds 1 to `count` of each
+    kind, all kinds in turn."""
+    there = {
+        (one.fault, one.seed, one.nodes, one.flush, one.env, one.seconds, one.rate)
+        for one in done
+        if one.verdict is not None
+    }
     for seed in range(1, count + 1):
         for fault in faults:
             if (fault, seed, wish.nodes, wish.flush, wish.env, wish.seconds, wish.rate) not in there:
@@ -153,7 +158,7 @@ def table(entries: Iterable[Entry]) -> list[dict[str, Any]]:
 
 
 def _row(fault: str, nodes: int, flush: str, env: str, entries: list[Entry]) -> dict[str, Any]:
-    gaps = np.array(sorted(gap for entry in entries for gap in entry.gaps_s) or [np.nan])
+    gaps = [gap for entry in entries for gap in entry.gaps_s]
     return {
         "fault": fault,
         "env": env,
@@ -164,7 +169,9 @@ def _row(fault: str, nodes: int, flush: str, env: str, entries: list[Entry]) -> 
         "acknowledged": sum(entry.acknowledged for entry in entries),
         "anomalies": sum(sum(entry.anomalies.values()) for entry in entries),
         "void": sum(entry.verdict is None for entry in entries),
-        "p50_s": round(float(np.quantile(gaps, 0.5)), 2),
-        "p99_s": round(float(np.quantile(gaps, 0.99)), 2),
-        "max_s": round(float(gaps[-1]), 2),
+        **{f"{name}_s": _quantile(gaps, share) for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0))},
     }
+
+
+def _quantile(gaps: list[float], share: float) -> float | None:
+    return round(float(np.quantile(gaps, share)), 2) if gaps else None
