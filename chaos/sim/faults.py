@@ -67,6 +67,8 @@ class FaultKind:
     """Where there are fewer Raft groups it has no place; 0: it is not about groups."""
     loses_unflushed: bool = False
     """It takes what was not flushed: where that was acknowledged (`async`) it is not done lightly."""
+    of_consumers: bool = False
+    """It happens to a member of a consumer group, and only where there are some."""
 
     def draw(self, random: Random, at_ms: int) -> FaultEvent:
         arguments: list[tuple[str, int | str]] = []
@@ -141,6 +143,18 @@ _KINDS = (
     # what an operator does to groups, and to what lies in them
     FaultKind("add_group", "one more Raft group begins", (STACK,), target=False, every_ms=15_000, least_groups=2),
     FaultKind("alter_topic", "a topic is given more queues", (STACK,), target=False, least_groups=1),
+    # consumer groups
+    FaultKind("member_join", "a consumer group gets another member", (STACK,), target=False, every_ms=20_000,
+              of_consumers=True),
+    FaultKind("member_leave", "a member stops in order", (STACK,), target=False, of_consumers=True),
+    FaultKind("member_crash", "a member's process ends; another takes its place", (STACK,), for_ms=(0, 10_000),
+              target=False, every_ms=20_000, of_consumers=True),
+    FaultKind("member_pause", "a member stands still, perhaps for longer than its session", (STACK,),
+              for_ms=(500, 15_000), target=False, every_ms=20_000, of_consumers=True),
+    FaultKind("member_cut", "a member reaches no node, and none reaches it", (STACK,), for_ms=(500, 15_000),
+              target=False, every_ms=20_000, of_consumers=True),
+    FaultKind("offsets_reset", "an operator sets a consumer group back or forward", (STACK,), target=False,
+              of_consumers=True),
 )  # fmt: skip
 
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}

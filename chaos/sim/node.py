@@ -46,7 +46,7 @@ from ledger.broker.service import BrokerService, NodeFacts
 from ledger.client.environment import Environment
 from ledger.topics import TOPICS_GROUP
 from raft.core import Raft
-from store import Base, NodeDirectory, StoreError
+from store import Base, Header, NodeDirectory, StoreError
 from store.memory_disk import Killed
 
 START_MS = 1_700_000_000_000
@@ -162,6 +162,7 @@ class StackNode:
         """Why its last process ended by itself, or could not start."""
         self.on_end: Callable[[StackNode], None] = _nothing
         self.on_log_start: Callable[[Replica, Base], None] = _nobody_asks
+        self.on_applied: Callable[[Replica, Header, memoryview], None] = _nobody_asks_either
         self.process: Process | None = None
         self.is_present = False
         """Whether it was ever switched on, and not put away since."""
@@ -201,6 +202,9 @@ class StackNode:
 
     def log_starts(self, replica: Replica, base: Base) -> None:
         self.on_log_start(replica, base)
+
+    def applied(self, replica: Replica, header: Header, body: memoryview) -> None:
+        self.on_applied(replica, header, body)
 
     @property
     def parts(self) -> list[Part]:
@@ -347,6 +351,10 @@ class StackNode:
 
     # -- what is told of it
 
+    def now_ms(self) -> int:
+        """What its wall clock shows."""
+        return START_MS + self.clock_ms + int(self._loop.time() * 1000)
+
     def surroundings(self, life: Life) -> Surroundings:
         """Of one process."""
         workers = {
@@ -364,7 +372,7 @@ class StackNode:
             ),
             entry_source=lambda peers: SimEntrySource({peer: self._channel(life, self.node, peer) for peer in peers}),
             worker=lambda name: workers[name](life, self._chance),
-            now_ms=lambda: START_MS + self.clock_ms + int(self._loop.time() * 1000),
+            now_ms=self.now_ms,
             chance=self._chance,
             monotonic_ms=lambda: life.time() * 1000,
             boot_id=lambda: f"boot {self.boots}",
@@ -400,3 +408,7 @@ def _nothing(_: StackNode) -> None:
 
 def _nobody_asks(_: Replica, __: Base) -> None:
     """Where logs begin."""
+
+
+def _nobody_asks_either(_: Replica, __: Header, ___: memoryview) -> None:
+    """What is applied."""

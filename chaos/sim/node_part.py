@@ -71,6 +71,7 @@ class Home(Protocol):
         """The group in its process; None where there is none."""
 
     def log_starts(self, replica: Replica, base: Base) -> None: ...
+    def applied(self, replica: Replica, header: Header, body: memoryview) -> None: ...
 
 
 class Part:
@@ -160,6 +161,7 @@ class Part:
 
         def applying(header: Header, body: memoryview) -> None:
             apply(header, body)
+            self._home.applied(replica, header, body)
             invariants.applied(me, header.index, driver.raft.commit, replica.state.digest)
 
         def keeping() -> bytes:

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from random import Random
 from typing import Any
 
 import xxhash
 
+from chaos.sim.consumption import Consumption
+from chaos.sim.consumption_plan import RETRY_DELAYS_S
 from chaos.sim.disk import SimDisk
 from chaos.sim.faults import KINDS, RATES, FaultEvent
 from chaos.sim.loop import SimLoop
+from chaos.sim.member_ear import MemberEar, OverheardChannel
 from chaos.sim.network import Network
 from chaos.sim.network_faults import NetworkFaults
 from chaos.sim.node import START_MS, SimSettings, StackNode, Timing
@@ -37,11 +41,13 @@ from chaos.sim.swarm import Options
 from chaos.sim.workload import FIRST_CLIENT, ClientProcess, Workload
 from chaos.sim.workload_history import History, Outcome
 from chaos.sim.world import SimNodeLog, Violation
-from ledger.batch import Batch
+from ledger.batch import Batch, BatchHeader
+from ledger.broker.claims import BROKER
+from ledger.broker.delays import Delays
 from ledger.broker.replica import Replica
 from ledger.client.environment import Environment
 from ledger.state import State
-from store import Base, Kind
+from store import Base, Header, Kind
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
@@ -50,8 +56,11 @@ SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
 STAGED_SEGMENTS = 16
 """Enough: whether one comes free depends on when garbage is collected, which is no function of the seed."""
 OPERATOR = FIRST_CLIENT + 70
+OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
+MakeChannel = Callable[[Life, int, int], SimChannel]
+"""Of that process, which is that client, to that node."""
 _COMMIT = struct.Struct("<dIQQ")
 
 
@@ -68,6 +77,7 @@ class StackWorld:
         self._doors: dict[DoorKey, Door] = {}
         self._homes: dict[tuple[int, int], int] = {}
         """By topic and queue: the group in which all of its messages are committed."""
+        self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
         spare = 2 if self._is_drawn("reconfigure") else 0
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
@@ -75,6 +85,16 @@ class StackWorld:
         rosters = self._rosters = Rosters(self._nodes, options.nodes)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
+        self.consumption = Consumption(
+            options,
+            self.loop,
+            self.network,
+            self.workload,
+            self._make_member,
+            self._make_client(OPERATOR_OF_CONSUMERS),
+            self.records.fail,
+            self.history_of_clients.first_offset,
+        )
         self._network_faults = NetworkFaults(self.loop, self.network)
         self._faults = StackFaults(
             self.loop,
@@ -89,6 +109,7 @@ class StackWorld:
         self._hash = xxhash.xxh3_64()
         for node in self._nodes:
             node.on_end, node.on_log_start = self._faults.ended, self._log_starts
+            node.on_applied = self._applied
         for node in self._nodes[: options.nodes]:
             node.start()
 
@@ -143,6 +164,7 @@ class StackWorld:
             tick_ms=options.tick_ms,
             heartbeat_ticks=options.heartbeat_ticks,
             election_ticks=options.election_ticks,
+            retry_delays_s=self._retry_delays_s,
             **retention,
         )
         return StackNode(
@@ -178,11 +200,20 @@ class StackWorld:
         self._clients.append(client)
         return client
 
-    def _environment(self, life: Life, number: int, random: Random) -> Environment:
+    def _make_member(self, number: int, ear: MemberEar) -> ClientProcess:
+        client = self._make_client(number)
+
+        def channel(life: Life, client: int, node: int) -> SimChannel:
+            return OverheardChannel(life, self.network, client, node, lambda: self._nodes[node - 1].server, ear)
+
+        environment = self._environment(client.life, number, self.options.chance(f"client {number}"), channel)
+        return replace(client, environment=environment)
+
+    def _environment(self, life: Life, number: int, random: Random, channel: MakeChannel | None = None) -> Environment:
         """Of a client within that process, which is at that place of the network."""
-        numbers = {address: node for node, address in self._addresses.items()}
+        numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
         return Environment(
-            channel=lambda address, _: self._channel(life, number, numbers[address]),
+            channel=lambda address, _: connect(life, number, numbers[address]),
             now_ms=lambda: START_MS + self._now_ms(),
             new_producer_id=partial(random.getrandbits, 64),
         )
@@ -201,13 +232,18 @@ class StackWorld:
     def fire(self, event: FaultEvent) -> None:
         present = self._rosters.present
         enough = len(present) >= KINDS[event.kind].least_nodes
-        done = enough and (self._network_faults.fire(event, present) or self._faults.fire(event))
+        done = enough and (
+            self._network_faults.fire(event, present)
+            or self._faults.fire(event)
+            or self.consumption.fire(event, [*range(1, len(self._nodes) + 1)])
+        )
         if done:
             self.happened[event.kind] += 1
         self._hash.update(f"{event} {done}".encode())
 
     def start_workload(self) -> None:
         self.workload.start()
+        self.consumption.start()
 
     def stop_faults(self) -> None:
         for name in RATES:
@@ -215,6 +251,8 @@ class StackWorld:
         self.network.calm()
         self._network_faults.heal()
         self._faults.heal()
+        self.consumption.end()
+        self.happened["offsets_reset"] += self.consumption.truth.counts["offsets_reset"]
 
     def violations(self) -> Sequence[Violation]:
         return self.records.violations
@@ -227,13 +265,24 @@ class StackWorld:
         if not missing and not self._failed():
             for roster in self._rosters:
                 compare(roster.parts, self.records.of(roster.group).invariants)
+            parts = [part for roster in self._rosters for part in roster.parts]
+            self.consumption.check_end([part.replica for part in parts if part.replica is not None])
         return missing
 
     def _unsettled(self) -> list[str]:
         missing = [each for roster in self._rosters for each in unsettled(roster.group, roster.parts)]
         first = self._rosters.first.leader
         opening = unopened(first.replica if first is not None else None)
-        return [*missing, *opening, *self.workload.unsettled()]
+        return [*missing, *opening, *self.workload.unsettled(), *self._unconsumed()]
+
+    def _unconsumed(self) -> list[str]:
+        """What members of consumer groups have not come to."""
+        leaders = [leader for roster in self._rosters if (leader := roster.leader) is not None]
+        leading = {leader: leader.replica for leader in leaders if leader.replica is not None}
+        if len(leading) < len(list(self._rosters)):
+            return []  # that is missing anyway
+        delays = {leader.group: Delays(self._retry_delays_s, self._nodes[leader.node - 1].now_ms) for leader in leading}
+        return list(self.consumption.unsettled(list(leading.values()), delays))
 
     def _failed(self) -> bool:
         return bool(self.violations() or self.loop.errors)
@@ -253,6 +302,7 @@ class StackWorld:
             "skipped": history.skipped,
             "reads": history.reads,
             "events": self.loop.events,
+            **self.consumption.figures(),
         }
 
     def history(self) -> int:
@@ -273,12 +323,15 @@ class StackWorld:
         header, body = log.whole.entry(index)
         self.records.of(group).committed(Entry(header.term, header.chain))
         self._hash.update(_COMMIT.pack(self.loop.time(), group, index, header.chain))
-        if header.kind is Kind.BATCH:
+        if header.kind is Kind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
             home = self._homes.setdefault((header.topic_id, header.queue), group)
             if home != group:
                 place = f"queue {header.queue} of topic {header.topic_id}"
                 self.records.fail("a queue lives in one group", f"{place} has messages in groups {home} and {group}")
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
+
+    def _applied(self, replica: Replica, header: Header, body: memoryview) -> None:
+        self.consumption.truth.applied(replica.group, header, bytes(body), replica.state)
 
     def _log_starts(self, replica: Replica, base: Base) -> None:
         if base.index < replica.driver.applied:

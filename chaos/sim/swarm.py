@@ -16,6 +16,9 @@ from random import Random
 from chaos.sim.faults import KINDS, RATES, STACK, FaultKind, kinds_of
 from chaos.sim.links import Conditions
 
+CONSUMER_GROUPS = (0, 0, 1, 1, 2)
+"""How many a run has, as often as each stands here."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -48,6 +51,7 @@ class Options:
     largest_batch: int
     in_flight: int
     reads_per_second: float
+    consumer_groups: int = 0
     groups: int = 1
     """Raft groups that there will be; the nodes are set up with `first_groups` of them, an operator adds the others."""
     first_groups: int = 1
@@ -98,11 +102,15 @@ def draw(seed: int, wishes: Wishes) -> Options:
     sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
     sync = sync and not wishes.accepted_loss
     kinds = kinds_of(wishes.world, nodes, groups)
-    strengths = _strengths(random, wishes, [*RATES, *(kind.name for kind in kinds if not kind.least_groups)])
-    # Of its own chance: so what happens to nodes is the same in one group and in several.
-    strengths += _strengths(
-        Random(f"{seed}/several groups"), wishes, [kind.name for kind in kinds if kind.least_groups]
-    )
+    of_nodes = [kind.name for kind in kinds if not (kind.least_groups or kind.of_consumers)]
+    strengths = _strengths(random, wishes, [*RATES, *of_nodes])
+    # Of their own chance: what happens to nodes is the same in one Raft group and in several, and with consumers.
+    of_groups = [kind.name for kind in kinds if kind.least_groups]
+    strengths += _strengths(Random(f"{seed}/several groups"), wishes, of_groups)
+    of_consumers = [kind.name for kind in kinds if kind.of_consumers]
+    consumer_groups = _consumer_groups(seed, wishes)
+    if consumer_groups:
+        strengths += _strengths(Random(f"{seed}/consumers"), wishes, of_consumers)
     names = [name for name, _ in strengths]
     heartbeat_ticks = random.choice((1, 2))
     return Options(
@@ -128,12 +136,21 @@ def draw(seed: int, wishes: Wishes) -> Options:
         largest_batch=random.choice((2, 10, 50)),
         in_flight=random.randint(1, 5),
         reads_per_second=random.choice((0.2, 0.5, 1.0)),
+        consumer_groups=consumer_groups,
         groups=groups,
         first_groups=Random(f"{seed}/first groups").randint(1, groups - 1) if "add_group" in names else groups,
         # Under `async` every end of a process would lose what was acknowledged: few faults would be left to do.
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
     )
+
+
+def _consumer_groups(seed: int, wishes: Wishes) -> int:
+    """How many there are: one at least where somebody wants to see its members disturbed."""
+    if wishes.world != STACK:
+        return 0
+    wanted = any(name in KINDS and KINDS[name].of_consumers for name in wishes.faults or ())
+    return max(int(wanted), Random(f"{seed}/consumer groups").choice(CONSUMER_GROUPS))
 
 
 def _groups(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 Fail = Callable[[str, str], None]
+NO_ORDER = -1
 
 
 class Outcome(Enum):
@@ -45,7 +46,7 @@ class Sent:
     topic: str
     line: int
     """Messages of one line keep their order: all single sends are in line 0, each send_many has one of its own (it may
-    wait for room while others pass)."""
+    wait for room while others pass). Those in no line (`NO_ORDER`) are promised none."""
     outcome: Outcome = Outcome.PENDING
     place: Place | None = None
     """Where it is committed; None while it is not."""
@@ -127,7 +128,7 @@ class History:
         if len(queue) != place.offset:
             self._fail("offsets without gaps", f"{place} is committed when {len(queue)} messages are")
         line = (sent.producer, sent.line, place.topic, place.queue)
-        if sent.number <= self._last.get(line, 0):
+        if sent.line != NO_ORDER and sent.number <= self._last.get(line, 0):
             self._fail("in its producer's order", f"{sent} is committed behind message {self._last[line]}")
         self._last[line] = sent.number
         sent.place = place
@@ -135,7 +136,11 @@ class History:
 
     def begins(self, topic: str, queue: int, offset: int) -> None:
         """On some node the log begins so late that the queue begins there."""
-        self._begins[topic, queue] = max(offset, self._begins.get((topic, queue), 0))
+        self._begins[topic, queue] = max(offset, self.first_offset(topic, queue))
+
+    def first_offset(self, topic: str, queue: int) -> int:
+        """The largest one that the queue has on any node."""
+        return self._begins.get((topic, queue), 0)
 
     # -- what consumers are given
 
@@ -158,7 +163,7 @@ class History:
 
     def skip(self, consumer: int, topic: str, queue: int, offset: int) -> None:
         """The consumer is told that the queue begins there."""
-        if offset > self._begins.get((topic, queue), 0):
+        if offset > self.first_offset(topic, queue):
             self._fail(
                 "nothing kept is skipped", f"{topic}/{queue} is said to begin at {offset}, and begins nowhere so"
             )

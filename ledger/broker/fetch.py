@@ -173,11 +173,14 @@ def add_batch(log: CommitLog, position: int, size: int, given: broker_pb2.Fetche
 
 
 def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:
-    """Raises with the valid range where the offset lies outside of it."""
+    """Raises with the valid range where the offset lies outside of it. Beyond what is due, where others have been given
+    more by another clock, there is nothing yet: an error would hold up all queues of the fetch."""
     first, end = queue.units.first_offset, queue.end_offset
     if asked.offset < first:
         sentence = f"offset {asked.offset} of queue {asked.queue} is no longer available"
         raise out_of_range(sentence, asked.offset, first, end)
+    if queue.due_in_s is not None and end < asked.offset <= queue.units.end_offset:
+        return
     if asked.offset > end and not queue.is_at_the_end:
         raise ReplicaBehindError(
             f"offset {asked.offset} of queue {asked.queue} has not come to this node yet, it has {end}: try again"

@@ -186,7 +186,7 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             replica.log,
             replica.queues.get(topic_id, queue),
             replica.state.next_offset(topic_id, queue) if due is None else due.end_offset,
-            # A clock that was set back makes less of a queue due than somebody has had already: he is to try again.
+            # By another node's clock more may have been due, and given out.
             replica.knows_the_end and due is None,
             None if due is None else due.next_in_s,
         )

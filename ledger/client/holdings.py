@@ -68,8 +68,10 @@ class Holdings:
         return sorted(self._by_place)
 
     def seen(self, view: View) -> None:
-        """The coordinator says that these are this member's."""
+        """The coordinator says that these are this member's. What is not is let go at once: who is to claim and to
+        release may wait for an answer at the moment."""
         self._view = view
+        self._drop_lost()
         self._changed.set()
         self._on_news()
 
@@ -168,7 +170,9 @@ class Holdings:
                 some = list(places.items())[first : first + _CLAIMS_AT_ONCE]
                 holdings = await self._claims.claim(group, dict(some))
                 self._by_place.update((holding.place, holding) for holding in holdings)
-                self._fetcher(group).add(holding.cursor for holding in holdings)
+                self._drop_lost()  # some may have gone elsewhere meanwhile
+                here = [holding for holding in holdings if self._by_place.get(holding.place) is holding]
+                self._fetcher(group).add(holding.cursor for holding in here)
         if self._claims.refusal is not None:
             self._on_news()
 

@@ -121,6 +121,8 @@ class AsyncPushConsumer:
         """What any worker may go on with. Bounded by what may be in hand; threads take from it too."""
         self._idle: deque[asyncio.Future[None]] = deque()
         """Workers that wait for that."""
+        self._losses = 0
+        """Of the consumer, when the first of what is ready was read: with more, some of it may be another member's."""
         self._hungry = asyncio.Event()
         self._lanes: dict[TopicQueue, _Lane] = {}
         """Orderly: those with messages."""
@@ -131,6 +133,7 @@ class AsyncPushConsumer:
         self._is_stopping = False
         self._tasks: dict[asyncio.Task[None], None] = {}
         """Workers and moves."""
+        self._backoff = Backoff(200, _AGAIN_S * 1000, settings.get("rng") or random.Random())
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -184,7 +187,7 @@ class AsyncPushConsumer:
     # -- from the queues to the workers
 
     async def _read(self) -> None:
-        failures, backoff, count = 0, Backoff(200, _AGAIN_S * 1000, random.Random()), self._concurrency
+        failures, count = 0, self._concurrency
         while True:
             try:
                 messages = await self._consumer.getmany(count)
@@ -194,9 +197,11 @@ class AsyncPushConsumer:
             except LedgerError as error:
                 failures += 1
                 log.warning("no messages at the moment: %s", error)
-                await asyncio.sleep(backoff.wait_ms(failures) / 1000)
+                await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
                 continue
             began = self._loop.time()
+            if not self._ready:
+                self._losses = self._consumer.losses
             for message in messages:
                 self._hand_over(message)
             while self._ready or not self._idle:  # only when somebody is free more is taken
@@ -246,7 +251,8 @@ class AsyncPushConsumer:
             if self._threads is not None:
                 await self._loop.run_in_executor(self._threads, self._work_in_thread, work)
             elif type(work) is Message:
-                self._settle(work, await self._call(work))
+                if self._is_ours(work):
+                    self._settle(work, await self._call(work))
             else:
                 assert isinstance(work, _Lane)
                 await self._go_through(work)
@@ -267,7 +273,7 @@ class AsyncPushConsumer:
             return
         while True:
             assert isinstance(work, Message)
-            consumed = self._call_now(work)
+            consumed = self._call_now(work) if self._is_ours(work) else None
             if consumed is not None:
                 self._settle(work, consumed)
             if time.monotonic() >= turn_ends or self._is_stopping:
@@ -276,6 +282,10 @@ class AsyncPushConsumer:
                 work = self._ready.popleft()
             except IndexError:
                 return
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether a message that was ready is this member's still."""
+        return self._losses == self._consumer.losses or self._consumer.holds(message)
 
     async def _go_through(self, lane: _Lane) -> None:
         while (message := self._next_of(lane)) is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.sim.workload import surely_failed
-from chaos.sim.workload_history import History, Outcome, Place
+from chaos.sim.workload_history import NO_ORDER, History, Outcome, Place
 from ledger.errors import (
     BusyError,
     ClosedError,
@@ -67,6 +67,15 @@ def test_committed_out_of_order_is_judged_by_line_and_queue(notes: Notes) -> Non
     assert notes.failures == []
     history.committed(1, 1, [one.name])
     assert notes.failures == ["in its producer's order"]
+
+
+def test_what_was_promised_no_order_may_come_in_any(notes: Notes) -> None:
+    history = notes.history
+    one, two = history.send(1, "t", NO_ORDER), history.send(1, "t", NO_ORDER)
+    history.committed(0, 0, [two.name, one.name])
+    assert notes.failures == []
+    history.committed(0, 2, [one.name])
+    assert notes.failures == ["exactly once"]
 
 
 def test_what_surely_failed_and_is_there(notes: Notes) -> None:

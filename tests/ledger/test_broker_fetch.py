@@ -137,6 +137,27 @@ def test_an_offset_outside_has_the_valid_range_in_its_error(queue: OneQueue) -> 
     assert queue.fetch(offset=2).error.code == error_pb2.REPLICA_BEHIND
 
 
+def test_behind_what_is_due_there_is_nothing_yet() -> None:
+    """For a consumer that was given more where a clock ran ahead: it waits, as for messages that are to come."""
+
+    class Waiting(OneQueue):
+        due = 1
+
+        @property
+        def end_offset(self) -> int:
+            return self.due
+
+    queue = Waiting.empty()
+    for _ in range(3):
+        queue.due = queue.units.end_offset
+        queue.add(b"one", [0])
+    queue.due, queue.due_in_s, queue.is_at_the_end = 1, 3_600.0, False
+    for offset in (1, 2, 3):
+        given = queue.fetch(offset=offset)
+        assert (given.HasField("error"), bodies(given), given.next_offset) == (False, [], offset)
+    assert queue.fetch(offset=4).error.code == error_pb2.REPLICA_BEHIND
+
+
 async def test_at_the_end_it_waits_until_something_arrives() -> None:
     arrivals: list[asyncio.Future[None]] = []
 

@@ -1,0 +1,77 @@
+"""Who owns which queue, by the applied state of a coordinator: never two, and none before the last one let it go.
+
+    A ──(A releases, leaves, or is given up)──> B          by a new epoch, which is nobody else's
+
+The one idea: each entry is looked at together with the shares before and after it; what it changed it must have been
+meant to change. It must not know what members do with their queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ledger.state import ConsumerGroup
+from ledger.state.consumer_group_table import ConsumerGroupTable, Share, TopicQueueId
+from ledger.v1 import command_pb2
+
+Fail = Callable[[str, str], None]
+Shares = dict[TopicQueueId, Share]
+_CHANGES = ("join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "renew_queues")
+
+
+class SharesSeen:
+    """Of the consumer groups that one Raft group coordinates."""
+
+    def __init__(self, fail: Fail) -> None:
+        self.rebalances = 0
+        self.issued: dict[tuple[str, TopicQueueId, int], str] = {}
+        """By consumer group, queue and epoch: whom the coordinator gave it."""
+        self.ended: dict[tuple[str, TopicQueueId, int], str] = {}
+        """By the same: the kind of command by which that was over."""
+        self._fail = fail
+        self._shares: dict[str, Shares] = {}
+
+    def applied(self, command: command_pb2.Command, index: int, groups: ConsumerGroupTable) -> str:
+        """The consumer group that the command was about; empty: it was about none's members."""
+        kind = command.WhichOneof("command")
+        if kind not in _CHANGES:
+            return ""
+        name = str(getattr(command, kind).consumer_group)
+        before, after = self._shares.get(name, {}), _copy(groups.get(name))
+        for queue in [*before, *(queue for queue in after if queue not in before)]:
+            was, now = before.get(queue, Share("", 0, "")), after.get(queue, Share("", 0, ""))
+            if (was.owner, was.epoch) != (now.owner, now.epoch):
+                if was.owner:
+                    self.ended[name, queue, was.epoch] = kind
+                self._changed(f"queue {queue.queue} of topic {queue.topic_id} for {name}", command, queue, was, now)
+            if now.owner:
+                self._given(name, queue, now)
+        self.rebalances += kind == "assign_queues"
+        self._shares[name] = after
+        return name
+
+    def _changed(self, what: str, command: command_pb2.Command, queue: TopicQueueId, was: Share, now: Share) -> None:
+        renewed = command.WhichOneof("command") == "renew_queues" and now.owner == was.owner
+        if was.owner and not renewed and not _lets_go(command, queue, was):
+            self._fail("one owner", f"{what} goes from {was.owner}, who has not let it go, to {now.owner!r}")
+        if now.owner and now.epoch <= was.epoch:
+            self._fail("epochs never go back", f"{what}: {now.epoch} after {was.epoch}")
+
+    def _given(self, name: str, queue: TopicQueueId, share: Share) -> None:
+        first = self.issued.setdefault((name, queue, share.epoch), share.owner)
+        if first != share.owner:
+            self._fail("one owner", f"{queue} of {name} is {first}'s and {share.owner}'s by epoch {share.epoch}")
+
+
+def _lets_go(command: command_pb2.Command, queue: TopicQueueId, share: Share) -> bool:
+    """Whether by this entry the owner has let the queue go, or is given up."""
+    released, left = command.release_queues, command.leave_consumer_group
+    queues = [(each.topic_id, each.queue, each.epoch) for each in released.queues]
+    gives = released.member == share.owner and (*queue, share.epoch) in queues
+    return gives or share.owner in left.members
+
+
+def _copy(group: ConsumerGroup | None) -> Shares:
+    if group is None:
+        return {}
+    return {queue: Share(share.owner, share.epoch, share.target) for queue, share in group.shares.items()}

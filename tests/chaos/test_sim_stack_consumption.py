@@ -1,0 +1,102 @@
+"""Consumer groups in the full-stack world: production's members, disturbed, over production's nodes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from chaos.sim.consumption_plan import GroupPlan, Style, draw_groups
+from chaos.sim.faults import FaultEvent
+from chaos.sim.stack import StackWorld
+from chaos.sim.swarm import Options, Wishes, draw
+
+SETTLE_MS = 60_000
+
+
+def options(minutes: float = 0.3) -> Options:
+    drawn = draw(1, Wishes(world="stack", minutes=minutes, nodes=3, faults=()))
+    return replace(drawn, sync=True, staged=False, largest_batch=2, flush_ms=10.0, queues=3)
+
+
+def plan(**changes: Any) -> GroupPlan:
+    values: dict[str, Any] = {
+        "seed": 1, "name": "g", "topics": ("t0",), "style": Style.PULL, "members": 3, "strategy": "average",
+        "tags": None, "start": "earliest", "session_timeout_ms": 1_500, "release_timeout_ms": 5_000,
+        "max_attempts": 3, "concurrency": 3,
+    }  # fmt: skip
+    return GroupPlan(**(values | changes))
+
+
+def world_of(monkeypatch: pytest.MonkeyPatch, *plans: GroupPlan, minutes: float = 0.3) -> StackWorld:
+    monkeypatch.setattr("chaos.sim.consumption.draw_groups", lambda *_: list(plans))
+    return StackWorld(options(minutes))
+
+
+def counts_of(world: StackWorld, *events: FaultEvent) -> Counter[str]:
+    """Runs it with these faults, to its end, which must be a good one. What consumers did."""
+    world.start_workload()
+    for event in events:
+        world.loop.call_at(event.at_ms / 1000, world.fire, event)
+    world.loop.run_until(world.options.duration_ms / 1000)
+    world.stop_faults()
+    missing = world.settle(SETTLE_MS)
+    assert not world.loop.errors
+    assert [str(violation) for violation in world.violations()] == []
+    assert missing == []
+    counts = world.consumption.figures()
+    world.close()
+    return Counter({name.removeprefix("consumers_"): count for name, count in counts.items()})
+
+
+def often(kind: str, for_ms: int = 0) -> list[FaultEvent]:
+    arguments = (("for_ms", for_ms),) if for_ms else ()
+    return [FaultEvent(at, kind, (*arguments, ("chance", at))) for at in range(5_000, 17_000, 2_000)]
+
+
+@pytest.mark.parametrize("style", Style)
+def test_without_faults_everything_is_handed_out_once_and_what_fails_for_ever_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, style: Style
+) -> None:
+    world = world_of(monkeypatch, plan(style=style))
+    counts = counts_of(world)
+    of_topic = sum(len(world.consumption.truth.records("t0", queue)) for queue in world.consumption.truth.queues("t0"))
+    assert counts["handed"] > of_topic > 50  # some more than once: they failed
+    assert counts["dead_letters"] > 0
+    assert counts["handed_again"] == counts["fenced"] == counts["missing"] == 0
+
+
+def test_the_messages_of_members_that_are_disturbed_come_again_and_none_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events = [*often("member_crash", 500), *often("member_pause", 3_000), *often("member_cut", 3_000)]
+    world = world_of(monkeypatch, plan(style=Style.CONCURRENT, concurrency=1))
+    counts = counts_of(world, *events)
+    assert all(world.happened[kind] > 2 for kind in ("member_crash", "member_pause", "member_cut"))
+    assert counts["handed_again"] > 0
+    assert counts["rebalances"] > 3
+
+
+def test_members_that_come_and_go_in_order_have_nothing_handed_out_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(monkeypatch, plan(style=Style.ORDERLY))
+    counts = counts_of(world, *often("member_join"), *often("member_leave"))
+    assert world.happened["member_leave"] > 2
+    assert counts["rebalances"] > 5
+    assert counts["handed_again"] == counts["again_unfinished"]
+
+
+def test_what_a_reset_goes_back_over_comes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(monkeypatch, plan(style=Style.ITERATE))
+    counts = counts_of(world, *often("offsets_reset"))
+    assert world.happened["offsets_reset"] > 0
+    assert counts["again_reset"] > 0
+
+
+def test_seeds_with_and_without_consumer_groups_are_drawn() -> None:
+    groups = Counter(len(draw_groups(draw(seed, Wishes(world="stack")), 2)) for seed in range(200))
+    assert set(groups) == {0, 1, 2}
+    assert groups[0] > 50
+    asked = Wishes(world="stack", faults=("member_crash",))
+    assert all(draw_groups(draw(seed, asked), 2) for seed in range(20))

@@ -1,0 +1,87 @@
+"""The queues of a member: what it is told of them counts at once, whatever it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from ledger.client.backoff import Backoff
+from ledger.client.claiming import HoldingSettings
+from ledger.client.cluster_client import ClusterClient
+from ledger.client.fetcher import FetchSettings
+from ledger.client.group_member import GroupMember, Ownership
+from ledger.client.holdings import Holdings
+from ledger.client.records import TopicQueue
+from ledger.v1 import consumer_group_pb2 as pb2
+
+FIRST, SECOND = TopicQueue("orders", 0), TopicQueue("orders", 1)
+
+
+class Cluster:
+    """What holdings ask of a client: claims are answered once `answer` lets them. Nobody leads for fetches."""
+
+    def __init__(self) -> None:
+        self.asked: asyncio.Queue[int] = asyncio.Queue()
+        """Raft groups in which something is claimed, as they are asked."""
+        self.answers = {0: asyncio.Event(), 1: asyncio.Event()}
+        self.backoff = Backoff(1, 10, random.Random(1))
+        self.request_timeout_ms = 60_000
+        topic = SimpleNamespace(topic_id=1, groups=(0, 1))
+        table = SimpleNamespace(topics={"orders": topic}, leader_address=lambda group: None)
+        self.routes = SimpleNamespace(table=table, refresh_soon=lambda: None)
+
+    async def call(self, group: int, send: Callable[[Any, float], Awaitable[Any]]) -> Any:
+        return await send(self, 1.0)
+
+    async def Claim(self, request: pb2.ClaimRequest, timeout: float) -> pb2.ClaimResponse:  # noqa: N802 (gRPC's)
+        self.asked.put_nowait(request.group)
+        await self.answers[request.group].wait()
+        return pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=5) for _ in request.queues])
+
+    async def claimed_in(self, group: int) -> None:
+        assert await asyncio.wait_for(self.asked.get(), 5) == group
+
+
+class Member:
+    """The queues of a member, under way."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        settings = HoldingSettings("billing", "earliest", None, True, 1.0, 30.0)
+        fetching = FetchSettings(node=None, max_bytes=100, max_wait_ms=100, prefetch_bytes=200, tag_hashes=())
+        nobody = cast(GroupMember, SimpleNamespace())
+        self.holdings = Holdings(cast(ClusterClient, cluster), nobody, settings, fetching, lambda: None)
+
+    async def __aenter__(self) -> Holdings:
+        self._running = asyncio.create_task(self.holdings.run())
+        return self.holdings
+
+    async def __aexit__(self, *_: object) -> None:
+        self._running.cancel()
+        await asyncio.gather(self._running, return_exceptions=True)
+        await self.holdings.close()
+
+
+async def test_a_queue_that_has_gone_elsewhere_is_dropped_while_another_ones_claim_is_not_answered() -> None:
+    cluster = Cluster()
+    cluster.answers[0].set()
+    async with Member(cluster) as holdings:
+        holdings.seen({FIRST: Ownership(1, 7, False), SECOND: Ownership(1, 9, False)})
+        await cluster.claimed_in(0)
+        await cluster.claimed_in(1)
+        assert holdings.places() == [FIRST]
+        holdings.seen({SECOND: Ownership(1, 9, False)})
+        assert holdings.places() == []
+
+
+async def test_a_queue_that_has_gone_elsewhere_while_it_was_claimed_is_not_begun_with() -> None:
+    cluster = Cluster()
+    async with Member(cluster) as holdings:
+        holdings.seen({FIRST: Ownership(1, 7, False), SECOND: Ownership(1, 9, False)})
+        await cluster.claimed_in(0)
+        holdings.seen({SECOND: Ownership(1, 9, False)})
+        cluster.answers[0].set()
+        await cluster.claimed_in(1)
+        assert holdings.places() == []

@@ -1,0 +1,57 @@
+"""Push style: what a listener is called with, and what it is not called with any more."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger import AsyncPushConsumer, Message
+
+
+class OneRead:
+    """A consumer of a consumer group that reads these messages, and then nothing more."""
+
+    def __init__(self, messages: list[Message]) -> None:
+        self.in_hand = list(messages)
+        self.finished: list[int] = []
+        self.losses = 0
+        self._messages = messages
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def getmany(self, _: int) -> list[Message]:
+        messages, self._messages = self._messages, []
+        if not messages:
+            await asyncio.Event().wait()
+        return messages
+
+    def holds(self, message: Message) -> bool:
+        return message in self.in_hand
+
+    def finish(self, *messages: Message) -> None:
+        for message in messages:
+            self.in_hand.remove(message)
+            self.finished.append(message.offset)
+
+
+async def test_messages_that_wait_for_a_worker_are_not_handed_out_once_their_queue_is_another_members() -> None:
+    called: list[int] = []
+    first, gone = asyncio.Event(), asyncio.Event()
+
+    async def listener(message: Message) -> None:
+        called.append(message.offset)
+        first.set()
+        await gone.wait()
+
+    reads = OneRead([Message("orders", 0, offset, 0, 0, None, b"", None, (), 1) for offset in range(5)])
+    consumer = AsyncPushConsumer("orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=1)
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    await asyncio.wait_for(first.wait(), 5)
+    reads.in_hand, reads.losses = reads.in_hand[:1], 1  # the others are another member's from now on
+    gone.set()
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert called == reads.finished == [0]
+    await consumer.stop()
