@@ -200,6 +200,27 @@ class AsyncConsumer:
             raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
         self._readers.seek(TopicQueue(topic, queue), offset)
 
+    def pause(self, *places: tuple[str, int]) -> None:
+        """Read nothing of these queues, given as (topic, queue), until resume(); of all that there are, where none is
+        given. Where they stand stays. Raises UnknownTopicError, UnknownQueueError."""
+        for place in self._chosen(places):
+            self._readers.pause(place)
+
+    def resume(self, *places: tuple[str, int]) -> None:
+        """The opposite of pause()."""
+        for place in self._chosen(places):
+            self._readers.resume(place)
+
+    def is_paused(self, topic: str, queue: int) -> bool:
+        """Whether nothing is read of that queue. Of one that is none of this consumer's: False."""
+        cursor = self._readers.get(TopicQueue(topic, queue))
+        return cursor is not None and cursor.paused
+
+    @property
+    def paused(self) -> list[TopicQueue]:
+        """The queues of which nothing is read."""
+        return sorted(TopicQueue(one.topic, one.queue) for one in self._readers.in_turn() if one.paused)
+
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be read."""
         return self._cursor(topic, queue).position
@@ -224,6 +245,11 @@ class AsyncConsumer:
         return await self._offsets_at(times)
 
     # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _chosen(self, places: Iterable[tuple[str, int]]) -> list[TopicQueue]:
+        self._client.check_open()
+        cursors = [self._cursor(*place) for place in places] or self._readers.in_turn()
+        return [TopicQueue(cursor.topic, cursor.queue) for cursor in cursors]
 
     def _cursor(self, topic: str, queue: int) -> Cursor:
         self._client.check_open()

@@ -84,7 +84,8 @@ class Block:
 
 
 class Cursor:
-    """One queue of one consumer. While `error` is set nothing is fetched: the user is told of it, and must seek."""
+    """One queue of one consumer. While `error` is set nothing is fetched: the user is told of it, and must seek.
+    Whoever fetches must be told of a seek and of a pause: a fetch may be under way."""
 
     def __init__(
         self, topic: str, topic_id: int, queue: int, *, offset: int, tags: Collection[str] | None, check_crcs: bool
@@ -94,6 +95,8 @@ class Cursor:
         self.queue = queue
         self.fetch_offset = offset
         self.error: LedgerError | None = None
+        self.paused = False
+        """Nothing is fetched for it, and so there is nothing to hand out."""
         self.buffered_bytes = 0
         self.skipped = 0
         """Messages that were not there any more."""
@@ -115,6 +118,11 @@ class Cursor:
         self.buffered_bytes = 0
         self.fetch_offset = offset
         self.error = None
+
+    def pause(self) -> None:
+        """What was fetched ahead is let go: it would take up room that the others could use."""
+        self.paused = True
+        self.seek(self.position)
 
     def fetched(self, base_offset: int, term: int, body: bytes, append_time_ms: int = 0) -> None:
         """A batch that came in answer to a fetch at `fetch_offset`; then, `passed` says where the next fetch goes

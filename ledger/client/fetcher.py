@@ -108,7 +108,7 @@ class Fetcher:
             self._on_news()
 
     async def _run(self) -> None:
-        """Until every cursor has an error; a seek starts it anew."""
+        """Until every cursor has an error, or is paused; a seek starts it anew."""
         failures, last_success = 0, self._loop.time()
         while cursors := self._in_turn():
             await self._wait_for_room()
@@ -130,7 +130,7 @@ class Fetcher:
         """The cursors to fetch for, beginning with another one each time: the first ones may get all the bytes."""
         for first in list(self._cursors)[:1]:
             self._cursors[first] = self._cursors.pop(first)
-        return [cursor for cursor in self._cursors.values() if cursor.error is None]
+        return [cursor for cursor in self._cursors.values() if cursor.error is None and not cursor.paused]
 
     async def _wait_for_room(self) -> None:
         while sum(cursor.buffered_bytes for cursor in self._cursors.values()) >= self._settings.prefetch_bytes:

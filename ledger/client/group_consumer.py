@@ -27,8 +27,9 @@ from ledger.client.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fetcher import FetchSettings
 from ledger.client.group_member import Assigned, GroupMember, MemberSettings
+from ledger.client.holding import Holding
 from ledger.client.holdings import Holdings, prepare_retries
-from ledger.client.offsets import checked_time, in_ms
+from ledger.client.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.records import Message, TopicQueue
 from ledger.client.tags import wanted_tags
 from ledger.consumer_groups import broadcast_name, validate_group_name, validate_member
@@ -318,12 +319,58 @@ class AsyncGroupConsumer:
         return self._holdings.places() if self._tasks else []
 
     def position(self, topic: str, queue: int) -> int:
-        """The offset of the next message that will be handed out. Raises InvalidArgumentError where the queue is not
-        this member's."""
+        """The offset of the next message that will be handed out. Raises InvalidArgumentError, here and below, where
+        the queue is not this member's."""
+        return self._held(topic, queue).cursor.position
+
+    async def seek(self, topic: str, queue: int, offset: int) -> None:
+        """Go on at `offset` of this queue. What lies before it counts as finished; what lies behind it is handed out,
+        again where it was before. What the cluster was told to be finished stays so: should the queue go to another
+        member before this one has come there again, that one goes on there (`group reset` moves the consumer group
+        itself)."""
+        holding = self._held(topic, queue)
+        if offset < 0:
+            raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
+        self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
+        self._holdings.seek(holding, offset)
+
+    def pause(self, *places: tuple[str, int]) -> None:
+        """Hand out nothing of these queues, given as (topic, queue), until resume(); of all that this member has at the
+        moment, where none is given. A queue that goes elsewhere and comes back is paused no more."""
+        for holding in self._chosen(places):
+            self._holdings.pause(holding)
+
+    def resume(self, *places: tuple[str, int]) -> None:
+        """The opposite of pause()."""
+        for holding in self._chosen(places):
+            self._holdings.resume(holding)
+
+    def is_paused(self, topic: str, queue: int) -> bool:
+        """Whether nothing is handed out of that queue. Of one that is not this member's: False."""
+        holding = self._holdings.get(TopicQueue(topic, queue))
+        return holding is not None and holding.cursor.paused
+
+    @property
+    def paused(self) -> list[TopicQueue]:
+        """The queues of which nothing is handed out."""
+        return sorted(holding.place for holding in self._holdings if holding.cursor.paused)
+
+    async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        """For each queue, which need not be this member's, the offset of the first message that was appended at that
+        time (ms since 1970) or later; the end offset where there is none yet. What to give to seek()."""
+        self._client.check_open()
+        return await offsets_for_times(self._client, times)
+
+    def _chosen(self, places: Iterable[tuple[str, int]]) -> list[Holding]:
+        self._client.check_open()
+        return [self._held(*place) for place in places] or list(self._holdings)
+
+    def _held(self, topic: str, queue: int) -> Holding:
+        self._client.check_open()
         holding = self._holdings.get(TopicQueue(topic, queue))
         if holding is None:
             raise InvalidArgumentError(f'Queue {queue} of topic "{topic}" is not this member\'s at the moment.')
-        return holding.cursor.position
+        return holding
 
     def _take(self, count: int) -> list[Message]:
         """What is there, from queue after queue."""

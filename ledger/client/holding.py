@@ -66,6 +66,11 @@ class Holding:
         self._in_hand.update(dict.fromkeys(message.offset for message in messages))
         return messages
 
+    def seek(self, offset: int) -> None:
+        """Hand out from there. What lies before it counts as finished, and nothing is in hand any more."""
+        self.cursor.seek(offset)
+        self._in_hand.clear()
+
     def finish(self, offset: int) -> None:
         """Consumed, or somewhere else. To say it twice is harmless."""
         self._in_hand.pop(offset, None)

@@ -75,6 +75,18 @@ class Holdings:
         self._changed.set()
         self._on_news()
 
+    def seek(self, holding: Holding, offset: int) -> None:
+        holding.seek(offset)
+        self._restart(holding)
+
+    def pause(self, holding: Holding) -> None:
+        holding.cursor.pause()
+        self._restart(holding)
+
+    def resume(self, holding: Holding) -> None:
+        holding.cursor.paused = False
+        self._restart(holding)
+
     def finish(self, messages: Iterable[Message]) -> None:
         """These are consumed. Where their queue has gone elsewhere it does not count."""
         holding = None
@@ -261,6 +273,11 @@ class Holdings:
             await move()
 
     # -- who fetches
+
+    def _restart(self, holding: Holding) -> None:
+        """Its cursor is not where it was."""
+        self._fetcher(holding.group).restart()
+        self._changed.set()  # what is to go elsewhere may have nothing in hand any more
 
     def _fetcher(self, group: int) -> Fetcher:
         if group not in self._fetchers:

@@ -66,6 +66,14 @@ class QueueReaders:
         self._cursors[place].seek(offset)
         self._fetchers[self._groups[place]].restart()
 
+    def pause(self, place: TopicQueue) -> None:
+        self._cursors[place].pause()
+        self._fetchers[self._groups[place]].restart()
+
+    def resume(self, place: TopicQueue) -> None:
+        self._cursors[place].paused = False
+        self._fetchers[self._groups[place]].restart()
+
     def made_room(self) -> None:
         """Messages have been taken."""
         for fetcher in self._fetchers.values():

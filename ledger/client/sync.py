@@ -22,6 +22,7 @@ from ledger.client.offsets import QueueTimes
 from ledger.client.operator import OnProgress
 from ledger.client.outgoing import Headers
 from ledger.client.producer import AsyncProducer
+from ledger.client.read_ahead import next_ahead
 from ledger.client.records import (
     Doubt,
     LogCut,
@@ -127,20 +128,23 @@ class Consumer:
     def __next__(self) -> Message:
         """The next message, however long that takes. When the consumer has been closed, iteration is over."""
         try:
-            if not self._ahead and not self._client.closed:
+            message = self._next_ahead()
+            while message is None and not self._client.closed:
                 self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
+                message = self._next_ahead()
         except ClosedError:
             if not self._client.closed:
                 raise  # of no use for another reason: this is behind a fork
-        if self._client.closed:
+        if self._client.closed or message is None:
             raise StopIteration
-        return self._ahead.popleft()
+        return message
 
     def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
         """Up to so many messages: what is there, else what comes first within `timeout_ms` (None: however long)."""
-        if self._ahead:
-            return [self._ahead.popleft() for _ in range(min(max_messages, len(self._ahead)))]
-        return self._thread.run(self._client.getmany(max_messages, timeout_ms))
+        messages: list[Message] = []
+        while len(messages) < max_messages and (message := self._next_ahead()) is not None:
+            messages.append(message)
+        return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
 
     def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
         """Whole batches. Not to be mixed with iteration, which reads ahead."""
@@ -150,6 +154,19 @@ class Consumer:
         """Go on reading this queue at `offset`."""
         self._thread.run(self._client.seek(topic, queue, offset))
         self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
+
+    def pause(self, *places: tuple[str, int]) -> None:
+        """Read nothing of these queues, given as (topic, queue), until resume(); of all, where none is given."""
+        self._thread.run(made(lambda: self._client.pause(*places)))
+
+    def resume(self, *places: tuple[str, int]) -> None:
+        """The opposite of pause()."""
+        self._thread.run(made(lambda: self._client.resume(*places)))
+
+    @property
+    def paused(self) -> list[TopicQueue]:
+        """The queues of which nothing is read."""
+        return self._thread.run(made(lambda: self._client.paused))
 
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be read."""
@@ -178,6 +195,10 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def _next_ahead(self) -> Message | None:
+        """Of what was read ahead, the next message whose queue is not paused."""
+        return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
 
 
 class Admin:

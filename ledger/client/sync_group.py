@@ -14,7 +14,9 @@ from typing import Any
 
 from ledger.client.group_consumer import AsyncGroupConsumer
 from ledger.client.loop_thread import made, started, stopped
+from ledger.client.offsets import QueueTimes
 from ledger.client.push_consumer import AsyncPushConsumer, Listener
+from ledger.client.read_ahead import next_ahead
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError
 
@@ -112,6 +114,33 @@ class GroupConsumer:
                 return message.offset
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 
+    def seek(self, topic: str, queue: int, offset: int) -> None:
+        """Go on at `offset` of this queue. What lies before it counts as finished; what lies behind it is handed out,
+        again where it was before."""
+        self._tell()
+        self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
+        self._thread.run(self._client.seek(topic, queue, offset))
+        self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
+
+    def pause(self, *places: tuple[str, int]) -> None:
+        """Hand out nothing of these queues, given as (topic, queue), until resume(); of all that this member has at the
+        moment, where none is given."""
+        self._thread.run(made(lambda: self._client.pause(*places)))
+
+    def resume(self, *places: tuple[str, int]) -> None:
+        """The opposite of pause()."""
+        self._thread.run(made(lambda: self._client.resume(*places)))
+
+    @property
+    def paused(self) -> list[TopicQueue]:
+        """The queues of which nothing is handed out."""
+        return self._thread.run(made(lambda: self._client.paused))
+
+    def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        """For each queue the offset of the first message that was appended at that time (ms since 1970) or later; the
+        end offset where there is none yet. What to give to seek()."""
+        return self._thread.run(self._client.offsets_for_times(times))
+
     def close(self) -> None:
         """Acknowledge what is finished, and leave, also while other threads read. To do it twice is harmless."""
         try:
@@ -130,12 +159,14 @@ class GroupConsumer:
         self.close()
 
     def _next_ahead(self) -> Message | None:
-        """Of what was read ahead, the next message that is this member's still: its queue may have gone elsewhere."""
-        while self._ahead:
-            message = self._ahead.popleft()
-            if self._client.holds(message):
-                return message
-        return None
+        """Of what was read ahead, the next message of a queue that is not paused. What is this member's no more, since
+        its queue went elsewhere, is let go."""
+        while self._ahead and not self._client.holds(self._ahead[0]):
+            self._ahead.popleft()
+        return next_ahead(self._ahead, self._may_go)
+
+    def _may_go(self, message: Message) -> bool:
+        return self._client.holds(message) and not self._client.is_paused(message.topic, message.queue)
 
     def _finish_handed_out(self) -> None:
         if self._auto:

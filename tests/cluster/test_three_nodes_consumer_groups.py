@@ -12,7 +12,13 @@ from waiter import until
 
 from cluster.dev import DevCluster
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
-from ledger.errors import GroupConflictError, InvalidGroupNameError, InvalidTopicNameError, UnknownTopicError
+from ledger.errors import (
+    GroupConflictError,
+    InvalidArgumentError,
+    InvalidGroupNameError,
+    InvalidTopicNameError,
+    UnknownTopicError,
+)
 
 QUEUES = 4
 RETRY_DELAYS_S = (0.2, 0.4)
@@ -245,3 +251,96 @@ async def test_refusals(cluster: DevCluster) -> None:
     async with AsyncProducer(cluster.bootstrap) as producer:
         with pytest.raises(InvalidTopicNameError, match="reserved"):
             await producer.send("%RETRY%strategists", b"forged")
+
+
+async def test_a_member_seeks_and_what_was_acknowledged_stays_so(cluster: DevCluster) -> None:
+    await create(cluster, "sought")
+    await send(cluster, "sought", range(40))
+
+    def member() -> AsyncGroupConsumer:
+        return AsyncGroupConsumer("sought", group="seekers", bootstrap_servers=cluster.bootstrap)
+
+    async with member() as consumer:
+        await read([consumer], 40)
+        await consumer.acknowledge()
+        await consumer.seek("sought", 1, 5)
+        assert values(await read([consumer], 5)) == [21, 25, 29, 33, 37]
+        await consumer.seek("sought", 2, 0)
+    async with member() as other:  # sought back, and gone before it came there again: what was told stands
+        assert await other.getmany(timeout_ms=500) == []
+        assert other.position("sought", 2) == 10
+
+
+async def test_what_is_sought_past_counts_as_finished(cluster: DevCluster) -> None:
+    await create(cluster, "passed")
+    await send(cluster, "passed", range(40))
+
+    def member() -> AsyncGroupConsumer:
+        return AsyncGroupConsumer("passed", group="hurried", bootstrap_servers=cluster.bootstrap)
+
+    async with member() as consumer:
+        await until(lambda: len(user_queues(consumer)) == QUEUES, "it has all queues")
+        for queue in range(QUEUES):
+            await consumer.seek("passed", queue, 9)
+        assert values(await read([consumer], 4)) == [36, 37, 38, 39]
+    async with member() as other:
+        assert await other.getmany(timeout_ms=500) == []
+
+
+async def test_nothing_is_handed_out_of_a_queue_that_is_paused(cluster: DevCluster) -> None:
+    await create(cluster, "halted")
+    group = AsyncGroupConsumer("halted", group="halting", bootstrap_servers=cluster.bootstrap)
+    plain = AsyncConsumer("halted", bootstrap_servers=cluster.bootstrap)
+    async with group, plain:
+        await until(lambda: len(user_queues(group)) == QUEUES, "it has all queues")
+        for consumer in (group, plain):
+            consumer.pause(("halted", 0), ("halted", 3))
+            assert consumer.paused == [("halted", 0), ("halted", 3)]
+        await send(cluster, "halted", range(20))
+        of_others = [value for value in range(20) if value % QUEUES in (1, 2)]
+        assert values(await read([group], 10)) == of_others
+        assert values(await read_plain(plain, 10)) == of_others
+        for consumer in (group, plain):
+            assert await consumer.getmany(timeout_ms=300) == []
+            assert consumer.position("halted", 3) == 0
+            consumer.resume(("halted", 3))
+        assert {message.queue for message in await read([group], 5)} == {3}
+        assert {message.queue for message in await read_plain(plain, 5)} == {3}
+        for consumer in (group, plain):
+            consumer.resume()
+            assert consumer.paused == []
+        assert {message.queue for message in await read([group], 5)} == {0}
+        assert {message.queue for message in await read_plain(plain, 5)} == {0}
+
+
+async def test_a_member_pauses_and_seeks_only_queues_of_its_own(cluster: DevCluster) -> None:
+    await create(cluster, "foreign")
+    async with AsyncGroupConsumer("foreign", group="owners", bootstrap_servers=cluster.bootstrap) as consumer:
+        await until(lambda: len(user_queues(consumer)) == QUEUES, "it has all queues")
+        with pytest.raises(InvalidArgumentError, match="not this member's"):
+            consumer.pause(("foreign", QUEUES))
+        with pytest.raises(InvalidArgumentError, match="not this member's"):
+            await consumer.seek("elsewhere", 0, 0)
+        with pytest.raises(InvalidArgumentError, match="counts from 0"):
+            await consumer.seek("foreign", 0, -1)
+
+
+async def test_a_member_goes_to_a_time(cluster: DevCluster) -> None:
+    await create(cluster, "timed")
+    await send(cluster, "timed", range(20))
+    async with AsyncGroupConsumer("timed", group="travellers", bootstrap_servers=cluster.bootstrap) as consumer:
+        messages = await read([consumer], 20)
+        third = [message for message in messages if message.queue == 2][2]
+        found = await consumer.offsets_for_times({("timed", 2): third.append_time_ms})
+        (offset,) = found.values()
+        await consumer.seek("timed", 2, offset)
+        again = await read([consumer], 5 - offset)
+        assert third.value in [message.value for message in again]
+
+
+async def read_plain(consumer: AsyncConsumer, count: int) -> list[Message]:
+    messages: list[Message] = []
+    async with asyncio.timeout(30):
+        while len(messages) < count:
+            messages += await consumer.getmany(timeout_ms=100)
+    return messages

@@ -152,3 +152,24 @@ def test_a_listener_is_called_in_threads_of_its_own(cluster: DevCluster) -> None
     assert sorted(calls) == sorted([*((b"%d" % value, 1) for value in range(10)), (b"5", 2)])
     with GroupConsumer("pushed", group="pushing", bootstrap_servers=cluster.bootstrap) as after:
         assert after.getmany(timeout_ms=1000) == []
+
+
+def test_what_was_read_ahead_of_a_paused_queue_waits(cluster: DevCluster) -> None:
+    fill(cluster, "halted", 20)
+    with member(cluster, "halted") as consumer, Consumer("halted", bootstrap_servers=cluster.bootstrap) as plain:
+        for one in (consumer, plain):
+            first = next(iter(one))  # and the others of its queue, or of both, are read ahead
+            other = 1 - first.queue
+            one.pause(("halted", first.queue))
+            assert {next(iter(one)).queue for _ in range(10)} == {other}
+            one.resume()
+            assert {next(iter(one)).queue for _ in range(9)} == {first.queue}
+
+
+def test_a_seek_lets_go_what_was_read_ahead(cluster: DevCluster) -> None:
+    fill(cluster, "sought", 20)
+    with member(cluster, "sought") as consumer:
+        assert len(read(consumer, 20)) == 20
+        consumer.seek("sought", 1, 8)
+        assert [message.offset for message in read(consumer, 2)] == [8, 9]
+        assert consumer.offsets_for_times({("sought", 1): 0}) == {("sought", 1): 0}
