@@ -187,6 +187,7 @@ class Node:
             joins=settings.join,
             room=settings.room,
             groups=settings.groups,
+            outside=settings.outside,
         )
 
 
