@@ -201,7 +201,13 @@ def _report(result: Result, directory: Path) -> None:
 
 def _maker(env: str) -> Callable[[Setup], Environment]:
     if env == "docker":
-        raise ChaosError("containers: not yet")
+        try:
+            from chaos.hosts.containers import ContainerEnvironment
+        except ModuleNotFoundError as error:
+            raise ChaosError(
+                f"--env docker needs the package {error.name}, which is not installed: pip install 'ledgermq[chaos]'"
+            ) from error
+        return ContainerEnvironment
     from chaos.hosts.local import LocalEnvironment
 
     return LocalEnvironment

@@ -26,12 +26,12 @@ class Clock:
         partial.write_text(f"{offset_s:+.3f}s\n")
         os.replace(partial, self._file)
 
-    def variables(self) -> dict[str, str]:
-        """Of the process whose clock it is; the clock is right at first."""
+    def variables(self, as_seen: Path | None = None) -> dict[str, str]:
+        """Of the process whose clock it is, which sees the file there; the clock is right at first."""
         self.set(0)
         return {
             "LD_PRELOAD": library(),
-            "FAKETIME_TIMESTAMP_FILE": str(self._file),
+            "FAKETIME_TIMESTAMP_FILE": str(as_seen or self._file),
             "FAKETIME_CACHE_DURATION": "1",
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "DONT_FAKE_MONOTONIC": "1",

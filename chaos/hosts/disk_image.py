@@ -27,7 +27,7 @@ _NO_LOG_FLUSH = struct.pack("I", 2)  # what the journal has in memory is lost to
 _UNMOUNT_TIMEOUT_S = 10.0
 _PIECE = 1 << 20
 
-PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount"}
+PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "losetup": "mount"}
 
 
 class DiskImage:
@@ -96,16 +96,25 @@ class DiskImage:
         run("mount", "-o", "loop", str(self.image), str(self.mountpoint))
 
     def _unmount(self) -> None:
-        """A process that was just killed may hold it for a moment."""
+        """A process that was just killed may hold it for a moment; and so may a container that is being started, which
+        begins with all mounts that there are: what was mounted then would be the same disk, still without power."""
         deadline = time.monotonic() + _UNMOUNT_TIMEOUT_S
         while True:
             try:
                 run("umount", str(self.mountpoint))
-                return
+                break
             except ChaosError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.05)
+        while self._is_attached():
+            if time.monotonic() > deadline:
+                raise ChaosError(f"{self.image} is unmounted, and still in use after {_UNMOUNT_TIMEOUT_S:.0f} s")
+            time.sleep(0.01)
+
+    def _is_attached(self) -> bool:
+        """Whether there still is a loop device of it."""
+        return bool(run("losetup", "--associated", str(self.image)).strip())
 
     def _contents(self) -> dict[str, int]:
         files = (path for path in self.mountpoint.rglob("*") if path.is_file())

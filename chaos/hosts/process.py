@@ -50,13 +50,7 @@ class NodeProcess:
         return self._end(SIGKILL)
 
     def signal(self, number: Signals) -> str:
-        """Waits until it can be seen of the process, where it stops or goes on."""
-        pid = self._running()
-        os.kill(pid, number)
-        stopped = number is SIGSTOP
-        while (self._state(pid) == "T") is not stopped:
-            time.sleep(_POLL_S)
-        return f"pid {pid} is {'stopped' if stopped else 'running'}"
+        return halt_or_go_on(self._running(), number)
 
     def _end(self, number: Signals) -> str:
         pid, process = self._running(), self._process
@@ -76,7 +70,16 @@ class NodeProcess:
             raise ChaosError(f"the node of {self._log} does not run")
         return pid
 
-    @staticmethod
-    def _state(pid: int) -> str:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        return stat[stat.rindex(")") + 2]
+
+def halt_or_go_on(pid: int, number: Signals) -> str:
+    """SIGSTOP or SIGCONT: returns when it can be seen of the process that it has stopped, or goes on."""
+    os.kill(pid, number)
+    stopped = number is SIGSTOP
+    while (_state(pid) == "T") is not stopped:
+        time.sleep(_POLL_S)
+    return f"pid {pid} is {'stopped' if stopped else 'running'}"
+
+
+def _state(pid: int) -> str:
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return stat[stat.rindex(")") + 2]
