@@ -103,8 +103,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     ),
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
     "aiohttp": ("cluster/http.py", "cluster/http_segments.py", "cluster/file_sender.py", "chaos/"),
-    "click": ("cluster/cli/", "chaos/sim/command.py"),
-    "rich": ("cluster/cli/", "cluster/demo/", "chaos/sim/progress.py"),
+    "click": ("cluster/cli/", "chaos/command.py", "chaos/sim/command.py"),
+    "rich": ("cluster/cli/", "cluster/demo/", "chaos/progress.py", "chaos/sim/progress.py"),
 }
 
 
