@@ -7,6 +7,7 @@ run could not be made, proved too little, or a fault left no evidence.
 from __future__ import annotations
 
 import random
+import signal
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -104,6 +105,7 @@ def run_command(seed: int | None, out: Path | None, as_json: bool, **given: Any)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):
         raise ChaosError(f"{directory} is not empty: name another --out")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it is to leave nothing behind, as on Ctrl-C
     with RunProgress(options.seconds) as progress:
         progress.say(f"seed {options.seed}; everything goes to {directory}")
         result = run(options, directory, _maker(options.env), progress)

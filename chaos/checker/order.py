@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from chaos.checker.anomaly import Finding, finding, same_as_before, where
-from chaos.checker.columns import NONE, OK, Columns, Numbers
+from chaos.checker.columns import NONE, OK, UNKNOWN, Columns, Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,8 @@ def _placed(columns: Columns) -> _Placed:
     found[found == len(identities)] = 0
     is_read = (identities[found] == sends.identity) if len(identities) else np.zeros(len(sends.identity), np.bool_)
     read_at = reads.offset[first[found]] if len(identities) else sends.offset
-    offset = np.where(sends.outcome == OK, sends.offset, np.where(is_read, read_at, NONE))
+    doubtful = is_read & (sends.outcome == UNKNOWN)  # a number that was refused may be another message's by now
+    offset = np.where(sends.outcome == OK, sends.offset, np.where(doubtful, read_at, NONE))
     rows = where((offset != NONE) & (sends.identity != NONE))
     return _Placed(rows, offset[rows])
 

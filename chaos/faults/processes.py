@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chaos.faults.fault import Fault, Site
+from chaos.faults.fault import Fault, NoEvidenceError, Site
 
 
 class Kill(Fault):
@@ -37,7 +37,7 @@ class Power(Kill):
 
     def _end(self, site: Site, node: int) -> str:
         self._down.append(node)
-        return site.environment.cut_power(node)
+        return _cut(site, node)
 
 
 class PowerOfAll(Fault):
@@ -46,7 +46,7 @@ class PowerOfAll(Fault):
     def strike(self, site: Site, targets: Sequence[int]) -> str:
         for node in targets:
             site.environment.pause(node)
-        return "; ".join(site.environment.cut_power(node) for node in targets)
+        return "; ".join(_cut(site, node) for node in targets)
 
     def heal(self, site: Site) -> str:
         return "; ".join(site.environment.start(node) for node in site.environment.nodes if not site.is_up(node))
@@ -90,3 +90,10 @@ class ClientKill(Fault):
 
     def heal(self, site: Site) -> str:
         return ""
+
+
+def _cut(site: Site, node: int) -> str:
+    lost = site.environment.cut_power(node)
+    if not lost:
+        raise NoEvidenceError(f"the power cut of node {node} lost nothing")
+    return f"node {node}: {lost}"

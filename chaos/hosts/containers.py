@@ -130,10 +130,10 @@ class ContainerEnvironment:
         return DiskImage(directory / "disk.img", directory / "disk", DISK_BYTES)
 
     def cut_power(self, node: int) -> str:
-        killed = self.kill(node)
+        self.kill(node)
         lost = self.disk(node).cut_power()
         self._new_boot(node)
-        return f"{killed}; {lost}"
+        return lost
 
     def wipe(self, node: int) -> None:
         assert self.pid(node) is None

@@ -53,7 +53,8 @@ class DiskImage:
         self.image.unlink(missing_ok=True)
 
     def cut_power(self) -> str:
-        """What was not synced is gone. No process may have a file open there. Says what was lost."""
+        """What was not synced is gone. No process may have a file open there. Says what was lost; "" where nothing
+        was."""
         before = self._contents()
         disk = os.open(self.mountpoint, os.O_RDONLY)
         try:
@@ -65,7 +66,7 @@ class DiskImage:
         after = self._contents()
         gone = len(before.keys() - after.keys())
         other = sum(after[path] != content for path, content in before.items() if path in after)
-        return f"{gone} files gone and {other} with other contents, of {len(before)}"
+        return f"{gone} files gone and {other} with other contents, of {len(before)}" if gone or other else ""
 
     def fill(self) -> str:
         """Not one byte is free any more. Says how many were taken."""

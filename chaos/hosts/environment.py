@@ -80,7 +80,7 @@ class Environment(Protocol):
 
     def cut_power(self, node: int) -> str:
         """Kills it, and lets its disk and its machine forget what was not synced; only where the setup has disks.
-        Evidence: what was lost."""
+        Evidence: what was lost; "" where nothing was."""
 
     def wipe(self, node: int) -> None:
         """Empties the data directory of a node that does not run."""

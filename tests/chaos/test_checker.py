@@ -135,6 +135,13 @@ ALLOWED: dict[str, Tale] = {
         *[poll((0, 0), producer=Q, process=100 + node, node=node, final=True) for node in (1, 2, 3)],
         end((1, 0)),
     ],
+    "a number that was refused is given again, and tells nothing of where the refused message lies": [
+        send(0, 0, at=(0, 5)),
+        send(1, None, "fail", at=(20, 25), payload=77),
+        send(1, 1, at=(10, 15)),
+        send(2, 2, at=(16, 18)),
+        end((0, 0), (1, 1), (2, 2)),
+    ],
     "what goes round has no promised order": [
         send(0, 1, at=(0, 50), queue=0, epoch=1, bound=False),
         send(5, 0, at=(10, 50), bound=False),
