@@ -7,14 +7,28 @@ SEEDS ?= 1000
 MINUTES ?= 5
 WORLD ?= protocol
 KILLS ?= 210
+IMAGE ?= ledgermq:dev
+VOLUMES ?=
 
-.PHONY: help demo test check sim mutants kills bench format proto lock clean
+.PHONY: help demo test check sim mutants kills bench format proto lock clean image compose-up compose-demo compose-down
 
 help: ## what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: $(VENV)/.server ## three nodes, a real corpus, a killed leader, a verdict (INPUT= file or folder)
 	$(BIN)/ledgermq demo $(if $(INPUT),--input "$(INPUT)")
+
+image: $(VENV)/.server ## the container image of a node (BASE_IMAGE= what it stands on; made of Debian packages where none is)
+	BIN=$(BIN) scripts/image $(IMAGE)
+
+compose-up: image ## three nodes in containers, by docker-compose.yml; what can be set: .env.example
+	BIN=$(BIN) scripts/compose up
+
+compose-demo: image $(VENV)/.chaos ## the demo against these containers: a corpus, a killed leader, a verdict (INPUT=)
+	BIN=$(BIN) scripts/compose demo $(if $(INPUT),--input "$(INPUT)")
+
+compose-down: ## remove the containers and their network (VOLUMES=1: the data too)
+	BIN=$(BIN) scripts/compose down $(if $(VOLUMES),--volumes)
 
 test: $(VENV)/.test ## the whole test suite
 	$(BIN)/pytest
@@ -22,7 +36,7 @@ test: $(VENV)/.test ## the whole test suite
 check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy store raft ledger cluster chaos bench tests examples
+	$(BIN)/mypy store raft ledger cluster chaos bench tests examples deploy
 	$(BIN)/pytest tests/test_architecture.py
 
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
@@ -49,7 +63,7 @@ lock: $(VENV)/.test ## pin the newest versions that pyproject.toml allows, with 
 	BIN=$(BIN) scripts/lock
 
 clean: ## remove the environment and all that tools left here
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment; a stamp says how much is in it. The pins carry hashes, so what is installed is what was tested.
@@ -58,6 +72,11 @@ $(VENV)/.server: requirements/server.txt pyproject.toml
 	@echo "installing what a node needs into $(VENV)"
 	$(PIP) install --require-hashes -r requirements/server.txt
 	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.chaos: requirements/chaos.txt $(VENV)/.server
+	@echo "installing what chaos runs and containers need into $(VENV)"
+	$(PIP) install --require-hashes -r requirements/chaos.txt
 	@touch $@
 
 $(VENV)/.test: requirements/test.txt $(VENV)/.server

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from cluster.cli import Entry
 
+CHAOS = Entry("chaos.command", "chaos", "Run faults against a cluster under load, and judge it.")
 SIM = Entry("chaos.sim.command", "sim", "Simulate whole clusters from seeds, and try to break them.")

@@ -20,17 +20,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-
-import grpc
 
 from cluster.dev_node import DevNode
 from cluster.dev_plan import DevError, Plan, choose_next_port, choose_ports, port_is_free
+from cluster.dev_state import NodeState, agree, ask, observe
 from ledger import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
-from ledger.v1 import broker_pb2, broker_pb2_grpc
 
 DEFAULT_DIRECTORY = Path("ledgermq-data")
 DEFAULT_NODES = 3
@@ -45,33 +41,6 @@ _POLL_SECONDS = 0.05
 _REQUEST_MS = 10_000
 
 __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeState:
-    """What can be seen of one node from outside.
-
-    `role` is what the node says of itself (leader, follower, learner, candidate, waiting, joining, removed), or
-    `stopped` without a process, or `starting` with one that does not answer yet. `leader` is 0 where the node knows
-    none. All that is of group 0; `leaders` are those of all groups that it is a member of, as it knows them.
-    """
-
-    id: int
-    address: str
-    http: str
-    pid: int | None
-    role: str
-    term: int
-    leader: int
-    last_index: int
-    applied: int
-    data: Path
-    leaders: dict[int, int] = field(default_factory=dict)
-
-    @property
-    def leads(self) -> list[int]:
-        """The groups that it leads."""
-        return [group for group, leader in self.leaders.items() if leader == self.id]
 
 
 class DevCluster:
@@ -214,6 +183,10 @@ class DevCluster:
                 raise DevError(f"the cluster in {self.directory} has had no leader for {timeout_s:g} s")
             time.sleep(_POLL_SECONDS)
 
+    def log_directory(self, node: int, scratch: Path) -> Path:
+        """Group 0's log as files; they lie here, and nothing is put into `scratch`."""
+        return self.node(node).data / "group-0" / "log"
+
     def node(self, node: int) -> DevNode:
         """One member; raises DevError when there is no such node."""
         for member in self._members():
@@ -292,7 +265,7 @@ class DevCluster:
     def _wait_answers(self, node: int, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         member = self.node(node)
-        while _ask(member.address) is None:
+        while ask(member.address) is None:
             if member.pid is None or time.monotonic() >= deadline:
                 what = "ended while starting" if member.pid is None else f"does not answer after {timeout_s:g} s"
                 raise DevError(f"node {node} {what}. The end of its log:\n{member.log_tail() or '(it is empty)'}")
@@ -303,7 +276,7 @@ class DevCluster:
         while True:
             states = self.status()
             waited_for = [state for state in states if state.pid is not None or not only_running]
-            if _agree(waited_for, self._plan().groups):
+            if agree(waited_for, self._plan().groups):
                 return states
             fallen = [state for state in waited_for if state.pid is None]
             if fallen or time.monotonic() >= deadline:
@@ -335,43 +308,5 @@ class DevCluster:
             yield
 
 
-def _agree(states: list[NodeState], groups: int) -> bool:
-    """Whether every node answers and knows the same leader of each group, which knows it too; and there are so many
-    groups. Nodes that are no members do not count, such as one that was removed by `ledgermq cluster remove-node` and
-    is still here."""
-    members = [state for state in states if state.role not in ("removed", "joining")]
-    found = sorted({group for state in members for group in state.leaders})
-    leaders = [{state.leaders[group] for state in members if group in state.leaders} for group in found]
-    led = {group for state in members for group in state.leads}
-    answer = all(state.leader for state in members)
-    return answer and len(found) >= groups and all(len(each) == 1 for each in leaders) and led == set(found)
-
-
 def _observe(node: DevNode) -> NodeState:
-    state = partial(NodeState, id=node.node, address=node.address, http=node.http, pid=node.pid, data=node.data)
-    if node.pid is None:
-        return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
-    answer = _ask(node.address)
-    if answer is None or not answer.groups:
-        return state(role="starting", term=0, leader=0, last_index=0, applied=0)
-    group = answer.groups[0]
-    leaders = {each.group: each.leader for each in answer.groups if each.role not in ("removed", "joining", "waiting")}
-    return state(
-        leaders=leaders,
-        role=group.role,
-        term=group.term,
-        leader=group.leader,
-        last_index=group.last_index,
-        applied=group.applied,
-    )
-
-
-def _ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | None:
-    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
-    with grpc.insecure_channel(address, options) as channel:
-        broker = broker_pb2_grpc.BrokerStub(channel)
-        try:
-            answer: broker_pb2.GetStatusResponse = broker.GetStatus(broker_pb2.GetStatusRequest(), timeout=timeout_s)
-            return answer
-        except grpc.RpcError:
-            return None
+    return observe(node.node, node.address, node.http, node.pid, node.data)

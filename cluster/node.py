@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -47,7 +48,7 @@ from raft.control_lines import ControlLines
 from raft.streams import SERVER_OPTIONS
 from raft.transport import GrpcTransport, Identity, RaftService, Receiver
 from raft.v1 import raft_pb2_grpc
-from store import Disk, NodeDirectory, PosixDisk, StoreError
+from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
 log = logging.getLogger("cluster.node")
 
@@ -68,7 +69,7 @@ class Node:
         self._settings = settings
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
-        self._surroundings = Surroundings(self._make_transport)
+        self._surroundings = Surroundings(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
         self._lines = ControlLines(settings.cluster, settings.node)
         self._raft_service = RaftService(
             lambda request: self._groups.introduce(request),
@@ -186,6 +187,7 @@ class Node:
             joins=settings.join,
             room=settings.room,
             groups=settings.groups,
+            outside=settings.outside,
         )
 
 

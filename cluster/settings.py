@@ -29,7 +29,7 @@ from cluster.address import check_address, split_address
 from ledger.consumer_groups import validate_room
 from ledger.errors import InvalidArgumentError
 from ledger.retries import DELAYS_S
-from store import ReadAhead, WriteMode, Writing
+from store import KERNEL_BOOT_ID, ReadAhead, WriteMode, Writing
 
 __all__ = ["NodeSettings", "SettingsError", "split_address"]
 
@@ -109,6 +109,9 @@ class NodeSettings(BaseSettings):
     listen: Address = "127.0.0.1:9871"
     # Where clients are told to come; by default the node's own address among `peers`, since `listen` may be 0.0.0.0.
     advertised: Address = Field(default_factory=_own_address)
+    # Where clients reach the nodes from outside of their network, such as from the host of containers: id -> address. A
+    # client that was given one of these uses them for all nodes. All that any node names count, of added ones too.
+    outside: Annotated[dict[NodeId, Address], NoDecode, BeforeValidator(_split_peers)] = Field(default_factory=dict)
     # Where this node tells what it knows of routes: name servers, for clients that do not know the nodes.
     nameservers: Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_split_list)] = ()
     # The machine room that this node is in: for consumer groups whose members are to consume what is near.
@@ -145,6 +148,10 @@ class NodeSettings(BaseSettings):
     # Both are fixed for a group by its first configuration entry.
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
     max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
+
+    # Tells whether the machine was started anew since this node last ran, so that what was not flushed may be gone. To
+    # be set where the kernel's own file does not tell that: under a test that cuts the power of one node, say.
+    boot_id_file: Path = KERNEL_BOOT_ID
 
     # What is kept: the leader's settings count, so set the same on all nodes. Whole segments go, on all nodes at the
     # same place, but never the one in use, nor what somebody holds. What is older than this goes; 0: however old.
@@ -216,6 +223,12 @@ class NodeSettings(BaseSettings):
             raise ValueError(f"`peers` names the nodes {known}, but not this node, {self.node}: add it")
         if len(set(self.peers.values())) < len(self.peers):
             raise ValueError("`peers` gives two nodes the same address")
+        if len(set(self.outside.values())) < len(self.outside):
+            raise ValueError("`outside` gives two nodes the same address")
+        for node, address in self.outside.items():
+            for peer, inside in self.peers.items():
+                if address == inside and node != peer:
+                    raise ValueError(f"`outside` gives node {node} the address that node {peer} has among `peers`")
         if self.index_data == self.data:
             raise ValueError("`index_data` is the same directory as `data`: leave it out, indexes lie there then")
         if self.flush_thorough_ms < self.flush_interval_ms:

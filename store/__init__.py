@@ -27,7 +27,7 @@ errors.py          what can go wrong
 from store.base import Base
 from store.base_file import BaseFile
 from store.bases import Bases
-from store.boot import read_boot_id
+from store.boot import KERNEL_BOOT_ID, read_boot_id
 from store.checkpoint import Checkpoint
 from store.clean_mark import CleanMark
 from store.commit_log import CommitLog
@@ -72,6 +72,7 @@ from store.writing import DIRECTLY, ReadAhead, WriteMode, Writing
 
 __all__ = [
     "DIRECTLY",
+    "KERNEL_BOOT_ID",
     "Base",
     "BaseFile",
     "Bases",

@@ -90,7 +90,7 @@ def module_files(name: str) -> list[Path]:
 RIM_OF_RAFT = ("raft/control_lines.py", "raft/transport.py", "raft/streams.py")
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
-    "docker": ("chaos/", "cluster/"),
+    "docker": ("chaos/hosts/", "cluster/docker_cluster.py", "cluster/docker_engine.py"),
     "grpc": (
         *RIM_OF_RAFT,
         "raft/v1/",
@@ -103,8 +103,8 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     ),
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
     "aiohttp": ("cluster/http.py", "cluster/http_segments.py", "cluster/file_sender.py", "chaos/"),
-    "click": ("cluster/cli/", "chaos/sim/command.py"),
-    "rich": ("cluster/cli/", "cluster/demo/", "chaos/sim/progress.py"),
+    "click": ("cluster/cli/", "chaos/command.py", "chaos/sim/command.py"),
+    "rich": ("cluster/cli/", "cluster/demo/", "chaos/progress.py", "chaos/sim/progress.py"),
 }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from cluster.cli.containers import docker_cluster
 from cluster.cli.demo_report import ProgressDisplay, print_outcome
 from cluster.cli.options import format_option
 from cluster.cli.output import data_console, note_console, print_json, say
@@ -30,15 +31,23 @@ _NOTHING_TO_SEND = 2
     type=click.Path(file_okay=False, path_type=Path),
     help="Keep the cluster's data here.  [default: a temporary folder, removed when the verdict holds]",
 )
+@click.option(
+    "--docker",
+    "containers",
+    metavar="NAME",
+    help="On the containers of the cluster NAME, which runs: docker-compose.yml's is `compose`, that of "
+    "`ledgermq dev start --docker` is `dev`.",
+)
 @format_option
-def demo(path: Path | None, data: Path | None, output: str) -> int:
+def demo(path: Path | None, data: Path | None, containers: str | None, output: str) -> int:
     """Send a real corpus through three nodes, kill the leader half-way, and check every replica.
 
     The corpus is every line of the running Python's standard library, or of the file or folder given. The exit status
     is 0 only when every acknowledged line is there exactly once and in order within its file, on every replica.
     """
     try:
-        outcome = _run(files_of(path) if path else standard_library(), data)
+        corpus = files_of(path) if path else standard_library()
+        outcome = _run(corpus, data) if containers is None else _run_in_containers(corpus, containers)
     except NothingToSendError as error:
         say(f"Error: {error}")
         return _NOTHING_TO_SEND
@@ -47,6 +56,14 @@ def demo(path: Path | None, data: Path | None, output: str) -> int:
     else:
         print_outcome(outcome, data_console())
     return 0 if outcome.holds else 1
+
+
+def _run_in_containers(corpus: Corpus, name: str) -> Outcome:
+    """On a cluster that runs, and goes on running; its topic stays."""
+    cluster = docker_cluster(name)
+    with ProgressDisplay(note_console()) as display:
+        display.stage(f"{len(cluster.status())} containers at {cluster.bootstrap}")
+        return asyncio.run(Demo(corpus, cluster, display).run())
 
 
 def _run(corpus: Corpus, data: Path | None) -> Outcome:

@@ -1,15 +1,27 @@
-"""`ledgermq dev`: a cluster on this machine."""
+"""`ledgermq dev`: a cluster on this machine, of processes or of containers."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from cluster.cli.containers import docker_cluster
 from cluster.cli.options import data_option, format_option
 from cluster.cli.output import counted, print_json, print_table, say
 from cluster.dev import DEFAULT_DIRECTORY, DEFAULT_NODES, DevCluster, NodeState
+
+if TYPE_CHECKING:
+    from cluster.docker_cluster import DockerCluster
+
+_CONTAINERS = "dev"
+"""What the cluster in containers is called, which there is one of."""
+
+docker_option = click.option(
+    "--docker", is_flag=True, help="The cluster in containers, of the image ledgermq:dev; --data says nothing then."
+)
 
 
 @click.group()
@@ -25,6 +37,7 @@ def dev() -> None:
     help=f"How many.  [default: {DEFAULT_NODES}, or as many as the cluster has]",
 )
 @data_option
+@docker_option
 @click.option("--base-port", type=click.IntRange(1, 65_535), help="The first port; each node takes two.")
 @click.option("--flush", type=click.Choice(["async", "sync"]), help="Acknowledge from page cache, or from disk.")
 @click.option(
@@ -32,29 +45,36 @@ def dev() -> None:
 )
 @format_option
 def start(
-    nodes: int | None, data: Path, base_port: int | None, flush: str | None, groups: int | None, output: str
+    nodes: int | None,
+    data: Path,
+    docker: bool,
+    base_port: int | None,
+    flush: str | None,
+    groups: int | None,
+    output: str,
 ) -> None:
     """Start a cluster, or what of it does not run, and wait until it has a leader.
 
     Starting twice changes nothing; starting after a stop goes on with the same data.
     """
-    cluster = DevCluster(data)
+    cluster = _cluster(data, docker)
     new = not cluster.exists
     states = cluster.start(nodes, base_port=base_port, flush=flush, groups=groups)
     if output == "json":
         print_json(_as_json(states))
         return
     _print_states(states)
-    say(f"\n{'Started a new cluster' if new else 'The cluster runs'} in {cluster.directory}. Try:\n")
+    say(f"\n{'Started a new cluster' if new else 'The cluster runs'} in {_place(cluster)}. Try:\n")
     say(_next_commands(cluster))
 
 
 @dev.command()
 @data_option
+@docker_option
 @format_option
-def status(data: Path, output: str) -> None:
+def status(data: Path, docker: bool, output: str) -> None:
     """Show the nodes: process, role, address."""
-    states = DevCluster(data).status()
+    states = _cluster(data, docker).status()
     if output == "json":
         print_json(_as_json(states))
     else:
@@ -91,10 +111,11 @@ def remove_node(node: int, data: Path, timeout_s: float, output: str) -> None:
 
 @dev.command()
 @data_option
+@docker_option
 @format_option
-def stop(data: Path, output: str) -> None:
+def stop(data: Path, docker: bool, output: str) -> None:
     """Stop all nodes. Their data stays."""
-    stopped = DevCluster(data).stop()
+    stopped = _cluster(data, docker).stop()
     if output == "json":
         print_json({"stopped": stopped})
     else:
@@ -103,17 +124,24 @@ def stop(data: Path, output: str) -> None:
 
 @dev.command()
 @data_option
+@docker_option
 @format_option
-def purge(data: Path, output: str) -> None:
+def purge(data: Path, docker: bool, output: str) -> None:
     """Stop all nodes and remove their data."""
-    cluster = DevCluster(data)
+    cluster = _cluster(data, docker)
     purged = cluster.purge()
     if output == "json":
         print_json({"purged": purged})
     else:
-        say(
-            f"Removed the cluster in {cluster.directory}." if purged else f"There is no cluster in {cluster.directory}."
-        )
+        say(f"Removed the cluster in {_place(cluster)}." if purged else f"There is no cluster in {_place(cluster)}.")
+
+
+def _cluster(data: Path, docker: bool) -> DevCluster | DockerCluster:
+    return docker_cluster(_CONTAINERS) if docker else DevCluster(data)
+
+
+def _place(cluster: DevCluster | DockerCluster) -> str:
+    return str(cluster.directory) if isinstance(cluster, DevCluster) else "containers"
 
 
 def _as_json(states: list[NodeState]) -> dict[str, object]:
@@ -133,12 +161,17 @@ def _groups(state: NodeState) -> str | None:
     return ", ".join(f"group {group}" for group in state.leads) or None
 
 
-def _next_commands(cluster: DevCluster) -> str:
-    # In its own directory a cluster is found without being named.
-    here = cluster.directory == DEFAULT_DIRECTORY.resolve()
-    setting = "" if here else f"  export LEDGERMQ_BOOTSTRAP={cluster.bootstrap}\n"
-    data = "" if here else f" --data {cluster.directory}"
+def _next_commands(cluster: DevCluster | DockerCluster) -> str:
+    option = _option(cluster)
+    setting = f"  export LEDGERMQ_BOOTSTRAP={cluster.bootstrap}\n" if option else ""
     return (
         f"{setting}  ledgermq topic create hello\n  echo hi | ledgermq produce hello\n"
-        f"  ledgermq consume hello\n  ledgermq cluster info\n  ledgermq dev stop{data}"
+        f"  ledgermq consume hello\n  ledgermq cluster info\n  ledgermq dev stop{option}"
     )
+
+
+def _option(cluster: DevCluster | DockerCluster) -> str:
+    """By which commands find it; none for the one in its own directory, which is found without being named."""
+    if not isinstance(cluster, DevCluster):
+        return " --docker"
+    return "" if cluster.directory == DEFAULT_DIRECTORY.resolve() else f" --data {cluster.directory}"

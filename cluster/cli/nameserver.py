@@ -68,15 +68,21 @@ def show(address: str, output: str) -> None:
             {
                 "cluster": routes.cluster,
                 "nodes": {node.node: node.address for node in routes.nodes},
+                "outside": {node.node: node.outside_address for node in routes.nodes if node.outside_address},
                 "groups": [{"group": each.group, "leader": each.leader, "term": each.term} for each in routes.groups],
                 "topics": {topic.name: len(topic.groups) for topic in routes.topics},
             }
         )
         return
     print_table(
-        ["NODE", "ADDRESS", "LEADS"],
+        ["NODE", "ADDRESS", "OUTSIDE", "LEADS"],
         [
-            [node.node, node.address, _leads(node.node, routes) if node.node in leaders else None]
+            [
+                node.node,
+                node.address,
+                node.outside_address or None,
+                _leads(node.node, routes) if node.node in leaders else None,
+            ]
             for node in routes.nodes
         ],
     )

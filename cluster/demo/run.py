@@ -9,9 +9,11 @@ It must not know how it is shown: `Display` is told what goes on.
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Protocol
 
 from cluster.demo import replicas
@@ -19,7 +21,6 @@ from cluster.demo.corpus import Chunk, Corpus, read_chunks
 from cluster.demo.failure import DemoError, NothingToSendError
 from cluster.demo.outage import Outage
 from cluster.demo.tally import Tally
-from cluster.dev import DevCluster
 from cluster.line_sender import Labels, LineSender, Place
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.client.records import NodeStatus
@@ -40,6 +41,24 @@ class Display(Protocol):
     def sending(self, done_bytes: int, of_bytes: int) -> None: ...
 
     def reading(self, node: int, done: int, of: int) -> None: ...
+
+
+class Cluster(Protocol):
+    """Three nodes that run, as processes or in containers."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    def leader(self) -> int: ...
+
+    def kill(self, node: int) -> None:
+        """SIGKILL; returns once it is gone."""
+
+    def restart(self, node: int) -> None:
+        """Returns once all nodes follow one leader."""
+
+    def log_directory(self, node: int, scratch: Path) -> Path:
+        """Group 0's log as files; in `scratch`, where they must be fetched first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +91,7 @@ class Outcome:
 class Demo:
     """One run over `corpus` on `cluster`, which runs already."""
 
-    def __init__(self, corpus: Corpus, cluster: DevCluster, display: Display) -> None:
+    def __init__(self, corpus: Corpus, cluster: Cluster, display: Display) -> None:
         self._corpus = corpus
         self._cluster = cluster
         self._display = display
@@ -91,9 +110,8 @@ class Demo:
             nodes = await self._caught_up(admin)
             faults = [fault for node in nodes for fault in await self._check_replica(node.node)]
         end = min(node.groups[0].end_position for node in nodes)
-        logs = [self._cluster.node(node.node).data / "group-0" / "log" for node in nodes]
         self._display.stage(f"comparing the logs of {len(nodes)} nodes, {end:,} bytes each")
-        differ = await asyncio.to_thread(replicas.difference, logs, end)
+        differ = await asyncio.to_thread(self._difference, [node.node for node in nodes], end)
         return Outcome(
             corpus=self._corpus.name,
             files=len(self._corpus.files),
@@ -161,6 +179,11 @@ class Demo:
         raise DemoError(
             f"node {self._leader_before} had not caught up {_CATCH_UP_SECONDS:g} s after it was started again"
         )
+
+    def _difference(self, nodes: list[int], end: int) -> str | None:
+        with tempfile.TemporaryDirectory(prefix="ledgermq-demo-") as scratch:
+            logs = [self._cluster.log_directory(node, Path(scratch)) for node in nodes]
+            return replicas.difference(logs, end)
 
     async def _check_replica(self, node: int) -> list[str]:
         """What node `node` holds otherwise than it was acknowledged: a sentence for each file."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from grpc import StatusCode, aio
@@ -66,6 +66,8 @@ class NodeFacts:
     """The machine room that it is in."""
     groups: int = 1
     """How many there are to be at least: a topic that came before would not spread over them."""
+    outside: Mapping[int, str] = field(default_factory=dict)
+    """Where clients from outside of the nodes' network reach them, as far as this node was told."""
 
 
 class Beginning(Protocol):
@@ -247,7 +249,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             coordinators=COORDINATORS,
         )
         for node, address in self._addresses().items():
-            response.nodes.add(node=node, address=address, room=facts.room if node == facts.node else None)
+            room = facts.room if node == facts.node else None
+            outside = facts.outside.get(node, "")
+            response.nodes.add(node=node, address=address, room=room, outside_address=outside)
         response.configuration_index = self.configuration_index
         if (replica := self._replicas.first) is None:
             return response

@@ -252,7 +252,7 @@ class Lane:
 
     def _remove(self, batch: OutgoingBatch, outcome: Answer) -> Settled:
         self._line.remove(batch)
-        return Settled(self.queue, batch.take_receipts(), outcome, batch.size)
+        return batch.settled(self.queue, outcome, batch.size)
 
     def _fence(self, error: ProducerFencedError, now: float) -> list[Settled]:
         """Another producer took this one's id: nothing of this one may be written any more."""
@@ -366,7 +366,7 @@ class Lane:
     def _expire_one(self, batch: OutgoingBatch, limit: str) -> Settled:
         if batch.in_flight or batch.doubtful:
             batch.expired = True
-            return Settled(self.queue, batch.take_receipts(), self._timeout(batch, limit, maybe_committed=True), 0)
+            return batch.settled(self.queue, self._timeout(batch, limit, maybe_committed=True), 0)
         if batch is self._open:
             self._close()
         return self._drop(batch, self._timeout(batch, limit, maybe_committed=False))

@@ -31,6 +31,9 @@ from ledger.errors import (
 Headers = Sequence[tuple[str, bytes]]
 T = TypeVar("T")
 
+NONE = -1
+"""In the place of a number: there is none."""
+
 # Beside the value itself: an offset in the batch, and the reference to it while it waits here.
 MESSAGE_OVERHEAD_BYTES = 16
 
@@ -93,6 +96,7 @@ class Settled:
     receipts: Sequence[tuple[Receipt, int]]
     outcome: Answer
     released: int
+    batch: OutgoingBatch
 
     def deliver(self) -> None:
         if isinstance(self.outcome, LedgerError):
@@ -157,6 +161,9 @@ class OutgoingBatch:
     size: int = 0
     data: bytes | None = None
     numbered: bool = False
+    epoch: int = 0
+    first_sequence: int = NONE
+    """NONE while it has no number."""
     in_flight: bool = False
     # Some message of it belongs in this queue.
     bound: bool = False
@@ -198,6 +205,7 @@ class OutgoingBatch:
         """Give it its place in the producer's sequence, and its bytes."""
         assert not self.numbered
         self.numbered = True
+        self.epoch, self.first_sequence = epoch, first_sequence
         if self.data is not None:  # it had a number in another queue
             self.data = batch_format.readdress(self.data, queue=queue, epoch=epoch, first_sequence=first_sequence)
             return
@@ -222,6 +230,7 @@ class OutgoingBatch:
         """Give it another place. Only for a batch that is in no log: the same messages under two numbers are two."""
         assert not self.in_flight
         self.data = batch_format.readdress(self.encoded, queue=queue, epoch=epoch, first_sequence=first_sequence)
+        self.epoch, self.first_sequence = epoch, first_sequence
         self.doubtful = self.behind_hole = False
 
     def move(self) -> None:
@@ -230,10 +239,12 @@ class OutgoingBatch:
         assert not self.doubtful
         assert not self.bound
         self.numbered = self.behind_hole = False
+        self.first_sequence = NONE
 
-    def take_receipts(self) -> Sequence[tuple[Receipt, int]]:
+    def settled(self, queue: int, outcome: Answer, released: int) -> Settled:
+        """What is owed for it; its receipts are told once."""
         receipts, self.receipts = self.receipts, []
-        return receipts
+        return Settled(queue, receipts, outcome, released, self)
 
 
 def _grown(column: list[T] | None, blank: T, before: int, value: T, more: int) -> list[T]:

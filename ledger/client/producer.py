@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 
 import numpy as np
@@ -37,11 +38,13 @@ from ledger.client.outgoing import Headers, Piece, because, extras_bytes
 from ledger.client.placement import Placement
 from ledger.client.queue_selector import QueueSelector
 from ledger.client.receipts import ManyReceipt, SingleReceipt
+from ledger.client.recorder import Recorder
 from ledger.client.records import RecordMetadata, RecordRange
 from ledger.client.sender import Sender
 from ledger.client.slices import blocks, checked_lengths, cuts
 from ledger.codec import Codec
 from ledger.errors import DeliveryTimeoutError, LedgerError
+from ledger.history import HistoryError
 from ledger.topics import validate_topic_name
 
 # send_many lets the loop run after so many slices, so that the first ones are under way while the rest is cut.
@@ -76,6 +79,8 @@ class AsyncProducer:
         latency_faults       True: groups that answered late, or failed, are passed over for a while by messages that go
                              round, by RocketMQ's table (550 ms: 2 s, 1.8 s: 5 s, 3 s: 6 s, 5 s or a failure: 10 s,
                              15 s: 30 s), while there are others. Or a table of your own, ((latency_ms, for_ms), ...)
+        history              a file: what was sent and what came of it is written there (see `ledger.history`)
+        history_process      the number under which that is done
         rng                  the randomness of back-offs and of the queue that comes first, and of nothing else
     """
 
@@ -94,6 +99,8 @@ class AsyncProducer:
         retries: int | None = None,
         queue_selector: QueueSelector | None = None,
         latency_faults: bool | Steps = False,
+        history: str | Path | None = None,
+        history_process: int = 0,
         rng: random.Random | None = None,
         _environment: Environment = PROCESS,
     ) -> None:
@@ -119,12 +126,21 @@ class AsyncProducer:
             retries=retries,
         )
         self._buffer = Buffer(buffer_bytes)
+        self._history = None if history is None else Path(history)
+        self._history_process = history_process
+        self._recorder: Recorder | None = None
 
     async def start(self) -> None:
-        """Connect; raises UnavailableError where no node answers."""
+        """Connect; raises UnavailableError where no node answers, HistoryError where the history cannot be written."""
         await self._client.start()
+        if self._history is not None:
+            try:
+                self._recorder = Recorder(self._history, self._history_process, self._delivery.producer_id)
+            except HistoryError:
+                await self._client.close()
+                raise
         self._outbox = Outbox(self._delivery, self._client.backoff, self._faults)
-        self._sender = Sender(self._client, self._outbox, self._buffer)
+        self._sender = Sender(self._client, self._outbox, self._buffer, self._recorder)
         self._placement = Placement(
             self._client,
             make_lane=self._outbox.lane,
@@ -149,6 +165,8 @@ class AsyncProducer:
             self._buffer.close()
             await self._placement.close()
             await self._sender.close()
+            if self._recorder is not None:
+                self._recorder.close()
             await self._client.close()
 
     async def __aenter__(self) -> AsyncProducer:
@@ -257,7 +275,7 @@ class AsyncProducer:
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         receipt = SingleReceipt(topic, future)
         if key is None and tag is None and not headers and timestamp_ms is None:
-            return Piece([value], len(value), receipt), future
+            return self._recorded(topic, Piece([value], len(value), receipt)), future
         piece = Piece(
             [value],
             len(value),
@@ -268,7 +286,12 @@ class AsyncProducer:
             checked_timestamp(timestamp_ms),
         )
         check_extras(piece.key, piece.tag, piece.headers)
-        return piece, future
+        return self._recorded(topic, piece), future
+
+    def _recorded(self, topic: str, piece: Piece) -> Piece:
+        if self._recorder is not None:
+            self._recorder.handed_over(topic, piece)
+        return piece
 
     async def _send_block(
         self, values: list[bytes], lengths: NDArray[np.int64], shared: _Shared, receipt: ManyReceipt
@@ -281,7 +304,7 @@ class AsyncProducer:
         slices = cuts(lengths, max_bytes=self._delivery.batch_bytes, max_count=most, each=each)
         for number, (start, stop, size) in enumerate(slices, 1):
             slice_receipt = receipt.slice(stop - start)
-            piece = Piece(values[start:stop], size, slice_receipt, shared.key, shared.tag)
+            piece = self._recorded(shared.topic, Piece(values[start:stop], size, slice_receipt, shared.key, shared.tag))
             close = stop < len(values) and not one_by_one
             try:
                 await self._enter(piece, partial(self._placement.place, shared.topic, piece, shared.queue, close=close))

@@ -6,14 +6,20 @@ it may never have one. Whoever says so may have forgotten it in a crash since (i
 durable), or may be cut off, while others go on being led in an older one.
 
 Who the nodes are is what the newest committed configuration says that anybody told us of: so nodes that were removed
-go. And each topic is as the newest answer about it says: so topics that were deleted go. It must not know how nodes are
-asked.
+go. And each topic is as the newest answer about it says: so topics that were deleted go.
+
+A node may have two addresses: where the others reach it, and where clients do that are outside of the nodes' network,
+such as on the host of containers. A client that was given one of the latter is outside, and uses these from then on.
+
+It must not know how nodes are asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class Said:
     configuration: int = 0
     coordinators: int = 0  # 0: it did not say
     rooms: Mapping[int, str] = field(default_factory=dict)  # machine rooms, of nodes that told theirs
+    outside: Mapping[int, str] = field(default_factory=dict)  # addresses of nodes for clients from outside
     # Index of the entry that changed topics last, as that node has applied.
     topics_index: int = 0
     # It was asked about these topics alone; empty: about all.
@@ -71,7 +78,7 @@ class RouteTable:
         self.cluster = ""
         self.max_message_bytes = 0  # 0: not known yet
         self.coordinators = 1  # groups in which consumer groups are coordinated
-        self.nodes: dict[int, str] = {}
+        self.nodes: dict[int, str] = {}  # where this client reaches them
         self.rooms: dict[int, str] = {}  # of nodes, as they told themselves
         self.leaders: dict[int, Leader] = {}
         # The newest term of each group that anybody told us of, with a leader or without.
@@ -82,10 +89,19 @@ class RouteTable:
         self._as_of: dict[str, int] = {}
         self._bootstrap = bootstrap
         self.configuration = 0  # of `nodes`, as in Said
+        self._inside: dict[int, str] = {}
+        self._outside: dict[int, str] = {}
+        self._is_outside = False  # never again, once it is: the node that the user named may be removed
 
     def addresses(self) -> tuple[str, ...]:
         """Every node worth asking, each once: those that nodes named, then those the user named."""
-        return tuple(dict.fromkeys([*self.nodes.values(), *self._bootstrap]))
+        named = {_same(address) for address in self.nodes.values()}
+        others = [address for address in self._bootstrap if _same(address) not in named]
+        return tuple(dict.fromkeys([*self.nodes.values(), *others]))
+
+    def reached(self, node: int, address: str) -> str:
+        """Where this client reaches a node that others reach at `address`."""
+        return self._outside.get(node, address) if self._is_outside else address
 
     @property
     def in_doubt(self) -> bool:
@@ -132,9 +148,14 @@ class RouteTable:
 
     def _learn_nodes(self, said: Said) -> None:
         if said.configuration == 0 and self.configuration == 0:
-            self.nodes.update(said.nodes)
+            self._inside.update(said.nodes)
         elif said.configuration >= self.configuration:
-            self.nodes, self.configuration = dict(said.nodes), said.configuration
+            self._inside, self.configuration = dict(said.nodes), said.configuration
+        self._outside.update(said.outside)
+        self._outside = {node: address for node, address in self._outside.items() if node in self._inside}
+        given = {_same(address) for address in self._bootstrap}
+        self._is_outside = self._is_outside or any(_same(address) in given for address in self._outside.values())
+        self.nodes = {node: self.reached(node, address) for node, address in self._inside.items()}
 
     def _learn_leader(self, group: int, said: Leader) -> bool:
         known, newest = self.leaders.setdefault(group, Leader(0, 0)), self._newest_terms.get(group, 0)
@@ -149,7 +170,8 @@ class RouteTable:
     def hint(self, group: int, node: int, address: str) -> bool:
         """A node that does not lead the group said who does. Whether that is another one than we thought."""
         known = self.leaders.get(group, Leader(0, 0))
-        self.nodes[node] = address
+        self._inside[node] = address
+        self.nodes[node] = self.reached(node, address)
         self.leaders[group] = Leader(node, known.term)
         return node != known.node
 
@@ -158,3 +180,9 @@ class RouteTable:
         leader = self.leaders.get(group)
         if leader is not None and self.nodes.get(leader.node) == address:
             self.leaders[group] = replace(leader, doubted=True)
+
+
+def _same(address: str) -> str:
+    """What is equal for two addresses of one place: the names of the loopback interface are."""
+    host, _, port = address.lower().rpartition(":")
+    return f"{'localhost' if host in _LOOPBACK else host}:{port}"

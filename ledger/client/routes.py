@@ -86,6 +86,7 @@ class Routes:
     def note(self, group: int, address: str, error: LedgerError) -> None:
         """What an error from the node at `address`, asked as the leader of `group`, says about routes."""
         leader, elsewhere = error.leader, error.leader_address
+        elsewhere = self.table.reached(leader, elsewhere) if leader and elsewhere else None
         if isinstance(error, NotLeaderError) and leader and elsewhere and elsewhere != address:
             self._changed({group} if self.table.hint(group, leader, elsewhere) else set())
             return
@@ -153,6 +154,7 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
         configuration=response.configuration_index,
         topics_index=response.topics_index,
         asked=asked,
+        outside={node.node: node.outside_address for node in response.nodes if node.outside_address},
     )
 
 

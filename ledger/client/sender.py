@@ -17,6 +17,7 @@ from ledger.client.lane import Lane
 from ledger.client.outbox import Dispatch, Outbox
 from ledger.client.outgoing import Piece, Settled
 from ledger.client.produce_stream import ProduceStream, Returned
+from ledger.client.recorder import Recorder
 from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, SequenceGapError, ThrottledError
 
 # How often the streams are looked at, and how long an answer may take before we ask whether there is another leader.
@@ -27,8 +28,9 @@ _STALL_SECONDS = 1.5
 class Sender:
     """One outbox, and a stream to the leader of each group that its lanes need."""
 
-    def __init__(self, client: ClusterClient, outbox: Outbox, buffer: Buffer) -> None:
+    def __init__(self, client: ClusterClient, outbox: Outbox, buffer: Buffer, recorder: Recorder | None = None) -> None:
         self._client = client
+        self._recorder = recorder
         self._outbox = outbox
         self._buffer = buffer
         self._loop = asyncio.get_running_loop()
@@ -111,6 +113,8 @@ class Sender:
 
     def _conclude(self, settled: Iterable[Settled]) -> None:
         for one in settled:
+            if self._recorder is not None:
+                self._recorder.settling(one)
             one.deliver()
             self._buffer.release(one.released)
             self._settled.set()

@@ -69,8 +69,10 @@ class Registrations:
         newest = max(known, key=lambda routes: routes.configuration_index)
         response.configuration_index = newest.configuration_index
         rooms = {node: _own_room(node, said.routes) for node, said in self._said.items()}
+        outside = _outside(known)
         for each in newest.nodes:
-            response.nodes.add(node=each.node, address=each.address, room=rooms.get(each.node))
+            told = each.outside_address or outside.get(each.node, "")
+            response.nodes.add(node=each.node, address=each.address, room=rooms.get(each.node), outside_address=told)
         response.max_message_bytes = max(routes.max_message_bytes for routes in known)
         response.coordinators = max(routes.coordinators for routes in known)
         response.groups.extend(_leaders(known))
@@ -89,6 +91,11 @@ class Registrations:
 def _own_room(node: int, routes: broker_pb2.GetRouteResponse) -> str | None:
     """The machine room that this node says it is in; None where it says nothing."""
     return next((each.room for each in routes.nodes if each.node == node and each.HasField("room")), None)
+
+
+def _outside(known: Collection[broker_pb2.GetRouteResponse]) -> dict[int, str]:
+    """Where clients from outside reach nodes, as far as any node knows."""
+    return {each.node: each.outside_address for routes in known for each in routes.nodes if each.outside_address}
 
 
 def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.GroupRoute]:

@@ -196,14 +196,16 @@ class GetRouteResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ..., topics_index: _Optional[int] = ...) -> None: ...
 
 class NodeRoute(_message.Message):
-    __slots__ = ("node", "address", "room")
+    __slots__ = ("node", "address", "room", "outside_address")
     NODE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
+    OUTSIDE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     node: int
     address: str
     room: str
-    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., room: _Optional[str] = ...) -> None: ...
+    outside_address: str
+    def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., room: _Optional[str] = ..., outside_address: _Optional[str] = ...) -> None: ...
 
 class GroupRoute(_message.Message):
     __slots__ = ("group", "term", "leader")

@@ -71,6 +71,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "read_ahead": "random", "retry_delays_s": "1,2.5", "groups": 3, "spread_leaders": False,
         "nameservers": "n:1,n:2", "produce_quota_bytes_per_s": 1, "produce_quota_messages_per_s": 2,
         "fetch_quota_bytes_per_s": 3, "fetch_quota_messages_per_s": 4, "room": "north",
+        "outside": "2=out:2,3=out:3", "boot_id_file": "/b",
         "log_format": "json", "log_level": "debug",
     }  # fmt: skip
     assert given.keys() == NodeSettings.model_fields.keys()
@@ -84,6 +85,8 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "peers": {2: "h:2"},
         "retry_delays_s": (1.0, 2.5),
         "nameservers": ("n:1", "n:2"),
+        "outside": {2: "out:2", 3: "out:3"},
+        "boot_id_file": Path("/b"),
     }
     assert settings.model_dump() == expected
 
@@ -127,6 +130,10 @@ def test_settings_are_frozen(tmp_path: Path) -> None:
             "must rise in this order, but for those that are 0 (off); they are 0.75, 0.95, 0.9",
         ),
         ("disk_force_ratio = 0\ndisk_refuse_ratio = 0.7", "they are 0.75, 0, 0.7"),
+        ('outside = {1 = "x:1", 2 = "x:1"}', "`outside` gives two nodes the same address"),
+        ('outside = {1 = "x"}', "`outside` 1: 'x' is not an address"),
+        ('outside = {1 = "b:2"}', "`outside` gives node 1 the address that node 2 has among `peers`"),
+        ("outside = 5", "`outside`: input should be a valid dictionary"),
     ],
 )
 def test_a_wrong_setting_is_named(tmp_path: Path, more: str, named: str) -> None:

@@ -174,3 +174,52 @@ def test_a_group_is_in_the_room_of_its_leader_once_that_one_has_told(table: Rout
     assert table.room(0) == ""
     table.learn(said(0, 7))
     assert table.room(0, "as before") == "as before"
+
+
+# --- outside addresses
+
+OUTSIDE = {1: "localhost:11", 2: "localhost:12", 3: "localhost:13"}
+
+
+def told(leader: int, outside: dict[int, str], nodes: dict[int, str] = NODES, configuration: int = 0) -> Said:
+    return Said("dev", nodes, {0: Leader(leader, 5)}, (), 4096, configuration=configuration, outside=outside)
+
+
+@pytest.mark.parametrize("given", ["localhost:12", "127.0.0.1:12", "[::1]:12", "LOCALHOST:12"])
+def test_who_was_given_an_outside_address_uses_these_for_all_nodes(given: str) -> None:
+    table = RouteTable((given,))
+    table.learn(told(1, OUTSIDE))
+    assert table.nodes == OUTSIDE
+    assert table.leader_address(0) == "localhost:11"
+    assert sorted(table.addresses()) == sorted(OUTSIDE.values()), "none is asked twice, under two names"
+
+
+def test_who_was_given_others_is_inside() -> None:
+    table = RouteTable(("b:2", "elsewhere:12"))
+    table.learn(told(1, OUTSIDE))
+    assert table.nodes == NODES
+
+
+def test_a_hint_names_a_node_by_its_inside_address_and_is_followed_outside() -> None:
+    table = RouteTable(("localhost:12",))
+    table.learn(told(1, OUTSIDE))
+    assert table.reached(3, "c:3") == "localhost:13"
+    assert table.hint(0, 3, "c:3")
+    assert table.leader_address(0) == "localhost:13"
+    table.doubt(0, "localhost:13")
+    assert table.leader_address(0) is None
+
+
+def test_what_any_node_knows_of_outside_addresses_counts() -> None:
+    table = RouteTable(("localhost:12",))
+    table.learn(told(1, {2: "localhost:12"}))
+    assert table.nodes == {1: "a:1", 2: "localhost:12", 3: "c:3"}, "what is not known may still be reached"
+    table.learn(told(1, {3: "localhost:13"}))
+    assert table.nodes[3] == "localhost:13"
+
+
+def test_a_client_stays_outside_when_the_node_that_it_was_given_is_removed() -> None:
+    table = RouteTable(("localhost:12",))
+    table.learn(told(1, OUTSIDE))
+    table.learn(told(1, {1: "localhost:11", 4: "localhost:14"}, {1: "a:1", 4: "d:4"}, configuration=9))
+    assert table.nodes == {1: "localhost:11", 4: "localhost:14"}

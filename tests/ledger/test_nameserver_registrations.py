@@ -60,6 +60,16 @@ def test_the_nodes_are_those_of_the_newest_configuration() -> None:
     assert [node.node for node in known.routes(()).nodes] == [1, 2, 4]
 
 
+def test_an_outside_address_is_passed_on_whoever_knows_it() -> None:
+    known = Registrations(Clock())
+    for teller, told in ((1, (1, 2)), (2, (3,))):
+        routes = said(configuration=9 - teller)
+        for node in told:
+            routes.nodes[node - 1].outside_address = f"localhost:{node}"
+        known.register(teller, routes, object())
+    assert [node.outside_address for node in known.routes(()).nodes] == ["localhost:1", "localhost:2", "localhost:3"]
+
+
 def test_the_topics_are_those_of_the_node_that_has_heard_of_most() -> None:
     known = Registrations(Clock())
     known.register(1, said(topics={"a": 4, "deleted": 2}, topics_index=7), object())

@@ -1,0 +1,1 @@
+"""Judges what clients were told: histories in, anomalies out. Pure, and linear in the history but for its sorts."""

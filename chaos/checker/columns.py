@@ -1,0 +1,247 @@
+"""A history as columns: one row for each message that was sent, one for each that was read.
+
+The one idea: ten million operations are judged by numpy, not by Python; so names become numbers once, here, and each
+check is a few sorts and comparisons of columns. A message is known by its *identity*, a number that stands for queue,
+producer, epoch and sequence: the same number wherever the same message is met. It must not know what is wrong.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ledger.history import Admin, Assign, Close, HistoryError, Open, Operation, Outcome, Poll, Progress, Send
+
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+OK, FAIL, UNKNOWN = 0, 1, 2
+_OUTCOMES = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: UNKNOWN}
+NONE = -1
+"""In a column: there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """Messages that were sent, in the order they were told of. All columns have the same length."""
+
+    operation: Numbers
+    """The line that tells of it, counted from 0 over all that was read."""
+    process: Numbers
+    queue: Numbers
+    """A number for topic and queue: `Columns.queues` names it."""
+    identity: Numbers
+    """NONE where it never left its process."""
+    producer: Numbers
+    epoch: Numbers
+    sequence: Numbers
+    offset: Numbers
+    """NONE unless it is ok."""
+    bound: Flags
+    """It belonged in that queue, where its place is promised."""
+    outcome: Numbers
+    crc: Numbers
+    start: Numbers
+    end: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Messages that were read, in the order they were told of."""
+
+    operation: Numbers
+    process: Numbers
+    queue: Numbers
+    identity: Numbers
+    producer: Numbers
+    epoch: Numbers
+    sequence: Numbers
+    offset: Numbers
+    crc: Numbers
+    node: Numbers
+    """Whom the consumer is bound to; 0: nobody."""
+    final: Flags
+    start: Numbers
+    end: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """A whole history."""
+
+    sends: Sends
+    reads: Reads
+    queues: Sequence[tuple[str, int]]
+    """By number: topic and queue."""
+    producers: Sequence[str]
+    known: frozenset[int]
+    """Producers that the history says began."""
+    orderly: frozenset[int]
+    """Producers that told the outcome of all that they were given: those that were killed did not."""
+    read_to_end: frozenset[tuple[int, int]]
+    """Queue and node of each last reading, also of one that found nothing."""
+    assigns: Sequence[tuple[int, Assign]]
+    """With the number of the line."""
+    progress: Sequence[tuple[int, Progress]]
+    admin: Sequence[Admin]
+    operations: int
+
+    def place(self, queue: int, offset: int) -> str:
+        """`topic:queue:offset`."""
+        topic, number = self.queues[queue]
+        return f"{topic}:{number}:{offset}"
+
+    def name(self, producer: int, epoch: int, sequence: int) -> str:
+        """Of a message, as reports call it."""
+        return f"{self.producers[producer]}/{epoch}/{sequence}"
+
+
+class _Numbering:
+    """Numbers for things, in the order they are first met."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+
+    def of(self, thing: Any) -> int:
+        return self._numbers.setdefault(thing, len(self._numbers))
+
+    def things(self) -> list[Any]:
+        return list(self._numbers)
+
+
+class _Growing:
+    """Columns that still grow: `shared` by all messages of an operation, or their `own`."""
+
+    def __init__(self, shared: int, own: int) -> None:
+        self._counts = array("q")
+        self._shared = [array("q") for _ in range(shared)]
+        self._own = [array("q") for _ in range(own)]
+
+    def add(self, count: int, shared: Sequence[int], *own: Iterable[int]) -> None:
+        self._counts.append(count)
+        for column, value in zip(self._shared, shared, strict=True):
+            column.append(value)
+        for column, values in zip(self._own, own, strict=True):
+            column.extend(values)
+
+    def columns(self) -> list[Numbers]:
+        """The shared ones, then the own ones, each with a row for every message."""
+        counts = _numbers(self._counts)
+        return [*(np.repeat(_numbers(one), counts) for one in self._shared), *map(_numbers, self._own)]
+
+
+def _numbers(column: array[int]) -> Numbers:
+    return np.frombuffer(column, np.int64) if column else np.empty(0, np.int64)
+
+
+def columns_of(history: Iterable[Operation]) -> Columns:
+    """Reads it all into memory: some 100 bytes for each message that was sent, and for each time that one was read."""
+    return _Reader().read(history)
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._queues, self._producers = _Numbering(), _Numbering()
+        self._sends = _Growing(shared=9, own=3)
+        self._reads = _Growing(shared=7, own=5)
+        self._closed: set[int] = set()
+        self._known: set[int] = set()
+        self._read_to_end: set[tuple[int, int]] = set()
+        self._assigns: list[tuple[int, Assign]] = []
+        self._progress: list[tuple[int, Progress]] = []
+        self._admin: list[Admin] = []
+
+    def read(self, history: Iterable[Operation]) -> Columns:
+        number = -1
+        for number, operation in enumerate(history):
+            self._take(number, operation)
+        sends, reads = self._columns()
+        return Columns(
+            sends=sends,
+            reads=reads,
+            queues=self._queues.things(),
+            producers=self._producers.things(),
+            known=frozenset(self._known),
+            orderly=frozenset(self._closed),
+            read_to_end=frozenset(self._read_to_end),
+            assigns=self._assigns,
+            progress=self._progress,
+            admin=self._admin,
+            operations=number + 1,
+        )
+
+    def _take(self, number: int, operation: Operation) -> None:
+        match operation:
+            case Send():
+                self._send(number, operation)
+            case Poll():
+                self._poll(number, operation)
+            case Assign():
+                self._queues.of((operation.topic, operation.queue))
+                self._assigns.append((number, operation))
+            case Progress():
+                self._progress.append((number, operation))
+            case Admin():
+                self._admin.append(operation)
+            case Open():
+                self._known.add(self._producers.of(operation.producer))
+            case Close():
+                self._closed.add(self._producers.of(operation.producer))
+
+    def _send(self, number: int, send: Send) -> None:
+        count, queue = len(send.crcs), self._queues.of((send.topic, send.queue))
+        producer = self._producers.of(send.producer)
+        shared = (
+            number,
+            send.process,
+            queue,
+            producer,
+            send.epoch,
+            _OUTCOMES[send.outcome],
+            send.bound,
+            send.start,
+            send.end,
+        )
+        self._sends.add(count, shared, _run(send.sequence, count), _run(send.offset, count), send.crcs)
+
+    def _poll(self, number: int, poll: Poll) -> None:
+        queue = self._queues.of((poll.topic, poll.queue))
+        shared = (number, poll.process, queue, poll.node, poll.final, poll.start, poll.end)
+        if poll.final:
+            self._read_to_end.add((queue, poll.node))
+        producers = map(self._producers.of, poll.producers)
+        self._reads.add(len(poll.offsets), shared, poll.offsets, producers, poll.epochs, poll.sequences, poll.crcs)
+
+    def _columns(self) -> tuple[Sends, Reads]:
+        operation, process, queue, producer, epoch, outcome, bound, start, end, *own = self._sends.columns()
+        sequence, offset, crc = own
+        read, reader, of, node, final, begun, over, at, by, era, number, sum_ = self._reads.columns()
+        eras = _most(epoch, era) + 1
+        numbers = _most(sequence, number) + 1
+        kinds = len(self._queues.things()) * len(self._producers.things()) * eras
+        if kinds * numbers >= 1 << 63:
+            raise HistoryError(f"{kinds} producers, queues and epochs of {numbers} messages: too many to be numbered")
+
+        def identity(queue: Numbers, producer: Numbers, epoch: Numbers, sequence: Numbers) -> Numbers:
+            return ((queue * len(self._producers.things()) + producer) * eras + epoch) * numbers + sequence
+
+        sent = np.where(sequence == NONE, NONE, identity(queue, producer, epoch, sequence))
+        sends = Sends(
+            operation, process, queue, sent, producer, epoch, sequence, offset, bound == 1, outcome, crc, start, end
+        )
+        met = identity(of, by, era, number)
+        return sends, Reads(read, reader, of, met, by, era, number, at, sum_, node, final == 1, begun, over)
+
+
+def _run(first: int | None, count: int) -> Iterable[int]:
+    return repeat(NONE, count) if first is None or first == NONE else range(first, first + count)
+
+
+def _most(*columns: Numbers) -> int:
+    return max((int(column.max()) for column in columns if len(column)), default=0)

@@ -1,0 +1,84 @@
+"""Who led when, as the nodes themselves said it: a thread that asks them all the time.
+
+leaders.jsonl   {"at":NS,"leaders":{"0":[3,7]}}     a line at each change: group -> [node, term]; node 0: nobody
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from chaos.hosts.environment import Environment
+from chaos.operator import Operator
+from ledger.history import now_ns
+
+_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """Node `node` (0: nobody) led that group from `start` to `end` (None: to the last), in ns."""
+
+    group: int
+    node: int
+    term: int
+    start: int
+    end: int | None
+
+
+def read_reigns(log: Path) -> list[Reign]:
+    """What a watch wrote down, by group and time."""
+    if not log.exists():
+        return []
+    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    groups = sorted({int(group) for line in lines for group in line["leaders"]})
+    return [reign for group in groups for reign in _reigns_of(group, lines)]
+
+
+def _reigns_of(group: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
+    told = [(line["at"], *line["leaders"].get(str(group), (0, 0))) for line in lines]
+    changes = [now for before, now in pairwise([(0, -1, -1), *told]) if now[1:] != before[1:]]
+    for (start, node, term), (end, _, _) in zip(changes, [*changes[1:], (None, 0, 0)], strict=True):
+        yield Reign(group, node, term, start, end)
+
+
+class LeaderWatch:
+    """Runs from `start` to `stop`."""
+
+    def __init__(self, environment: Environment, log: Path) -> None:
+        self._operator = Operator(environment)
+        self._log = log
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leader watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._operator.close()
+
+    def _run(self) -> None:
+        last: dict[int, tuple[int, int]] = {}
+        with self._log.open("w", encoding="utf-8", buffering=1) as log:
+            while not self._stopping.wait(_EVERY_S):
+                leaders = self._leaders()
+                if leaders != last:
+                    log.write(json.dumps({"at": now_ns(), "leaders": leaders}) + "\n")
+                    last = leaders
+
+    def _leaders(self) -> dict[int, tuple[int, int]]:
+        """Of two that say that they lead, the one of the newer term."""
+        leaders: dict[int, tuple[int, int]] = {}
+        for status in self._operator.statuses():
+            for group in status.groups:
+                if group.role == "leader" and group.term > leaders.get(group.group, (0, 0))[1]:
+                    leaders[group.group] = (status.node, group.term)
+        return leaders

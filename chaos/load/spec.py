@@ -1,0 +1,38 @@
+"""What a client process is told, in a file: JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+Role = Literal["producers", "consumers", "final"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One process. Its clients are the processes `first_process` and up of the history."""
+
+    role: Role
+    first_process: int
+    bootstrap: tuple[str, ...]
+    nodes: tuple[int, ...]
+    topics: tuple[str, ...]
+    queues: int
+    rate: float
+    """Messages a second, of all producers of this process together."""
+    largest_bytes: int
+    delivery_timeout_ms: int
+    seed: int
+    history: str
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        for name in ("bootstrap", "nodes", "topics"):
+            values[name] = tuple(values[name])
+        return cls(**values)

@@ -1,0 +1,269 @@
+"""One chaos run, from nothing to a verdict: the composition root.
+
+    environment up ─ topics ─ clients ──────────── load ────────────────────── last reading ─ environment down ─ verdict
+                                 nemesis: strike, heal, strike, heal ... healed
+
+    OUT/
+      run.json        what was asked for, and when the load began and ended
+      client-N.jsonl  histories; client-N.log: what that process said
+      faults.jsonl    faults and their evidence (nemesis.py)
+      leaders.jsonl   who led, as the nodes said it
+      node-N/log      what each node said
+      verdict.json    the judgement
+
+The one idea: whatever was made is gone afterwards, however the run ends; what was learned stays in OUT, where `chaos
+check` and `chaos report` find it again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+from chaos.checker.columns import Columns, columns_of
+from chaos.checker.verdict import Verdict, judge
+from chaos.errors import ChaosError
+from chaos.faults.catalogue import KINDS
+from chaos.faults.fault import Needs, Target
+from chaos.faults.plan import plan
+from chaos.hosts.environment import Environment, Setup
+from chaos.leaders import LeaderWatch
+from chaos.load.processes import ClientProcesses
+from chaos.load.spec import Spec
+from chaos.nemesis import Nemesis, Struck
+from chaos.operator import Operator
+from ledger.history import now_ns, read_history
+
+TOPICS = ("orders", "payments")
+_SEGMENT_BYTES = 16 << 20
+_READY_S = 60.0
+_STOP_S = 60.0
+_CAUGHT_UP_S = 120.0
+_FINAL_S = 300.0
+_CHECK_S = 0.2
+_LEAST_SHARE = 0.2
+"""Of what was to be sent, what must be acknowledged for a run to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for. `rate`: messages a second, of all clients together."""
+
+    env: str
+    nodes: int
+    faults: tuple[str, ...]
+    targets: tuple[str, ...]
+    seconds: float
+    rate: float
+    seed: int
+    flush: str
+    groups: int
+    queues: int = 4
+    largest_bytes: int = 1 << 20
+    delivery_timeout_ms: int = 20_000
+    producers: int = 2
+
+    @property
+    def needs(self) -> Needs:
+        needs = Needs.NOTHING
+        for name in self.faults:
+            needs |= KINDS[name].needs
+        return needs
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run showed."""
+
+    options: Options
+    verdict: Verdict
+    struck: tuple[Struck, ...]
+    columns: Columns
+    began: int
+    ended: int
+    """Of the load, in ns of the histories' clock."""
+
+
+def as_arguments(options: Options) -> list[str]:
+    """Of `ledgermq chaos`, for the same plan of faults."""
+    arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
+    arguments += ["--faults", ",".join(options.faults) or "none"]
+    for target in options.targets:
+        arguments += ["--targets", target]
+    arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
+    return [*arguments, "--flush", options.flush, "--groups", str(options.groups)]
+
+
+MakeEnvironment = Callable[[Setup], Environment]
+
+
+class Audience(Protocol):
+    """Who is told how the run goes."""
+
+    def say(self, sentence: str) -> None: ...
+
+    def passed(self, seconds: float) -> None:
+        """So much of the load is over."""
+
+
+def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
+    """All of it. Raises ChaosError where it cannot be done; then too nothing is left running."""
+    _check(options)
+    out.mkdir(parents=True, exist_ok=True)
+    environment = make(_setup(options, out))
+    with ExitStack() as undo:
+        undo.callback(environment.down)
+        audience.say(f"{options.nodes} nodes start")
+        environment.up()
+        began, ended = _Run(options, out, environment, audience, undo).load()
+    _save(out, options, began, ended)
+    return judged(out)
+
+
+def _check(options: Options) -> None:
+    for kind in (KINDS[name] for name in options.faults):
+        if kind.least_nodes > options.nodes:
+            raise ChaosError(f"{kind.name} needs {kind.least_nodes} nodes: give --nodes {kind.least_nodes}")
+        if Needs.SYNC_FLUSH in kind.needs and options.flush != "sync":
+            raise ChaosError(f"{kind.name} needs --flush sync: under async, what it destroys was never promised")
+
+
+def _setup(options: Options, out: Path) -> Setup:
+    return Setup(
+        directory=out,
+        nodes=options.nodes,
+        seed=options.seed,
+        settings={"flush": options.flush, "groups": options.groups, "segment_bytes": _SEGMENT_BYTES},
+        disks=bool(options.needs & Needs.DISKS),
+        clocks=bool(options.needs & Needs.CLOCKS),
+    )
+
+
+class _Run:
+    """Between `up` and `down`."""
+
+    def __init__(
+        self, options: Options, out: Path, environment: Environment, audience: Audience, undo: ExitStack
+    ) -> None:
+        self._options = options
+        self._out = out
+        self._environment = environment
+        self._audience = audience
+        self._operator = Operator(environment)
+        undo.callback(self._operator.close)
+        self._clients = ClientProcesses(out, self._spec())
+        undo.callback(self._clients.end)
+        self._watch = LeaderWatch(environment, out / "leaders.jsonl")
+        undo.callback(self._watch.stop)
+
+    def load(self) -> tuple[int, int]:
+        """When the load began and ended, in ns of the histories' clock."""
+        self._operator.ready(_READY_S)
+        for topic in TOPICS:
+            self._operator.create_topic(topic, self._options.queues)
+        self._watch.start()
+        began = now_ns()
+        for _ in range(self._options.producers):
+            self._clients.start("producers")
+        self._clients.start("consumers")
+        self._disturb()
+        self._clients.check()
+        self._audience.say("all is healed; the clients stop")
+        self._clients.stop("producers", _STOP_S)
+        ended = now_ns()
+        self._clients.stop("consumers", _STOP_S)
+        self._read_to_the_end()
+        return began, ended
+
+    def _disturb(self) -> None:
+        """For as long as the run lasts."""
+        self._over = time.monotonic() + self._options.seconds
+        kinds = [KINDS[name] for name in self._options.faults]
+        if kinds:
+            planned = plan(self._options.seed, kinds, self._options.seconds, [*map(Target, self._options.targets)])
+            if not planned:
+                raise ChaosError(f"{self._options.seconds:g} s are too short for a single fault: give more --seconds")
+            log = self._out / "faults.jsonl"
+            say = self._audience.say
+            Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
+        self._wait(max(0.0, self._over - time.monotonic()))
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _CHECK_S))
+            self._clients.check()
+            self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
+
+    def _read_to_the_end(self) -> None:
+        self._operator.caught_up(_CAUGHT_UP_S)
+        self._audience.say("every queue is read from every node")
+        nodes = self._environment.nodes
+        self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
+        self._clients.start("final")
+        self._clients.finish("final", _FINAL_S)
+
+    def _spec(self) -> Spec:
+        options, nodes = self._options, self._environment.nodes
+        return Spec(
+            role="producers",
+            first_process=0,
+            bootstrap=tuple(self._environment.address(node) for node in nodes),
+            nodes=tuple(nodes),
+            topics=TOPICS,
+            queues=options.queues,
+            rate=options.rate / options.producers,
+            largest_bytes=options.largest_bytes,
+            delivery_timeout_ms=options.delivery_timeout_ms,
+            seed=options.seed,
+            history="",
+        )
+
+
+def _save(out: Path, options: Options, began: int, ended: int) -> None:
+    told = {"options": asdict(options), "began": began, "ended": ended}
+    (out / "run.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def judged(out: Path) -> Result:
+    """The judgement on a run, from what it left. Raises ChaosError where that is not there."""
+    try:
+        told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ChaosError(f"{out} is not the directory of a chaos run that came to its end: {error}") from error
+    options = Options(**{name: _plain(value) for name, value in told["options"].items()})
+    columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
+    struck = read_faults(out / "faults.jsonl")
+    least = int(options.rate * options.seconds * _LEAST_SHARE)
+    verdict = _with_faults(judge(columns, least_acknowledged=least), options, struck)
+    (out / "verdict.json").write_text(json.dumps(verdict.as_json(), indent=1) + "\n", encoding="utf-8")
+    return Result(options, verdict, tuple(struck), columns, told["began"], told["ended"])
+
+
+def histories(out: Path) -> list[Path]:
+    """Of all client processes of a run, in the order they were started."""
+    return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
+
+
+def read_faults(path: Path) -> list[Struck]:
+    """As the nemesis wrote them; none where there is no such file."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
+
+
+def _with_faults(verdict: Verdict, options: Options, struck: Sequence[Struck]) -> Verdict:
+    """A fault that left no evidence makes a run void; so does one that was asked for and never struck."""
+    void = [f"{one.kind} left no evidence: {one.void}" for one in struck if one.void]
+    return replace(verdict, void=(*verdict.void, *void), valid=None if void and verdict.valid else verdict.valid)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

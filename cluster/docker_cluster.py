@@ -1,0 +1,288 @@
+"""A cluster of containers on this machine, which stays until it is stopped.
+
+The one idea: nothing is remembered here. Containers carry the cluster's name and their number as labels, and their
+settings as variables, so any later command finds them; so are those that docker-compose made from docker-compose.yml.
+
+    network  ledgermq-NAME
+    node N   container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP one above
+
+It must not know what is in a node's data.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from urllib.request import urlopen
+
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container
+from docker.types import Ulimit
+
+from cluster.dev_plan import DevError, choose_ports
+from cluster.dev_state import NodeState, agree, observe
+from cluster.docker_engine import IMAGE, EngineError, connect, need_image
+
+CLUSTER_LABEL = "ledgermq.cluster"
+NODE_LABEL = "ledgermq.node"
+COMPOSE_LABEL = "com.docker.compose.project"
+HOST = "localhost"
+PORT, HTTP_PORT = "9871/tcp", "9872/tcp"
+DEFAULT_NODES = 3
+_DATA = "/var/lib/ledgermq"
+_SEGMENT_BYTES = 64 << 20
+_START_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 30
+_KILL_TIMEOUT_S = 30
+_HTTP_TIMEOUT_S = 30
+_POLL_S = 0.1
+_PIECE = 1 << 20
+_OPEN_FILES = 16_384
+_LIMITS = {
+    "read_only": True,
+    "tmpfs": {"/tmp": ""},
+    "cap_drop": ["ALL"],
+    "security_opt": ["no-new-privileges:true"],
+    "mem_limit": "1g",
+}
+"""As docker-compose.yml has them."""
+
+
+class DockerCluster:
+    """The cluster `name`, whether it exists already or not. Every method may raise DevError."""
+
+    def __init__(self, name: str, image: str = IMAGE) -> None:
+        self.name = name
+        self._image = image
+        try:
+            self._engine = connect()
+        except EngineError as error:
+            raise DevError(str(error)) from error
+
+    @property
+    def exists(self) -> bool:
+        return bool(self._containers())
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all nodes, as clients on this machine take them."""
+        return ",".join(_published(container, PORT) for container in self._containers().values())
+
+    def start(
+        self,
+        nodes: int | None = None,
+        *,
+        base_port: int | None = None,
+        flush: str | None = None,
+        groups: int | None = None,
+        timeout_s: float = _START_TIMEOUT_S,
+    ) -> list[NodeState]:
+        """Starts what does not run, and waits until every node answers and follows one leader in each group. None
+        takes what the cluster was made with, or the default for a new one."""
+        containers = self._containers()
+        if not containers:
+            self._make(nodes or DEFAULT_NODES, base_port, flush or "async", groups or 1)
+        else:
+            self._refuse_change(containers, nodes, base_port, flush, groups)
+        for container in self._containers().values():
+            self._start(container)
+        return self._wait_ready(timeout_s)
+
+    def status(self) -> list[NodeState]:
+        """Each node as it is now."""
+        containers = self._containers()
+        if not containers:
+            raise DevError(f"there are no containers of a cluster {self.name!r}: `ledgermq dev start --docker`")
+        with ThreadPoolExecutor(len(containers)) as pool:
+            return list(pool.map(_observe, containers, containers.values()))
+
+    def stop(self) -> int:
+        """Stops all nodes: SIGTERM, and SIGKILL for one that is still there after 30 s. How many were running."""
+        running = [container for container in self._containers().values() if container.status == "running"]
+        if running:
+            with ThreadPoolExecutor(len(running)) as pool:
+                list(pool.map(lambda container: container.stop(timeout=_STOP_TIMEOUT_S), running))
+        return len(running)
+
+    def purge(self) -> bool:
+        """Stops the cluster and removes its containers, data and network. Whether there was one."""
+        containers = self._containers()
+        if any(COMPOSE_LABEL in container.labels for container in containers.values()):
+            raise DevError(
+                f"docker-compose made the cluster {self.name!r}: remove it with `make compose-down VOLUMES=1`"
+            )
+        self.stop()
+        for container in containers.values():
+            container.remove(force=True, v=True)
+        for volume in self._engine.volumes.list(filters=self._labelled):
+            volume.remove(force=True)
+        for network in self._engine.networks.list(filters=self._labelled):
+            network.remove()
+        return bool(containers)
+
+    # -- what the demo does
+
+    def leader(self, *, timeout_s: float = _START_TIMEOUT_S) -> int:
+        """The node that leads, as soon as one does."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            leading = [state for state in self.status() if state.role == "leader"]
+            if leading:  # one that was deposed may not know it yet
+                return max(leading, key=lambda state: state.term).id
+            if time.monotonic() >= deadline:
+                raise DevError(f"the cluster {self.name!r} has had no leader for {timeout_s:g} s")
+            time.sleep(_POLL_S)
+
+    def kill(self, node: int) -> None:
+        """Kills one node with SIGKILL, and returns once it is gone."""
+        container = self._container(node)
+        container.kill("SIGKILL")
+        container.wait(timeout=_KILL_TIMEOUT_S)
+
+    def restart(self, node: int, *, timeout_s: float = _START_TIMEOUT_S) -> None:
+        """Starts one node again if it does not run, and waits until all nodes follow one leader."""
+        self._start(self._container(node))
+        self._wait_ready(timeout_s)
+
+    def log_directory(self, node: int, scratch: Path) -> Path:
+        """Group 0's log as files: fetched from the node over HTTP, into `scratch`."""
+        base = f"http://{_published(self._container(node), HTTP_PORT)}/groups/0/segments"
+        directory = scratch / f"node-{node}"
+        directory.mkdir()
+        with urlopen(base, timeout=_HTTP_TIMEOUT_S) as answer:
+            names = [segment["name"] for segment in json.load(answer)["segments"]]
+        for name in names:
+            with urlopen(f"{base}/{name}", timeout=_HTTP_TIMEOUT_S) as answer, (directory / name).open("wb") as file:
+                while piece := answer.read(_PIECE):
+                    file.write(piece)
+        return directory
+
+    # -- inside
+
+    @property
+    def _labelled(self) -> dict[str, str]:
+        return {"label": f"{CLUSTER_LABEL}={self.name}"}
+
+    def _containers(self) -> dict[int, Container]:
+        found = self._engine.containers.list(all=True, filters=self._labelled)
+        return dict(sorted((int(container.labels[NODE_LABEL]), container) for container in found))
+
+    def _container(self, node: int) -> Container:
+        containers = self._containers()
+        if node not in containers:
+            raise DevError(f"the cluster {self.name!r} has no node {node}")
+        return containers[node]
+
+    def _name(self, node: int) -> str:
+        return f"ledgermq-{self.name}-{node}"
+
+    def _make(self, nodes: int, base_port: int | None, flush: str, groups: int) -> None:
+        """All containers, or none."""
+        try:
+            need_image(self._engine, self._image)
+        except EngineError as error:
+            raise DevError(str(error)) from error
+        ports = dict(enumerate(choose_ports(nodes, base_port), 1))
+        shared = {
+            "LEDGERMQ_DATA": _DATA,
+            "LEDGERMQ_LISTEN": "0.0.0.0:9871",
+            "LEDGERMQ_HTTP": "0.0.0.0:9872",
+            "LEDGERMQ_CLUSTER": self.name,
+            "LEDGERMQ_PEERS": ",".join(f"{node}={self._name(node)}:9871" for node in ports),
+            "LEDGERMQ_OUTSIDE": ",".join(f"{node}={HOST}:{port}" for node, port in ports.items()),
+            "LEDGERMQ_FLUSH": flush,
+            "LEDGERMQ_GROUPS": str(groups),
+            "LEDGERMQ_SEGMENT_BYTES": str(_SEGMENT_BYTES),
+            # Off: this disk is somebody's own, and full for reasons of its own.
+            **dict.fromkeys((f"LEDGERMQ_DISK_{what}_RATIO" for what in ("CLEAN", "FORCE", "REFUSE")), "0"),
+        }
+        try:
+            network = self._engine.networks.create(
+                f"ledgermq-{self.name}", driver="bridge", labels={CLUSTER_LABEL: self.name}
+            )
+            for node, port in ports.items():
+                self._make_node(node, port, network.name, shared)
+        except APIError as error:
+            with suppress(APIError, NotFound):
+                self.purge()
+            raise DevError(f"the containers cannot be made: {error.explanation}") from error
+
+    def _make_node(self, node: int, port: int, network: str, shared: dict[str, str]) -> None:
+        labels = {CLUSTER_LABEL: self.name, NODE_LABEL: str(node)}
+        volume = self._engine.volumes.create(self._name(node), labels=labels)
+        self._engine.containers.create(
+            self._image,
+            name=self._name(node),
+            hostname=self._name(node),
+            labels=labels,
+            network=network,
+            environment={**shared, "LEDGERMQ_NODE": str(node)},
+            volumes={volume.name: {"bind": _DATA, "mode": "rw"}},
+            ports={PORT: ("127.0.0.1", port), HTTP_PORT: ("127.0.0.1", port + 1)},
+            ulimits=[Ulimit(name="nofile", soft=_OPEN_FILES, hard=_OPEN_FILES)],
+            **_LIMITS,
+        )
+
+    def _start(self, container: Container) -> None:
+        try:
+            container.start()
+        except APIError as error:
+            raise DevError(f"{container.name} cannot be started: {error.explanation}") from error
+
+    def _refuse_change(
+        self,
+        containers: dict[int, Container],
+        nodes: int | None,
+        base_port: int | None,
+        flush: str | None,
+        groups: int | None,
+    ) -> None:
+        first = next(iter(containers.values()))
+        made = {
+            "node(s)": (nodes, len(containers)),
+            "as base port": (base_port, int(_published(first, PORT).rpartition(":")[2])),
+            "as flush": (flush, _variable(first, "FLUSH")),
+            "group(s)": (groups, int(_variable(first, "GROUPS"))),
+        }
+        for what, (wanted, fixed) in made.items():
+            if wanted is not None and wanted != fixed:
+                raise DevError(
+                    f"the cluster {self.name!r} was made with {fixed} {what}, which cannot change by a start: leave "
+                    "the option out, or remove the cluster with `ledgermq dev purge --docker`"
+                )
+
+    def _wait_ready(self, timeout_s: float) -> list[NodeState]:
+        deadline = time.monotonic() + timeout_s
+        groups = int(_variable(next(iter(self._containers().values())), "GROUPS"))
+        while not agree(states := self.status(), groups):
+            fallen = next((state for state in states if state.pid is None), None)
+            if fallen or time.monotonic() >= deadline:
+                shown = fallen or next((state for state in states if state.role == "starting"), states[0])
+                what = "ended while starting" if fallen else f"does not follow a leader after {timeout_s:g} s"
+                said = self._container(shown.id).logs(tail=15).decode(errors="replace")
+                raise DevError(f"node {shown.id} {what}. The end of its log:\n{said or '(it is empty)'}")
+            time.sleep(_POLL_S)
+        return states
+
+
+def _observe(node: int, container: Container) -> NodeState:
+    pid = container.attrs["State"]["Pid"] or None
+    volume = next((each["Name"] for each in container.attrs["Mounts"] if each["Destination"] == _DATA), "")
+    return observe(node, _published(container, PORT), _published(container, HTTP_PORT), pid, Path(volume))
+
+
+def _published(container: Container, port: str) -> str:
+    """Where that port of a container is reached on this machine, whether it runs or not."""
+    bindings = container.attrs["HostConfig"]["PortBindings"].get(port) or []
+    if not bindings:
+        raise DevError(f"{container.name} does not publish its port {port}")
+    host_port: str = bindings[0]["HostPort"]
+    return f"{HOST}:{host_port}"
+
+
+def _variable(container: Container, name: str) -> str:
+    variables: dict[str, str] = dict(each.partition("=")[::2] for each in container.attrs["Config"]["Env"])
+    return variables.get(f"LEDGERMQ_{name}", "1" if name == "GROUPS" else "async")

@@ -1,0 +1,33 @@
+"""What tests of several parts need of this machine."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+import pytest
+
+IN_CI = os.environ.get("CI") == "true"
+
+if find_spec("docker") is None and not IN_CI:  # `make test` installs it
+    collect_ignore = [
+        "tests/chaos/test_containers.py",
+        "tests/cluster/test_compose.py",
+        "tests/cluster/test_docker_cluster.py",
+    ]
+
+
+@pytest.fixture(scope="session")
+def node_image() -> str:
+    """The image of a node, with an engine that has it. Without: skipped, but in CI, which has made it, failed."""
+    from cluster.docker_engine import IMAGE, EngineError, connect, need_image  # here, since it may not be installed
+
+    try:
+        client = connect()
+        need_image(client, IMAGE)
+        client.close()
+    except EngineError as error:
+        if IN_CI:
+            pytest.fail(f"CI must have an engine and the image: {error}")
+        pytest.skip(str(error))
+    return IMAGE

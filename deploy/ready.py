@@ -1,0 +1,51 @@
+"""Waits until nodes are ready to serve: `python ready.py HOST:PORT,... [SECONDS]`, their HTTP ports.
+
+A node is ready when it is a member, knows a leader, and has caught up. Exit status 1, with the reasons, where that
+takes longer (60 s).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+_ANSWER_S = 2.0
+_AGAIN_S = 0.2
+
+
+def why_not(address: str) -> str:
+    """Why the node with its HTTP port there is not ready; "" where it is."""
+    try:
+        with urlopen(f"http://{address}/readyz", timeout=_ANSWER_S):
+            return ""
+    except HTTPError as error:
+        try:
+            return str(json.load(error)["reason"])
+        except (ValueError, KeyError):
+            return f"it answers {error.code}"
+    except OSError as error:
+        return f"it does not answer ({error})"
+
+
+def wait(addresses: list[str], within_s: float) -> dict[str, str]:
+    """Those that are not ready by then, and why."""
+    deadline = time.monotonic() + within_s
+    while reasons := {address: reason for address in addresses if (reason := why_not(address))}:
+        if time.monotonic() >= deadline:
+            break
+        time.sleep(_AGAIN_S)
+    return reasons
+
+
+def main(addresses: str, within_s: str = "60") -> int:
+    reasons = wait(addresses.split(","), float(within_s))
+    for address, reason in reasons.items():
+        print(f"the node at {address} is not ready: {reason}", file=sys.stderr)
+    return 1 if reasons else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,220 @@
+"""What clients did and were told, as JSON lines: what the checker and the validation job judge a cluster by.
+
+    {"op":"open","process":7,"producer":"9f3c..","start":1}                                       a producer begins
+    {"op":"send","process":7,"outcome":"ok","topic":"t","queue":0,"bound":true,"offset":41,"producer":"9f3c..","epoch":0,
+     "sequence":12,"crcs":[3405691582],"sizes":[128],"error":null,"start":2,"end":3}
+    {"op":"poll","process":8,"topic":"t","queue":0,"offsets":[41],"producers":["9f3c.."],"epochs":[0],"sequences":[12],
+     "crcs":[3405691582],"node":0,"final":false,"start":4,"end":5}
+    {"op":"assign","process":8,"topic":"t","queue":0,"offset":41,"start":4}                       it goes on there
+    {"op":"progress","process":8,"group":"g","topic":"t","queue":0,"offset":42,"start":6,"end":7} as the cluster has it
+    {"op":"admin","process":9,"what":"create topic t","outcome":"ok","error":null,"start":0,"end":1}
+    {"op":"close","process":7,"producer":"9f3c..","start":9}                                      it ended in order
+
+The one idea: a message is known by what its producer wrote into the batch's header, which nobody rewrites: producer,
+epoch and sequence within its queue. A send is `ok` (committed, at these offsets), `fail` (surely in no log) or
+`unknown`; a send that timed out is unknown. Several messages of one send have consecutive sequences and offsets.
+
+Times are nanoseconds of CLOCK_MONOTONIC, so that the histories of all processes of one machine can be laid over each
+other. A process that was killed leaves no `close`, and no line for what it was still waiting for.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, TextIO
+
+from ledger.errors import LedgerError
+
+
+class HistoryError(LedgerError):
+    """A history cannot be read or written; the message names file and line."""
+
+
+class Outcome(StrEnum):
+    """How a send ended."""
+
+    OK = "ok"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A producer begins; `producer`: its id, 16 hexadecimal digits."""
+
+    op: ClassVar[str] = "open"
+    process: int
+    producer: str
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Messages that were handed over together. `offset` and `sequence` are those of the first; `offset` is None unless
+    it is ok; `producer` is empty and `sequence` -1 where it never got a number, and so never left its process. `bound`:
+    it belonged in that queue, by its key or by choice, where its place among the others is promised."""
+
+    op: ClassVar[str] = "send"
+    process: int
+    outcome: Outcome
+    topic: str
+    queue: int
+    bound: bool
+    offset: int | None
+    producer: str
+    epoch: int
+    sequence: int
+    crcs: list[int]
+    sizes: list[int]
+    error: str | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Messages that a consumer was given at once, of one queue, in its order. `node`: whom it is bound to (0: none).
+    `final`: after all faults, when every queue is read from every node to its end."""
+
+    op: ClassVar[str] = "poll"
+    process: int
+    topic: str
+    queue: int
+    offsets: list[int]
+    producers: list[str]
+    epochs: list[int]
+    sequences: list[int]
+    crcs: list[int]
+    node: int
+    final: bool
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """A consumer goes on at `offset`, whatever it read before: it was assigned the queue, or sought."""
+
+    op: ClassVar[str] = "assign"
+    process: int
+    topic: str
+    queue: int
+    offset: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a consumer group has come in a queue, as the cluster said it."""
+
+    op: ClassVar[str] = "progress"
+    process: int
+    group: str
+    topic: str
+    queue: int
+    offset: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Admin:
+    """Anything else that was asked of the cluster, in words."""
+
+    op: ClassVar[str] = "admin"
+    process: int
+    what: str
+    outcome: Outcome
+    error: str | None
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """A producer ended in order: it has told the outcome of all that it was given."""
+
+    op: ClassVar[str] = "close"
+    process: int
+    producer: str
+    start: int
+
+
+Operation = Open | Send | Poll | Assign | Progress | Admin | Close
+_KINDS: Mapping[str, type[Any]] = {kind.op: kind for kind in (Open, Send, Poll, Assign, Progress, Admin, Close)}
+_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS.values()}
+
+
+def now_ns() -> int:
+    """The clock of histories."""
+    return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+class HistoryWriter:
+    """Appends operations to a file. Each is there, for whoever reads the file, when `write` returns: also when the
+    process is killed the moment after. Raises HistoryError where the file cannot be written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file: TextIO = path.open("a", encoding="utf-8", buffering=1)
+        except OSError as error:
+            raise HistoryError(f"{path}: cannot be written: {error.strerror}") from error
+
+    def write(self, operation: Operation) -> None:
+        try:
+            self._file.write(to_line(operation))
+        except OSError as error:
+            raise HistoryError(f"{self._path}: cannot be written: {error.strerror}") from error
+
+    def close(self) -> None:
+        self._file.close()
+
+    def __enter__(self) -> HistoryWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def to_line(operation: Operation) -> str:
+    """One line of JSON, with its end."""
+    values = {"op": operation.op, **{name: getattr(operation, name) for name in _NAMES[type(operation)]}}
+    return json.dumps(values, separators=(",", ":")) + "\n"
+
+
+def read_history(path: Path) -> Iterator[Operation]:
+    """The operations of a file, in its order. A last line without an end is left out: its process was killed while it
+    wrote. Raises HistoryError with file and line where something else is wrong."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith("\n"):
+                    yield _from_line(line, path, number)
+    except (OSError, UnicodeDecodeError) as error:
+        raise HistoryError(f"{path}: cannot be read: {error}") from error
+
+
+def _from_line(line: str, path: Path, number: int) -> Operation:
+    try:
+        values = json.loads(line)
+        kind = _KINDS[values.pop("op")]
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise HistoryError(f'{path}:{number}: is no operation: it has no "op" of {", ".join(_KINDS)}') from error
+    if strange := ", ".join(sorted(values.keys() ^ _NAMES[kind])):
+        raise HistoryError(f"{path}:{number}: {kind.op}: missing, or not known: {strange}")
+    if "outcome" in values:
+        try:
+            values["outcome"] = Outcome(values["outcome"])
+        except ValueError as error:
+            raise HistoryError(f"{path}:{number}: outcome is {values['outcome']!r}: ok, fail or unknown") from error
+    operation: Operation = kind(**values)
+    return operation

@@ -1,0 +1,74 @@
+"""Histories: what is written is read again, and what is wrong is named by file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ledger.history import (
+    Admin,
+    Assign,
+    Close,
+    HistoryError,
+    HistoryWriter,
+    Open,
+    Operation,
+    Outcome,
+    Poll,
+    Progress,
+    Send,
+    read_history,
+    to_line,
+)
+
+P = "00000000000000ff"
+OPERATIONS: list[Operation] = [
+    Open(1, P, 1),
+    Send(1, Outcome.OK, "t", 0, True, 5, P, 0, 7, [1, 2], [10, 20], None, 2, 3),
+    Send(1, Outcome.UNKNOWN, "t", 0, False, None, P, 0, 9, [3], [30], "DeliveryTimeoutError", 2, 3),
+    Poll(2, "t", 0, [5, 6], [P, P], [0, 0], [7, 8], [1, 2], 0, False, 4, 5),
+    Assign(2, "t", 0, 5, 4),
+    Progress(3, "g", "t", 0, 7, 4, 5),
+    Admin(4, "create topic t", Outcome.FAIL, "TopicExistsError", 1, 2),
+    Close(1, P, 9),
+]
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    with HistoryWriter(path) as writer:
+        for operation in OPERATIONS:
+            writer.write(operation)
+        assert list(read_history(path)) == OPERATIONS  # also before it is closed
+
+
+def test_a_line_that_was_not_written_to_its_end_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_text(to_line(OPERATIONS[0]) + to_line(OPERATIONS[1])[:-20])
+    assert list(read_history(path)) == OPERATIONS[:1]
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("nonsense", "is no operation"),
+        ('{"op":"send"}', "missing, or not known: bound, crcs"),
+        ('{"op":"jump","process":1}', "is no operation"),
+        ('{"op":"close","process":1,"producer":"a","start":1,"more":2}', "more"),
+        ('{"op":"admin","process":1,"what":"x","outcome":"fine","error":null,"start":1,"end":2}', "'fine'"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_line(tmp_path: Path, line: str, what: str) -> None:
+    path = tmp_path / "history"
+    path.write_text(to_line(OPERATIONS[0]) + line + "\n")
+    with pytest.raises(HistoryError, match=what) as refused:
+        list(read_history(path))
+    assert f"{path}:2:" in str(refused.value)
+
+
+def test_a_file_that_cannot_be_had(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="cannot be written"):
+        HistoryWriter(tmp_path / "none" / "history")
+    with pytest.raises(HistoryError, match="cannot be read"):
+        list(read_history(tmp_path / "none"))
