@@ -83,7 +83,7 @@ def test_members_that_come_and_go_in_order_have_nothing_handed_out_twice(monkeyp
     world = world_of(monkeypatch, plan(style=Style.ORDERLY))
     counts = counts_of(world, *often("member_join"), *often("member_leave"))
     assert world.happened["member_leave"] > 2
-    assert counts["rebalances"] > 5
+    assert counts["rebalances"] > 3  # who joins while another one leaves is assigned with that
     assert counts["handed_again"] == counts["again_unfinished"]
 
 
