@@ -248,7 +248,8 @@ class ConsumptionTruth:
         """All that a node of that Raft group has, at the end."""
         for key, stand in self.stands.items():
             topic = state.topics.get(key.topic_id)
-            if topic is not None and topic.groups[key.queue] == group:
+            # A group that a topic was opened in knows no queues that came later in other groups.
+            if topic is not None and key.queue < topic.queues and topic.groups[key.queue] == group:
                 self._compare_one(key, stand, state)
 
     def _name(self, key: ConsumedQueue) -> str:

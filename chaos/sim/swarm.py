@@ -67,10 +67,6 @@ class Options:
         return bool(self.strengths) or any(calm)
 
     @property
-    def alters_topics(self) -> bool:
-        return any(name == "alter_topic" for name, _ in self.strengths)
-
-    @property
     def duration_ms(self) -> int:
         return round(self.minutes * 60_000)
 

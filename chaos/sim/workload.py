@@ -35,8 +35,7 @@ READS_OF_ONE = 50
 SENDS_PER_SECOND = 11.0
 """Of all producers together; about every tenth is a send_many."""
 LOOK_MS = 3_000
-"""How often a consumer looks whether the node that it is bound to still takes part, and whether there are queues that
-it does not read."""
+"""How often a consumer that is bound to a node looks whether that still takes part."""
 MOST_OPEN = 100
 """Messages of one producer without an outcome: with more it waits, so that their end is no matter of minutes."""
 NEW_TOPIC_S = 40.0
@@ -334,24 +333,16 @@ class Consumer:
         history, number = self._load.history, self.process.number
         await consumer.start()
         try:
-            beginnings = await consumer.beginning_offsets()
-            for (topic, queue), first in beginnings.items():
+            for (topic, queue), first in (await consumer.beginning_offsets()).items():
                 if first > history.position(number, topic, queue):
                     history.skip(number, topic, queue, first)
                 await consumer.seek(topic, queue, history.position(number, topic, queue))
-            looks = node is not None or self._load.options.alters_topics
-            while self._reads_all(topic, len(beginnings), node):
-                for message in await consumer.getmany(timeout_ms=LOOK_MS if looks else None):
+            while node is None or self._load.takes_part(node):
+                for message in await consumer.getmany(timeout_ms=None if node is None else LOOK_MS):
                     place = Place(message.topic, message.queue, message.offset)
                     history.deliver(number, place, message.value)
         finally:
             await consumer.stop()
-
-    def _reads_all(self, topic: str, queues: int, node: int | None) -> bool:
-        """Whether one that reads so many queues, from that node, need not be replaced."""
-        if node is not None and not self._load.takes_part(node):
-            return False
-        return not self._load.options.alters_topics or self._load.history.queues(topic) <= queues
 
 
 def _spawn(process: ClientProcess, work: Coroutine[Any, Any, None]) -> None:

@@ -184,10 +184,6 @@ class History:
         """By queue: the offset behind its last committed message."""
         return {key: len(queue) for key, queue in self._queues.items()}
 
-    def queues(self, topic: str) -> int:
-        """As many queues the topic has at least: there are messages in the last of them."""
-        return max((queue + 1 for name, queue in self._queues if name == topic), default=0)
-
     @property
     def total(self) -> int:
         """Messages that are committed."""
