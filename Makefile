@@ -8,9 +8,10 @@ MINUTES ?= 5
 WORLD ?= protocol
 KILLS ?= 210
 IMAGE ?= ledgermq:dev
+CHAOS_OUT ?= chaos-$(shell date +%Y%m%d-%H%M%S)
 VOLUMES ?=
 
-.PHONY: help demo test check sim mutants kills bench format proto lock clean image compose-up compose-demo compose-down
+.PHONY: help demo test check sim chaos mutants kills bench format proto lock clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -44,6 +45,9 @@ sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100
 
 bench: $(VENV)/.server ## a first measurement: throughput and latency of three nodes on this machine
 	$(BIN)/python bench/quick.py
+
+chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three containers; the page is CHAOS_OUT/report.html
+	$(BIN)/ledgermq chaos run --env docker --faults kill --targets leader --seconds 300 --rate 1000 --out $(CHAOS_OUT)
 
 mutants: $(VENV)/.server ## the planted faults, and which the simulator catches (ONLY= part of a name)
 	$(BIN)/python tests/mutants/hunt.py $(if $(ONLY),--only "$(ONLY)")

@@ -85,7 +85,10 @@ def chaos() -> None:
 @click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True)
 @click.option("--faults", type=_FaultsType(), default="kill", show_default=True, help="all, none, or names: kill,pause")
 @click.option(
-    "--targets", type=click.Choice([*Target]), multiple=True, help="Only these.  [default: those of the fault]"
+    "--targets",
+    type=click.Choice([target.value for target in Target]),
+    multiple=True,
+    help="Only these.  [default: those of the fault]",
 )
 @click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="Of load.")
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")

@@ -31,7 +31,7 @@ from chaos.checker.verdict import Verdict, judge
 from chaos.errors import ChaosError
 from chaos.faults.catalogue import KINDS
 from chaos.faults.fault import Needs, Target
-from chaos.faults.plan import plan
+from chaos.faults.plan import Planned, plan
 from chaos.hosts.environment import Environment, Setup
 from chaos.leaders import LeaderWatch
 from chaos.load.processes import ClientProcesses
@@ -114,24 +114,32 @@ class Audience(Protocol):
 
 def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
     """All of it. Raises ChaosError where it cannot be done; then too nothing is left running."""
-    _check(options)
+    planned = _planned(options)
     out.mkdir(parents=True, exist_ok=True)
     environment = make(_setup(options, out))
     with ExitStack() as undo:
         undo.callback(environment.down)
         audience.say(f"{options.nodes} nodes start")
         environment.up()
-        began, ended = _Run(options, out, environment, audience, undo).load()
+        began, ended = _Run(options, out, environment, audience, undo).load(planned)
     _save(out, options, began, ended)
     return judged(out)
 
 
-def _check(options: Options) -> None:
-    for kind in (KINDS[name] for name in options.faults):
+def _planned(options: Options) -> tuple[Planned, ...]:
+    """Raises ChaosError where such a run cannot be."""
+    kinds = [KINDS[name] for name in options.faults]
+    for kind in kinds:
         if kind.least_nodes > options.nodes:
             raise ChaosError(f"{kind.name} needs {kind.least_nodes} nodes: give --nodes {kind.least_nodes}")
         if Needs.SYNC_FLUSH in kind.needs and options.flush != "sync":
             raise ChaosError(f"{kind.name} needs --flush sync: under async, what it destroys was never promised")
+    if not kinds:
+        return ()
+    planned = plan(options.seed, kinds, options.seconds, [*map(Target, options.targets)])
+    if not planned:
+        raise ChaosError(f"{options.seconds:g} s are too short for a single fault: give more --seconds")
+    return planned
 
 
 def _setup(options: Options, out: Path) -> Setup:
@@ -162,7 +170,7 @@ class _Run:
         self._watch = LeaderWatch(environment, out / "leaders.jsonl")
         undo.callback(self._watch.stop)
 
-    def load(self) -> tuple[int, int]:
+    def load(self, planned: Sequence[Planned]) -> tuple[int, int]:
         """When the load began and ended, in ns of the histories' clock."""
         self._operator.ready(_READY_S)
         for topic in TOPICS:
@@ -172,7 +180,7 @@ class _Run:
         for _ in range(self._options.producers):
             self._clients.start("producers")
         self._clients.start("consumers")
-        self._disturb()
+        self._disturb(planned)
         self._clients.check()
         self._audience.say("all is healed; the clients stop")
         self._clients.stop("producers", _STOP_S)
@@ -181,17 +189,11 @@ class _Run:
         self._read_to_the_end()
         return began, ended
 
-    def _disturb(self) -> None:
+    def _disturb(self, planned: Sequence[Planned]) -> None:
         """For as long as the run lasts."""
         self._over = time.monotonic() + self._options.seconds
-        kinds = [KINDS[name] for name in self._options.faults]
-        if kinds:
-            planned = plan(self._options.seed, kinds, self._options.seconds, [*map(Target, self._options.targets)])
-            if not planned:
-                raise ChaosError(f"{self._options.seconds:g} s are too short for a single fault: give more --seconds")
-            log = self._out / "faults.jsonl"
-            say = self._audience.say
-            Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
+        log, say = self._out / "faults.jsonl", self._audience.say
+        Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
         self._wait(max(0.0, self._over - time.monotonic()))
 
     def _wait(self, seconds: float) -> None:

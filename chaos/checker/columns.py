@@ -8,7 +8,7 @@ producer, epoch and sequence: the same number wherever the same message is met. 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -86,11 +86,22 @@ class Columns:
     """Producers that told the outcome of all that they were given: those that were killed did not."""
     read_to_end: frozenset[tuple[int, int]]
     """Queue and node of each last reading, also of one that found nothing."""
+    readers: Mapping[int, int]
+    """Processes of the last reading, and the node that each read."""
     assigns: Sequence[tuple[int, Assign]]
     """With the number of the line."""
     progress: Sequence[tuple[int, Progress]]
     admin: Sequence[Admin]
     operations: int
+
+    def beginnings(self) -> dict[tuple[int, int], int]:
+        """By queue and node: where the last reading of it began, since what lies before was kept no longer."""
+        numbers = {queue: number for number, queue in enumerate(self.queues)}
+        return {
+            (numbers[assign.topic, assign.queue], self.readers[assign.process]): assign.offset
+            for _, assign in self.assigns
+            if assign.process in self.readers
+        }
 
     def place(self, queue: int, offset: int) -> str:
         """`topic:queue:offset`."""
@@ -153,6 +164,7 @@ class _Reader:
         self._closed: set[int] = set()
         self._known: set[int] = set()
         self._read_to_end: set[tuple[int, int]] = set()
+        self._readers: dict[int, int] = {}
         self._assigns: list[tuple[int, Assign]] = []
         self._progress: list[tuple[int, Progress]] = []
         self._admin: list[Admin] = []
@@ -170,6 +182,7 @@ class _Reader:
             known=frozenset(self._known),
             orderly=frozenset(self._closed),
             read_to_end=frozenset(self._read_to_end),
+            readers=self._readers,
             assigns=self._assigns,
             progress=self._progress,
             admin=self._admin,
@@ -215,6 +228,7 @@ class _Reader:
         shared = (number, poll.process, queue, poll.node, poll.final, poll.start, poll.end)
         if poll.final:
             self._read_to_end.add((queue, poll.node))
+            self._readers[poll.process] = poll.node
         producers = map(self._producers.of, poll.producers)
         self._reads.add(len(poll.offsets), shared, poll.offsets, producers, poll.epochs, poll.sequences, poll.crcs)
 

@@ -35,14 +35,10 @@ def lost(columns: Columns, seen: Sightings) -> Finding:
 
 
 def _beginnings(columns: Columns) -> Numbers:
-    """Of each queue: where the last reading of it began."""
-    finals = {int(operation) for operation in np.unique(columns.reads.process[columns.reads.final])}
+    """Of each queue: what lies before is kept by no node any more, or not by all."""
     beginnings = np.zeros(len(columns.queues), np.int64)
-    numbers = {queue: number for number, queue in enumerate(columns.queues)}
-    for _, assign in columns.assigns:
-        if assign.process in finals:
-            number = numbers[assign.topic, assign.queue]
-            beginnings[number] = max(beginnings[number], assign.offset)
+    for (queue, _), offset in columns.beginnings().items():
+        beginnings[queue] = max(beginnings[queue], offset)
     return beginnings
 
 

@@ -25,7 +25,7 @@ def divergence(columns: Columns) -> Finding:
     queue, offset = places // width, places % width
     holds = np.full((len(nodes), len(places)), NONE, np.int64)
     holds[of, at] = _contents(reads.identity[rows], reads.crc[rows])
-    missing = (holds == NONE) & (offset >= _beginnings(holds, queue, offset))
+    missing = (holds == NONE) & (offset >= _beginnings(columns, nodes)[:, queue])
     most, least = holds.max(axis=0, initial=NONE), np.where(holds == NONE, np.iinfo(np.int64).max, holds)
     wrong = missing.any(axis=0) | (least.min(axis=0, initial=np.iinfo(np.int64).max) < most)
 
@@ -48,14 +48,13 @@ def _contents(identity: Numbers, crc: Numbers) -> Numbers:
     return one * (1 << 32) + crc
 
 
-def _beginnings(holds: NDArray[np.int64], queue: Numbers, offset: Numbers) -> NDArray[np.int64]:
-    """For each node and place: the first offset that this node has of that queue; 0 where it has none of it."""
-    begins = np.zeros(holds.shape, np.int64)
-    for row, held in enumerate(holds):
-        queues, first = np.unique(queue[held != NONE], return_index=True)
-        begin = np.zeros(int(queue.max(initial=0)) + 1, np.int64)
-        begin[queues] = offset[held != NONE][first]
-        begins[row] = begin[queue]
+def _beginnings(columns: Columns, nodes: Numbers) -> NDArray[np.int64]:
+    """For each node and queue: where the reading of it began."""
+    begins = np.zeros((len(nodes), len(columns.queues)), np.int64)
+    rows = {node: row for row, node in enumerate(nodes.tolist())}
+    for (queue, node), offset in columns.beginnings().items():
+        if node in rows:
+            begins[rows[node], queue] = offset
     return begins
 
 

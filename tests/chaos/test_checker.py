@@ -97,6 +97,7 @@ ANOMALIES: dict[str, list[Tale]] = {
         [send(0, 1, at=(0, 50)), poll((1, 0), at=(10, 20)), send(0, 0, producer=Q, at=(30, 40))],
     ],
     "divergence": [
+        [send(0, 0), send(1, 1), *end((0, 0), (1, 1), nodes=(1, 2)), *end((1, 1), nodes=(3,))],  # and nothing says why
         [send(0, 0), send(1, 1), *end((0, 0), (1, 1), nodes=(1, 2)), *end((0, 0), nodes=(3,))],
         [send(0, 0), *end((0, 0), nodes=(1, 2)), *end(nodes=(3,))],  # nothing at all
         [send(0, 0), send(1, None, "unknown"), *end((0, 0), nodes=(1, 2)), *end((0, 1), nodes=(3,))],
@@ -167,6 +168,7 @@ ALLOWED: dict[str, Tale] = {
         send(0, 0),
         send(1, 1),
         *end((0, 0), (1, 1), nodes=(1, 2)),
+        assign(1, process=103),
         *end((1, 1), nodes=(3,)),
     ],
     "answers at the same time may differ": [send(0, 0), end((0, 0)), progress(1, 0, 5), progress(0, 4, 9)],

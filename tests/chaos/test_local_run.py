@@ -1,0 +1,114 @@
+"""A chaos run with nodes in network namespaces: a real cluster, real faults, a verdict, and nothing left."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from chaos.run import judged
+
+PROGRAMS = ("ip", "nsenter", "iptables", "mkfs.ext4")
+IN_CI = os.environ.get("CI") == "true"
+missing = [program for program in PROGRAMS if shutil.which(program) is None]
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="mounts and network namespaces need root"),
+    pytest.mark.skipif(bool(missing) and not IN_CI, reason=f"not installed: {', '.join(missing)}"),
+    pytest.mark.timeout(240),
+]
+
+
+def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "chaos", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=220, check=False)
+
+
+def left(directory: Path) -> list[str]:
+    """Namespaces of runs that have ended, and mounts and processes of those in that directory."""
+    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split()
+    mounts = Path("/proc/mounts").read_text().splitlines()
+    ours = str(directory).encode()
+    processes = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if ours in _content(path)]
+    return [
+        *(space for space in spaces if space.startswith("ledgermq-chaos") and not _runs(space)),
+        *(line for line in mounts if str(directory) in line),
+        *processes,
+    ]
+
+
+def _runs(space: str) -> bool:
+    """Whether the run is there still that a namespace is named after: another one beside these tests."""
+    return Path(f"/proc/{space.split('-')[2]}").exists()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_cluster_under_faults_is_judged_valid_and_nothing_is_left(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    faults = ("--faults", "kill,power,delay", "--targets", "leader")
+    ended = chaos("run", *faults, "--seconds", "32", "--rate", "300", "--seed", "1", "--out", str(out), "--json")
+    assert ended.returncode == 0, ended.stderr
+    verdict = json.loads(ended.stdout)
+    assert verdict["valid"] is True
+    assert verdict["figures"]["nodes read at the end"] == 3
+    result = judged(out)
+    assert {struck.kind for struck in result.struck} == {"kill", "power", "delay"}
+    assert all(struck.evidence for struck in result.struck)
+    page = (out / "report.html").read_text()
+    assert "<svg" in page
+    assert all(struck.kind in page for struck in result.struck)
+    assert left(tmp_path) == []
+    # The same judgement again, from what it left; and another one where an acknowledged message is not there.
+    assert chaos("check", str(out)).returncode == 0
+    (last,) = (path for path in out.glob("client-*.jsonl") if '"final":true' in path.read_text())
+    lines = last.read_text().splitlines(keepends=True)
+    gone = next(line for line in lines if '"op":"poll"' in line and json.loads(line)["offsets"])
+    last.write_text("".join(line for line in lines if line != gone))
+    damaged = chaos("check", str(out))
+    assert damaged.returncode == 1
+    assert "divergence" in damaged.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_interrupted_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "chaos", "run", "--faults", "power", "--out", str(tmp_path / "run")]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+        deadline = time.monotonic() + 60
+        while not [*(tmp_path / "run").glob("client-*.json")]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        run.send_signal(number)
+        run.wait(60)
+    deadline = time.monotonic() + 5
+    while left(tmp_path):  # a client that was just being started notices by itself
+        assert time.monotonic() < deadline, left(tmp_path)
+        time.sleep(0.1)
+
+
+def test_what_cannot_be_is_a_sentence_and_status_two(tmp_path: Path) -> None:
+    def refusal(*arguments: str) -> str:
+        ended = chaos("run", "--out", str(tmp_path / "run"), *arguments)
+        assert ended.returncode == 2, ended.stderr
+        assert "Traceback" not in ended.stderr
+        return ended.stderr
+
+    assert "needs --flush sync" in refusal("--faults", "power-all")
+    assert "give --nodes 3" in refusal("--faults", "membership", "--nodes", "1")
+    assert "too short for a single fault" in refusal("--faults", "kill", "--seconds", "5")
+    (tmp_path / "run").mkdir(exist_ok=True)
+    (tmp_path / "run" / "something").touch()
+    assert "is not empty: name another --out" in refusal("--faults", "kill")
+    assert left(tmp_path) == []
