@@ -20,7 +20,7 @@ from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_ga
 from chaos.checker.columns import columns_of
 from chaos.checker.verdict import Verdict, judge
 from chaos.errors import ChaosError
-from chaos.faults.catalogue import KINDS
+from chaos.faults.catalogue import KINDS, SURVIVED
 from chaos.faults.fault import Needs, Target
 from chaos.hosts.environment import Environment, Setup
 from chaos.progress import RunProgress
@@ -36,6 +36,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
+ALL = "all"
+
+
 class _FaultsType(click.ParamType[tuple[str, ...]]):
     name = "faults"
 
@@ -43,12 +46,27 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         if isinstance(value, tuple):
             return value
         if value in ("all", "none"):
-            return tuple(KINDS) if value == "all" else ()
+            return (ALL,) if value == "all" else ()
         names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
         unknown = [name for name in names if name not in KINDS]
         if unknown:
             self.fail(f"no such fault: {', '.join(unknown)}. `ledgermq chaos list` shows them", param, ctx)
         return names
+
+
+def expanded(faults: tuple[str, ...], flush: str) -> tuple[str, ...]:
+    """`all`: those that a cluster of that flush mode is to survive."""
+    if faults != (ALL,):
+        return faults
+    return tuple(name for name in SURVIVED if flush == "sync" or Needs.SYNC_FLUSH not in KINDS[name].needs)
+
+
+def _variables(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> tuple[str, ...]:
+    for one in told:
+        name, equals, _value = one.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{one!r} is no variable: give NAME=VALUE")
+    return told
 
 
 def _says_why(command: Callable[P, int]) -> Callable[P, int]:
@@ -94,6 +112,20 @@ def chaos() -> None:
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
 @click.option("--seed", type=int, help="Of faults and load.  [default: by chance]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
+@click.option(
+    "--node-env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_variables,
+    help="A variable of the node processes, and of nothing else: other code, a library that breaks something.",
+)
+@click.option(
+    "--recovery-s",
+    type=click.FloatRange(1),
+    default=120.0,
+    show_default=True,
+    help="When all is healed, how long the nodes may take to get the same log; longer is an anomaly.",
+)
 @click.option("--groups", type=click.IntRange(1, 64), default=1, show_default=True, help="Raft groups.")
 @click.option(
     "--out",
@@ -102,9 +134,10 @@ def chaos() -> None:
 )
 @click.option("--json", "as_json", is_flag=True, help="The verdict as one JSON object.")
 @_says_why
-def run_command(seed: int | None, out: Path | None, as_json: bool, **given: Any) -> int:
+def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Load a cluster, disturb it, and judge."""
-    options = Options(seed=random.SystemRandom().randrange(1 << 31) if seed is None else seed, **given)
+    seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
+    options = Options(seed=seed, faults=expanded(faults, given["flush"]), **given)
     directory = (out or Path(f"chaos-{options.seed}")).absolute()
     if directory.exists() and any(directory.iterdir()):
         raise ChaosError(f"{directory} is not empty: name another --out")
@@ -139,7 +172,7 @@ def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: 
     """Run each fault several times; can be stopped, and goes on where it was."""
     wish = Options(faults=(), targets=(), seed=0, groups=1, **given)
     book = campaign.Ledger(ledger)
-    waiting = list(campaign.runs(faults, runs, wish, book.entries()))
+    waiting = list(campaign.runs(expanded(faults, wish.flush), runs, wish, book.entries()))
     say(f"{len(waiting)} runs of {wish.seconds:g} s to make")
 
     def told(entry: campaign.Entry) -> None:
