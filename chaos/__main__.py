@@ -2,22 +2,6 @@
 
 import sys
 
-import click
-
-from chaos.command import chaos
-from cluster.cli import INTERRUPTED
-
-
-def main() -> int:
-    """The exit status, as `ledgermq` has it."""
-    try:
-        status: int = chaos(standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    return status
-
+from chaos.command import main
 
 sys.exit(main())

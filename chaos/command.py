@@ -26,6 +26,7 @@ from chaos.hosts.environment import Environment, Setup
 from chaos.progress import RunProgress
 from chaos.run import Options, Result, judged, run
 from chaos.sim.ledger_file import commit_of_code
+from cluster.cli import INTERRUPTED
 from cluster.cli.output import print_json, print_table, say
 from ledger.history import HistoryError, read_history
 
@@ -290,3 +291,15 @@ def _tell(verdict: Verdict, as_json: bool) -> int:
             say(f"void: {sentence}")
         say(_WORDS[verdict.valid])
     return {True: 0, False: 1, None: COULD_NOT_BE_JUDGED}[verdict.valid]
+
+
+def main() -> int:
+    """Of `python -m chaos`: the exit status, as `ledgermq` has it."""
+    try:
+        status: int = chaos(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    return status
