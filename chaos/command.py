@@ -20,7 +20,7 @@ from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_ga
 from chaos.checker.columns import columns_of
 from chaos.checker.verdict import Verdict, judge
 from chaos.errors import ChaosError
-from chaos.faults.catalogue import KINDS
+from chaos.faults.catalogue import KINDS, SURVIVED
 from chaos.faults.fault import Needs, Target
 from chaos.hosts.environment import Environment, Setup
 from chaos.progress import RunProgress
@@ -43,7 +43,7 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         if isinstance(value, tuple):
             return value
         if value in ("all", "none"):
-            return tuple(KINDS) if value == "all" else ()
+            return SURVIVED if value == "all" else ()
         names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
         unknown = [name for name in names if name not in KINDS]
         if unknown:
@@ -94,6 +94,12 @@ def chaos() -> None:
 @click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
 @click.option("--seed", type=int, help="Of faults and load.  [default: by chance]")
 @click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
+@click.option(
+    "--node-env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variable of the node processes, and of nothing else: other code, a library that breaks something.",
+)
 @click.option("--groups", type=click.IntRange(1, 64), default=1, show_default=True, help="Raft groups.")
 @click.option(
     "--out",

@@ -1,18 +1,21 @@
 """Who led when, as the nodes themselves said it: a thread that asks them all the time.
 
-leaders.jsonl   {"at":NS,"leaders":{"0":[3,7]}}     a line at each change: group -> [node, term]; node 0: nobody
+leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: group -> [node, term] of all that say so,
+                                                      the newest last
 """
 
 from __future__ import annotations
 
 import json
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from chaos.checker.cluster import Claim
 from chaos.hosts.environment import Environment
 from chaos.operator import Operator
 from ledger.history import now_ns
@@ -33,15 +36,29 @@ class Reign:
 
 def read_reigns(log: Path) -> list[Reign]:
     """What a watch wrote down, by group and time."""
-    if not log.exists():
-        return []
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    lines = _lines(log)
     groups = sorted({int(group) for line in lines for group in line["leaders"]})
     return [reign for group in groups for reign in _reigns_of(group, lines)]
 
 
+def read_claims(log: Path) -> list[Claim]:
+    """Whoever said that it led, and when that was over."""
+    return [
+        Claim(int(group), term, node)
+        for line in _lines(log)
+        for group, leaders in line["leaders"].items()
+        for node, term in leaders
+    ]
+
+
+def _lines(log: Path) -> list[dict[str, Any]]:
+    if not log.exists():
+        return []
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
 def _reigns_of(group: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
-    told = [(line["at"], *line["leaders"].get(str(group), (0, 0))) for line in lines]
+    told = [(line["at"], *line["leaders"].get(str(group), [(0, 0)])[-1]) for line in lines]
     changes = [now for before, now in pairwise([(0, -1, -1), *told]) if now[1:] != before[1:]]
     for (start, node, term), (end, _, _) in zip(changes, [*changes[1:], (None, 0, 0)], strict=True):
         yield Reign(group, node, term, start, end)
@@ -66,7 +83,7 @@ class LeaderWatch:
         self._operator.close()
 
     def _run(self) -> None:
-        last: dict[int, tuple[int, int]] = {}
+        last: dict[int, list[tuple[int, int]]] = {}
         with self._log.open("w", encoding="utf-8", buffering=1) as log:
             while not self._stopping.wait(_EVERY_S):
                 leaders = self._leaders()
@@ -74,11 +91,11 @@ class LeaderWatch:
                     log.write(json.dumps({"at": now_ns(), "leaders": leaders}) + "\n")
                     last = leaders
 
-    def _leaders(self) -> dict[int, tuple[int, int]]:
-        """Of two that say that they lead, the one of the newer term."""
-        leaders: dict[int, tuple[int, int]] = {}
+    def _leaders(self) -> dict[int, list[tuple[int, int]]]:
+        """By group: (node, term) of all that say that they lead, the newest term last."""
+        leaders: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for status in self._operator.statuses():
             for group in status.groups:
-                if group.role == "leader" and group.term > leaders.get(group.group, (0, 0))[1]:
-                    leaders[group.group] = (status.node, group.term)
-        return leaders
+                if group.role == "leader":
+                    leaders[group.group].append((status.node, group.term))
+        return {group: sorted(claims, key=lambda claim: claim[1]) for group, claims in leaders.items()}

@@ -60,6 +60,13 @@ class Operator:
             return False
         return True
 
+    def begin_transfer(self, node: int) -> bool:
+        try:
+            self._connected().transfer_leadership(node, wait=False, timeout_ms=_TRANSFER_MS)
+        except LedgerError:
+            return False
+        return True
+
     def add(self, node: int, address: str) -> None:
         self._insist(f"adding node {node}", lambda admin: admin.add_node(node, address, promote=True))
 

@@ -7,7 +7,7 @@
       run.json        what was asked for, and when the load began and ended
       client-N.jsonl  histories; client-N.log: what that process said
       faults.jsonl    faults and their evidence (nemesis.py)
-      leaders.jsonl   who led, as the nodes said it
+      leaders.jsonl   who led, as the nodes said it (leaders.py)
       node-N/log      what each node said
       verdict.json    the judgement
 
@@ -26,6 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from chaos.checker.cluster import no_recovery, two_leaders
 from chaos.checker.columns import Columns, columns_of
 from chaos.checker.verdict import Verdict, judge
 from chaos.errors import ChaosError
@@ -33,7 +34,7 @@ from chaos.faults.catalogue import KINDS
 from chaos.faults.fault import Needs, Target
 from chaos.faults.plan import Planned, plan
 from chaos.hosts.environment import Environment, Setup
-from chaos.leaders import LeaderWatch
+from chaos.leaders import LeaderWatch, read_claims
 from chaos.load.processes import ClientProcesses
 from chaos.load.spec import Spec
 from chaos.nemesis import Nemesis, Struck
@@ -46,6 +47,7 @@ _READY_S = 60.0
 _STOP_S = 60.0
 _CAUGHT_UP_S = 120.0
 _FINAL_S = 300.0
+_UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
 _LEAST_SHARE = 0.2
 """Of what was to be sent, what must be acknowledged for a run to count."""
@@ -53,7 +55,8 @@ _LEAST_SHARE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was asked for. `rate`: messages a second, of all clients together."""
+    """What was asked for. `rate`: messages a second, of all clients together. `node_env`: variables of the node
+    processes, NAME=VALUE each."""
 
     env: str
     nodes: int
@@ -68,6 +71,7 @@ class Options:
     largest_bytes: int = 1 << 20
     delivery_timeout_ms: int = 20_000
     producers: int = 2
+    node_env: tuple[str, ...] = ()
 
     @property
     def needs(self) -> Needs:
@@ -96,6 +100,8 @@ def as_arguments(options: Options) -> list[str]:
     arguments += ["--faults", ",".join(options.faults) or "none"]
     for target in options.targets:
         arguments += ["--targets", target]
+    for variable in options.node_env:
+        arguments += ["--node-env", variable]
     arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
     return [*arguments, "--flush", options.flush, "--groups", str(options.groups)]
 
@@ -121,8 +127,10 @@ def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) 
         undo.callback(environment.down)
         audience.say(f"{options.nodes} nodes start")
         environment.up()
-        began, ended = _Run(options, out, environment, audience, undo).load(planned)
-    _save(out, options, began, ended)
+        the_run = _Run(options, out, environment, audience, undo)
+        began, ended = the_run.load(planned)
+        unrecovered = the_run.read_to_the_end()
+    _save(out, options, began, ended, unrecovered)
     return judged(out)
 
 
@@ -150,7 +158,15 @@ def _setup(options: Options, out: Path) -> Setup:
         settings={"flush": options.flush, "groups": options.groups, "segment_bytes": _SEGMENT_BYTES},
         disks=bool(options.needs & Needs.DISKS),
         clocks=bool(options.needs & Needs.CLOCKS),
+        environment=dict(_variable(one) for one in options.node_env),
     )
+
+
+def _variable(told: str) -> tuple[str, str]:
+    name, equals, value = told.partition("=")
+    if not name or not equals:
+        raise ChaosError(f"{told!r} is no variable: give --node-env NAME=VALUE")
+    return name, value
 
 
 class _Run:
@@ -186,7 +202,6 @@ class _Run:
         self._clients.stop("producers", _STOP_S)
         ended = now_ns()
         self._clients.stop("consumers", _STOP_S)
-        self._read_to_the_end()
         return began, ended
 
     def _disturb(self, planned: Sequence[Planned]) -> None:
@@ -203,13 +218,25 @@ class _Run:
             self._clients.check()
             self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
 
-    def _read_to_the_end(self) -> None:
-        self._operator.caught_up(_CAUGHT_UP_S)
+    def read_to_the_end(self) -> str:
+        """Why the cluster did not come to itself, though all was healed; "" where it did. Then too what can be read is
+        read: it may show more of what is wrong."""
+        unrecovered = ""
+        try:
+            self._operator.caught_up(_CAUGHT_UP_S)
+        except ChaosError as trouble:
+            unrecovered = str(trouble)
+            self._audience.say(unrecovered)
         self._audience.say("every queue is read from every node")
         nodes = self._environment.nodes
         self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
         self._clients.start("final")
-        self._clients.finish("final", _FINAL_S)
+        try:
+            self._clients.finish("final", _UNRECOVERED_FINAL_S if unrecovered else _FINAL_S)
+        except ChaosError:
+            if not unrecovered:
+                raise
+        return unrecovered
 
     def _spec(self) -> Spec:
         options, nodes = self._options, self._environment.nodes
@@ -228,8 +255,8 @@ class _Run:
         )
 
 
-def _save(out: Path, options: Options, began: int, ended: int) -> None:
-    told = {"options": asdict(options), "began": began, "ended": ended}
+def _save(out: Path, options: Options, began: int, ended: int, unrecovered: str) -> None:
+    told = {"options": asdict(options), "began": began, "ended": ended, "unrecovered": unrecovered}
     (out / "run.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
@@ -243,7 +270,8 @@ def judged(out: Path) -> Result:
     columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
     struck = read_faults(out / "faults.jsonl")
     least = int(options.rate * options.seconds * _LEAST_SHARE)
-    verdict = _with_faults(judge(columns, least_acknowledged=least), options, struck)
+    cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told["unrecovered"]))
+    verdict = _with_faults(judge(columns, least_acknowledged=least).joined(*cluster), struck)
     (out / "verdict.json").write_text(json.dumps(verdict.as_json(), indent=1) + "\n", encoding="utf-8")
     return Result(options, verdict, tuple(struck), columns, told["began"], told["ended"])
 
@@ -261,7 +289,7 @@ def read_faults(path: Path) -> list[Struck]:
     return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
 
 
-def _with_faults(verdict: Verdict, options: Options, struck: Sequence[Struck]) -> Verdict:
+def _with_faults(verdict: Verdict, struck: Sequence[Struck]) -> Verdict:
     """A fault that left no evidence makes a run void; so does one that was asked for and never struck."""
     void = [f"{one.kind} left no evidence: {one.void}" for one in struck if one.void]
     return replace(verdict, void=(*verdict.void, *void), valid=None if void and verdict.valid else verdict.valid)

@@ -34,6 +34,14 @@ KINDS = {
     "offset regression": "the progress of a consumer group fell",
 }
 
+"""In what clients were told."""
+
+CLUSTER_KINDS = {
+    "two leaders": "two nodes said that they led one group in one term",
+    "no recovery": "all was healed, and the nodes did not come to the same log",
+}
+"""In what nodes said of themselves."""
+
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:

@@ -6,7 +6,7 @@ is no verdict, however clean the rest looks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,11 @@ class Verdict:
     @property
     def anomalies(self) -> int:
         return sum(finding.count for finding in self.findings)
+
+    def joined(self, *findings: Finding) -> Verdict:
+        """With what was found elsewhere than in the history."""
+        wrong = any(finding.count for finding in findings)
+        return replace(self, findings=(*self.findings, *findings), valid=False if wrong else self.valid)
 
     def as_json(self) -> dict[str, Any]:
         """For programs: kinds with their counts and first examples."""

@@ -6,6 +6,7 @@ from functools import partial
 
 from chaos.faults import damage, disks, network, operations, processes
 from chaos.faults.fault import Kind, Needs, Target
+from chaos.faults.stale_vote import StaleVote
 
 ONE, LEADER, MINORITY, MAJORITY, ALL = Target.ONE, Target.LEADER, Target.MINORITY, Target.MAJORITY, Target.ALL
 _SOME = (LEADER, ONE, MINORITY)
@@ -56,5 +57,16 @@ _ALL = (
     Kind("membership", "a node is added, another removed", (ONE, LEADER), operations.AddAndRemove, least_nodes=3),
     Kind("transfer", "leadership is handed about", (LEADER,), operations.TransferStorm, least_nodes=2),
     Kind("client-kill", "a client is killed, another begins", (ONE,), processes.ClientKill),
+    Kind(
+        "stale-vote",
+        "votes of killed nodes are as they were before (no cluster survives that; never among `all`)",
+        (LEADER,),
+        StaleVote,
+        seconds=(6.0, 8.0),
+        least_nodes=3,
+        survived=False,
+    ),
 )
 KINDS = {kind.name: kind for kind in _ALL}
+SURVIVED = tuple(kind.name for kind in _ALL if kind.survived)
+"""What a cluster must get over: `--faults all`."""

@@ -49,6 +49,9 @@ class Members(Protocol):
     def transfer(self, node: int) -> bool:
         """Whether leadership was handed over to that node."""
 
+    def begin_transfer(self, node: int) -> bool:
+        """Whether that node was asked to take over; it may not lead yet."""
+
     def add(self, node: int, address: str) -> None:
         """Returns when it votes."""
 
@@ -104,3 +107,5 @@ class Kind:
     seconds: tuple[float, float] = (3.0, 6.0)
     needs: Needs = Needs.NOTHING
     least_nodes: int = 1
+    survived: bool = True
+    """False: it breaks what a cluster relies on, so that a run with it must be NOT VALID (tests/gates)."""

@@ -38,6 +38,7 @@ class NodeProcess:
                     stdout=log,
                     stderr=log,
                     env={**os.environ, **self._environment},
+                    cwd=self._log.parent,  # what `python -m` finds there comes before everything else
                     start_new_session=True,
                 )
         return f"pid {self.pid}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
-from chaos.checker.anomaly import KINDS
+from chaos.checker.anomaly import CLUSTER_KINDS, KINDS
 from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.leaders import read_reigns
 from chaos.report import plots
@@ -47,7 +47,7 @@ def _page(result: Result, directory: Path, picture: str) -> str:
         verdict_word={True: "valid", False: "not valid", None: "void"}[result.verdict.valid],
         figures=_figures(result),
         picture=picture,
-        kinds=KINDS,
+        kinds={**KINDS, **CLUSTER_KINDS},
         shown=shown,
         lines=_lines(directory, {operation for anomaly in shown for operation in anomaly.operations}),
         faults=_faults(result),

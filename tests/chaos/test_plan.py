@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from chaos.faults.catalogue import KINDS
+from chaos.faults.catalogue import KINDS, SURVIVED
 from chaos.faults.fault import Target
 from chaos.faults.plan import QUIET_AT_LAST_S, Planned, aimed, plan
 
@@ -40,6 +40,10 @@ def test_only_targets_that_were_asked_for_where_the_kind_has_them() -> None:
 
     assert targets(plan(1, [KINDS["kill"]], 600, [Target.LEADER])) == {Target.LEADER}
     assert targets(plan(1, [KINDS["partition-halves"]], 600, [Target.LEADER])) == {Target.ALL}
+
+
+def test_what_no_cluster_survives_is_not_among_all() -> None:
+    assert set(KINDS) - set(SURVIVED) == {"stale-vote"}
 
 
 def test_a_run_that_is_too_short_has_no_plan() -> None:

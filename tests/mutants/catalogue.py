@@ -52,7 +52,7 @@ def read(path: Path) -> Mutant:
 
 def _changes(lines: list[str]) -> Iterator[Change]:
     starts = [number for number, line in enumerate(lines) if line.startswith("in ")]
-    for start, stop in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, stop in zip(starts, [*starts, len(lines)][1:], strict=True):
         body = lines[start + 1 : stop]
         old = "".join(line[1:] for line in body if line[0] in " -")
         new = "".join(line[1:] for line in body if line[0] in " +")

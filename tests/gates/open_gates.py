@@ -1,0 +1,122 @@
+"""Runs the planted faults of the deployed system, and says which of them `chaos run` finds.
+
+    python tests/gates/open_gates.py [--only NAME] [--tries 5] [--control]        or: make gates
+
+Needs root, as `chaos run --env local` does. Each gate is run with one seed after the other until it is caught. With
+`--control` the code as it is gets the same options and seed, and must be valid: otherwise the catch proves nothing. The
+exit status is 0 when all were caught, and all controls valid.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import nullcontext
+from ctypes.util import find_library
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from red_gates import ROOT, Gate, gates, planted
+
+LIBRARIES = {"libeatmydata.so": "libeatmydata1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What `chaos run` said. `anomalies`: kinds and how many; `trouble`: why there is no verdict."""
+
+    valid: bool | None
+    anomalies: dict[str, int]
+    trouble: str
+
+    def __str__(self) -> str:
+        if self.valid is None:
+            return f"no verdict: {self.trouble}"
+        return "valid" if self.valid else ", ".join(f"{kind} ({count:,})" for kind, count in self.anomalies.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """How a gate ended: the last run, which number it had, and the same run without the planted fault."""
+
+    gate: str
+    judged: Judged
+    tries: int
+    control: Judged | None
+
+    @property
+    def is_right(self) -> bool:
+        return self.judged.valid is False and (self.control is None or self.control.valid is True)
+
+
+def chaos_run(gate: Gate, seed: int, node_env: tuple[str, ...]) -> Judged:
+    """One run, in a directory that is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="gate-") as out:
+        command = [sys.executable, "-m", "cluster.cli", "chaos", "run", *gate.options, "--seed", str(seed), "--json"]
+        command += ["--out", f"{out}/run", *(word for one in node_env for word in ("--node-env", one))]
+        path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+        ended = subprocess.run(
+            command, cwd=out, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False
+        )
+    try:
+        told: dict[str, Any] = json.loads(ended.stdout)
+    except json.JSONDecodeError:
+        return Judged(None, {}, ended.stderr.strip()[-500:])
+    anomalies = {kind: found["count"] for kind, found in told["anomalies"].items() if found["count"]}
+    return Judged(told["valid"], anomalies, "; ".join(told["void"]))
+
+
+def open_gate(gate: Gate, tries: int, *, control: bool) -> Opened:
+    """Seeds 1, 2, ... until it is caught."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as name:
+        node_env = planted(gate, Path(name))
+        for seed in range(1, tries + 1):
+            judged = chaos_run(gate, seed, node_env)
+            if judged.valid is False:
+                break
+    return Opened(gate.name, judged, seed, chaos_run(gate, seed, ()) if control and gate.has_control else None)
+
+
+def missing_libraries(wanted: list[Gate]) -> list[str]:
+    """Debian packages that must be installed for these gates."""
+    told = " ".join(variable for gate in wanted for variable in gate.node_env)
+    stems = {library: library.removeprefix("lib").removesuffix(".so") for library in LIBRARIES if library in told}
+    return [LIBRARIES[library] for library, stem in stems.items() if find_library(stem) is None]
+
+
+@click.command()
+@click.option("--only", multiple=True, help="Gates whose name contains this.")
+@click.option("--tries", type=click.IntRange(1), default=5, show_default=True, help="Seeds that a gate may need.")
+@click.option("--control", is_flag=True, help="Run the code as it is with the same options too.")
+def main(only: tuple[str, ...], tries: int, control: bool) -> None:
+    """Run the planted faults of the deployed system, and show which `chaos run` finds."""
+    console = Console()
+    wanted = [gate for gate in gates() if not only or any(part in gate.name for part in only)]
+    if missing := missing_libraries(wanted):
+        console.print(f"not installed; on Debian: apt-get install {' '.join(missing)}")
+        sys.exit(2)
+    opened = []
+    for gate in wanted:
+        with console.status(f"running: {gate.name}") if console.is_terminal else nullcontext():
+            opened.append(open_gate(gate, tries, control=control))
+        console.print(f"{gate.name}: {opened[-1].judged} (run {opened[-1].tries})", highlight=False, soft_wrap=True)
+    table = Table("gate", "caught", "by", "runs", "without the fault")
+    for one in opened:
+        caught = "yes" if one.judged.valid is False else "NO"
+        table.add_row(one.gate, caught, str(one.judged), str(one.tries), str(one.control or ""))
+    console.print(table)
+    sys.exit(0 if all(one.is_right for one in opened) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The planted faults of the deployed system still fit the code, and one of them is caught from end to end. That all are
+`make gates` shows: it takes minutes."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from open_gates import open_gate
+from red_gates import ROOT, Gate, gates, planted
+
+SHORT = ("--faults", "partition-leader", "--seconds", "14", "--rate", "200")
+
+
+def test_there_are_enough() -> None:
+    assert len(gates()) >= 6
+    assert all("--faults" in gate.options for gate in gates())
+
+
+@pytest.mark.parametrize("gate", [gate for gate in gates() if gate.plant.changes], ids=lambda gate: gate.name)
+def test_a_plant_fits_the_code_and_changes_it(gate: Gate, tmp_path: Path) -> None:
+    assert f"PYTHONPATH={tmp_path}" in planted(gate, tmp_path)
+    for change in gate.plant.changes:
+        code = (tmp_path / change.file).read_text()
+        ast.parse(code)
+        assert code != (ROOT / change.file).read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_an_acknowledgement_before_a_majority_is_caught() -> None:
+    (gate,) = (gate for gate in gates() if gate.name == "acknowledge before a majority")
+    opened = open_gate(replace(gate, options=SHORT), tries=1, control=False)
+    assert "lost" in opened.judged.anomalies, opened
