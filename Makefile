@@ -11,7 +11,7 @@ IMAGE ?= ledgermq:dev
 CHAOS_OUT ?= chaos-$(shell date +%Y%m%d-%H%M%S)
 VOLUMES ?=
 
-.PHONY: help demo test check sim chaos mutants kills bench format proto lock clean image compose-up compose-demo compose-down
+.PHONY: help demo test check sim chaos mutants gates kills bench format proto lock clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three cont
 
 mutants: $(VENV)/.server ## the planted faults, and which the simulator catches (ONLY= part of a name)
 	$(BIN)/python tests/mutants/hunt.py $(if $(ONLY),--only "$(ONLY)")
+
+gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catches; needs root (ONLY= part of a name)
+	$(BIN)/python tests/gates/open_gates.py --control $(if $(ONLY),--only "$(ONLY)")
 
 kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
 	$(BIN)/python tests/cluster/kill_loop.py --kills $(KILLS)

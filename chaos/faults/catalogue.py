@@ -62,7 +62,7 @@ _ALL = (
         "votes of killed nodes are as they were before (no cluster survives that; never among `all`)",
         (LEADER,),
         StaleVote,
-        seconds=(6.0, 8.0),
+        seconds=(2.0, 3.0),
         least_nodes=3,
         survived=False,
     ),

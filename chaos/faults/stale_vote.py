@@ -6,7 +6,7 @@ for it, and die before its first entry reaches them. Their votes are put back; t
 in the same term.
 
     leader of term 7 ── handed to ──> W       votes of the others: 7
-    W leads term 8, heard 300 ms late         votes of the others: 8, their logs: 7
+    W leads term 8, heard 200 ms late         votes of the others: 8, their logs: 7
     killed, put back, W cut off               votes of the others: 7, so they elect a leader of term 8 once more
 """
 
@@ -22,9 +22,12 @@ from chaos.hosts.link_shaper import Shape
 from store.disk import PosixReadOnlyDisk
 from store.vote_file import examined
 
-_LATE = Shape(delay_ms=300.0)
-"""Less than an election takes, or nobody is elected."""
+_LATE = Shape(delay_ms=200.0)
+"""Much less than an election takes, or nobody is elected."""
 _ELECTED_WITHIN_S = 3.0
+_AGAIN_WITHIN_S = 30.0
+_SEEN_S = 1.0
+"""For so long the one that was elected again leads, so that everybody sees it."""
 _ASK_EVERY_S = 0.01
 
 Votes = Mapping[Path, bytes]
@@ -53,7 +56,7 @@ class StaleVote(Fault):
         environment.links.set(partition(environment.nodes, [[elected], voters]))
         for node in voters:
             environment.start(node)
-        return f"node {elected} was elected; {forgotten}"
+        return f"node {elected} was elected; {forgotten}; then node {_elected_again(site, elected)} was"
 
     def heal(self, site: Site) -> str:
         site.environment.shaper.heal()
@@ -73,6 +76,17 @@ def _hand_over(site: Site, node: int) -> None:
         if time.monotonic() > deadline:
             raise NoEvidenceError(f"node {node} was not elected")
         time.sleep(_ASK_EVERY_S)
+
+
+def _elected_again(site: Site, but: int) -> int:
+    """Who leads the others, once somebody does."""
+    deadline = time.monotonic() + _AGAIN_WITHIN_S
+    while (leader := site.members.leader()) in (0, but):
+        if time.monotonic() > deadline:
+            raise NoEvidenceError(f"without node {but} nobody was elected")
+        site.wait(_ASK_EVERY_S)
+    site.wait(_SEEN_S)
+    return leader
 
 
 def _votes(data: Path) -> Votes:
