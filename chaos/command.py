@@ -100,6 +100,13 @@ def chaos() -> None:
     metavar="NAME=VALUE",
     help="A variable of the node processes, and of nothing else: other code, a library that breaks something.",
 )
+@click.option(
+    "--recovery-s",
+    type=click.FloatRange(1),
+    default=120.0,
+    show_default=True,
+    help="When all is healed, how long the nodes may take to get the same log; longer is an anomaly.",
+)
 @click.option("--groups", type=click.IntRange(1, 64), default=1, show_default=True, help="Raft groups.")
 @click.option(
     "--out",

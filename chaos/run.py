@@ -45,7 +45,6 @@ TOPICS = ("orders", "payments")
 _SEGMENT_BYTES = 16 << 20
 _READY_S = 60.0
 _STOP_S = 60.0
-_CAUGHT_UP_S = 120.0
 _FINAL_S = 300.0
 _UNRECOVERED_FINAL_S = 20.0
 _CHECK_S = 0.2
@@ -56,7 +55,7 @@ _LEAST_SHARE = 0.2
 @dataclass(frozen=True, slots=True)
 class Options:
     """What was asked for. `rate`: messages a second, of all clients together. `node_env`: variables of the node
-    processes, NAME=VALUE each."""
+    processes, NAME=VALUE each. `recovery_s`: after the last fault, how long the nodes may take to get the same log."""
 
     env: str
     nodes: int
@@ -72,6 +71,7 @@ class Options:
     delivery_timeout_ms: int = 20_000
     producers: int = 2
     node_env: tuple[str, ...] = ()
+    recovery_s: float = 120.0
 
     @property
     def needs(self) -> Needs:
@@ -223,7 +223,7 @@ class _Run:
         read: it may show more of what is wrong."""
         unrecovered = ""
         try:
-            self._operator.caught_up(_CAUGHT_UP_S)
+            self._operator.caught_up(self._options.recovery_s)
         except ChaosError as trouble:
             unrecovered = str(trouble)
             self._audience.say(unrecovered)
