@@ -51,6 +51,14 @@ class _FaultsType(click.ParamType[tuple[str, ...]]):
         return names
 
 
+def _variables(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> tuple[str, ...]:
+    for one in told:
+        name, equals, _value = one.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{one!r} is no variable: give NAME=VALUE")
+    return told
+
+
 def _says_why(command: Callable[P, int]) -> Callable[P, int]:
     """What cannot be done is a sentence and status 2."""
 
@@ -98,6 +106,7 @@ def chaos() -> None:
     "--node-env",
     multiple=True,
     metavar="NAME=VALUE",
+    callback=_variables,
     help="A variable of the node processes, and of nothing else: other code, a library that breaks something.",
 )
 @click.option(

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from tell import end, send
 
-from chaos.command import chaos
+from chaos.command import chaos, run_command
 from chaos.faults.catalogue import KINDS
 from ledger.history import HistoryWriter, Operation
 
@@ -74,3 +75,19 @@ def test_a_campaign_needs_its_own_ledger(tmp_path: Path) -> None:
     told = invoke("campaign", "--ledger", str(path))
     assert told.return_value == 2
     assert "is not the ledger of a campaign" in told.stderr
+
+
+def test_targets_have_the_names_that_are_shown() -> None:
+    given = run_command.make_context("run", ["--targets", "leader", "--targets", "one"]).params
+    assert given["targets"] == ("leader", "one")
+
+
+def test_all_faults_are_those_that_a_cluster_survives() -> None:
+    faults = run_command.make_context("run", ["--faults", "all"]).params["faults"]
+    assert "kill" in faults
+    assert "stale-vote" not in faults
+
+
+def test_a_variable_without_a_value_is_refused() -> None:
+    with pytest.raises(click.BadParameter, match="'LD_PRELOAD' is no variable: give NAME=VALUE"):
+        run_command.make_context("run", ["--node-env", "LD_PRELOAD"])

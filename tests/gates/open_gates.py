@@ -62,7 +62,7 @@ class Opened:
 def chaos_run(gate: Gate, seed: int, node_env: tuple[str, ...]) -> Judged:
     """One run, in a directory that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="gate-") as out:
-        command = [sys.executable, "-m", "cluster.cli", "chaos", "run", *gate.options, "--seed", str(seed), "--json"]
+        command = [sys.executable, "-m", "chaos", "run", *gate.options, "--seed", str(seed), "--json"]
         command += ["--out", f"{out}/run", *(word for one in node_env for word in ("--node-env", one))]
         path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
         ended = subprocess.run(
