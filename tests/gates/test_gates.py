@@ -36,5 +36,5 @@ def test_a_plant_fits_the_code_and_changes_it(gate: Gate, tmp_path: Path) -> Non
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_an_acknowledgement_before_a_majority_is_caught() -> None:
     (gate,) = (gate for gate in gates() if gate.name == "acknowledge before a majority")
-    opened = open_gate(replace(gate, options=SHORT), tries=1, control=False)
+    opened = open_gate(replace(gate, options=SHORT), tries=1)
     assert "lost" in opened.judged.anomalies, opened
