@@ -7,6 +7,7 @@ SEEDS ?= 1000
 MINUTES ?= 5
 WORLD ?= protocol
 KILLS ?= 210
+SEED ?= 1
 IMAGE ?= ledgermq:dev
 CHAOS_OUT ?= chaos-$(shell date +%Y%m%d-%H%M%S)
 VOLUMES ?=
@@ -52,8 +53,8 @@ chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three cont
 mutants: $(VENV)/.server ## the planted faults, and which the simulator catches (ONLY= part of a name)
 	$(BIN)/python tests/mutants/hunt.py $(if $(ONLY),--only "$(ONLY)")
 
-gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catches; needs root (ONLY= part of a name)
-	$(BIN)/python tests/gates/open_gates.py --control $(if $(ONLY),--only "$(ONLY)")
+gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catches; needs root (ONLY= part of a name, SEED=1)
+	$(BIN)/python tests/gates/open_gates.py --control --seed $(SEED) $(if $(ONLY),--only "$(ONLY)")
 
 kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
 	$(BIN)/python tests/cluster/kill_loop.py --kills $(KILLS)

@@ -1,6 +1,6 @@
 """Runs the planted faults of the deployed system, and says which of them `chaos run` finds.
 
-    python tests/gates/open_gates.py [--only NAME] [--tries 5] [--control]        or: make gates
+    python tests/gates/open_gates.py [--only NAME] [--tries 5] [--seed 1] [--control]        or: make gates
 
 Needs root, as `chaos run --env local` does. Each gate is run with one seed after the other until it is caught. With
 `--control` the code as it is gets the same options and seed, and must be valid: otherwise the catch proves nothing. The
@@ -76,15 +76,16 @@ def chaos_run(gate: Gate, seed: int, node_env: tuple[str, ...]) -> Judged:
     return Judged(told["valid"], anomalies, "; ".join(told["void"]))
 
 
-def open_gate(gate: Gate, tries: int, *, control: bool) -> Opened:
-    """Seeds 1, 2, ... until it is caught."""
+def open_gate(gate: Gate, tries: int, *, first_seed: int = 1, control: bool = False) -> Opened:
+    """One seed after the other until it is caught."""
     with tempfile.TemporaryDirectory(prefix="planted-") as name:
         node_env = planted(gate, Path(name))
-        for seed in range(1, tries + 1):
+        for seed in range(first_seed, first_seed + tries):
             judged = chaos_run(gate, seed, node_env)
             if judged.valid is False:
                 break
-    return Opened(gate.name, judged, seed, chaos_run(gate, seed, ()) if control and gate.has_control else None)
+    tried = seed - first_seed + 1
+    return Opened(gate.name, judged, tried, chaos_run(gate, seed, ()) if control and gate.has_control else None)
 
 
 def missing_libraries(wanted: list[Gate]) -> list[str]:
@@ -97,8 +98,9 @@ def missing_libraries(wanted: list[Gate]) -> list[str]:
 @click.command()
 @click.option("--only", multiple=True, help="Gates whose name contains this.")
 @click.option("--tries", type=click.IntRange(1), default=5, show_default=True, help="Seeds that a gate may need.")
+@click.option("--seed", default=1, show_default=True, help="The first one.")
 @click.option("--control", is_flag=True, help="Run the code as it is with the same options too.")
-def main(only: tuple[str, ...], tries: int, control: bool) -> None:
+def main(only: tuple[str, ...], tries: int, seed: int, control: bool) -> None:
     """Run the planted faults of the deployed system, and show which `chaos run` finds."""
     console = Console()
     wanted = [gate for gate in gates() if not only or any(part in gate.name for part in only)]
@@ -108,7 +110,7 @@ def main(only: tuple[str, ...], tries: int, control: bool) -> None:
     opened = []
     for gate in wanted:
         with console.status(f"running: {gate.name}") if console.is_terminal else nullcontext():
-            opened.append(open_gate(gate, tries, control=control))
+            opened.append(open_gate(gate, tries, first_seed=seed, control=control))
         console.print(f"{gate.name}: {opened[-1].judged} (run {opened[-1].tries})", highlight=False, soft_wrap=True)
     table = Table("gate", "caught", "by", "runs", "without the fault")
     for one in opened:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from open_gates import open_gate
 from red_gates import ROOT, Gate, gates, planted
 
+IN_CI = os.environ.get("CI") == "true"
+missing = [program for program in ("ip", "nsenter", "iptables") if shutil.which(program) is None]
 SHORT = ("--faults", "partition-leader", "--seconds", "14", "--rate", "200")
 
 
@@ -34,7 +37,8 @@ def test_a_plant_fits_the_code_and_changes_it(gate: Gate, tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.skipif(bool(missing) and not IN_CI, reason=f"not installed: {', '.join(missing)}")
 def test_an_acknowledgement_before_a_majority_is_caught() -> None:
     (gate,) = (gate for gate in gates() if gate.name == "acknowledge before a majority")
-    opened = open_gate(replace(gate, options=SHORT), tries=1, control=False)
+    opened = open_gate(replace(gate, options=SHORT), tries=5)
     assert "lost" in opened.judged.anomalies, opened
