@@ -166,7 +166,8 @@ class ConsumptionHistory:
             if not reason:
                 had = f"{before.member} had finished by epoch {before.lane.claim.epoch}"
                 self._fail("normally once", f"{member} was given {place}, which {had}")
-        self._hand_outs[key] = HandOut(member, lane, era)
+        # By a claim that a reset has ended, which the member has not heard yet: it belongs to the time before that.
+        self._hand_outs[key] = HandOut(member, lane, era if stand.is_claimed else era - 1)
 
     def _reason(self, before: HandOut, place: Place, era: int) -> str:
         """Why a message that was handed out so may come again; empty: it may not."""

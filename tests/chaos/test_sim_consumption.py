@@ -350,6 +350,21 @@ def test_a_message_that_was_finished_comes_again_only_for_a_reason(log: Log) -> 
     assert log.wrong == ["normally once"]
 
 
+def test_what_a_member_finishes_after_a_reset_that_it_has_not_heard_of_comes_again(log: Log) -> None:
+    a = log.member("a", 3, offset=2)
+    log.reset(0)
+    log.hand(a, 2)
+    log.claim(3)
+    asked = pb2.ClaimRequest(queues=[pb2.QueueClaim(topic_id=TOPIC, queue=0, epoch=3)])
+    a.ear.answered(asked, pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=0)]))
+    for offset in (0, 1, 2):
+        log.hand(a, offset)
+    assert log.wrong == []
+    a.ear.answered(asked, pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=2)]))
+    log.hand(a, 2)  # now there is no reason
+    assert log.wrong == ["normally once"]
+
+
 def test_what_was_acknowledged_before_its_member_left_does_not_come_again(log: Log) -> None:
     a = log.member("a", 3)
     log.hand(a, 0)
