@@ -85,7 +85,7 @@ def test_a_cluster_under_faults_is_judged_valid_and_nothing_is_left(tmp_path: Pa
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_interrupted_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "chaos", "run", "--faults", "power", "--out", str(tmp_path / "run")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_heeds_interrupts) as run:
         deadline = time.monotonic() + 60
         while not [*(tmp_path / "run").glob("client-*.json")]:
             assert time.monotonic() < deadline
@@ -96,6 +96,11 @@ def test_a_run_that_is_interrupted_leaves_nothing(tmp_path: Path, number: signal
     while left(tmp_path):  # a client that was just being started notices by itself
         assert time.monotonic() < deadline, left(tmp_path)
         time.sleep(0.1)
+
+
+def _heeds_interrupts() -> None:
+    """As a terminal's program: what a shell starts in its background ignores SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_what_cannot_be_is_a_sentence_and_status_two(tmp_path: Path) -> None:
