@@ -19,56 +19,48 @@ label of the run that made it, by which the next run removes what a run that was
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from random import Random
-from uuid import uuid4
+from typing import Any
 
 from docker.types import Mount, Ulimit
 
-from chaos.errors import ChaosError
 from chaos.hosts import disk_image, link_rules
-from chaos.hosts.clock import Clock, library
+from chaos.hosts.clock import library
 from chaos.hosts.container import Container
 from chaos.hosts.container_engine import ContainerEngine
-from chaos.hosts.disk_image import DiskImage
 from chaos.hosts.environment import Setup
 from chaos.hosts.link_rules import LinkRules
 from chaos.hosts.link_shaper import LinkShaper
 from chaos.hosts.namespace import Namespace
+from chaos.hosts.nodes_of_files import HTTP_PORT, PORT, ROOM, NodesOfFiles
 from chaos.hosts.shell import need_programs, need_root
 from cluster.docker_engine import IMAGE
 
-PORT = 9871
-HTTP_PORT = 9872
-DISK_BYTES = 2 << 30
 USER = 10001
 """The image's own: files on this machine are given to it."""
-_ROOM = 8
-"""Nodes that may be added to those there are."""
 _HOME = Path("/node")
 _COMMAND = f"exec ledgermq server run --config {_HOME}/node.toml >>{_HOME}/log 2>&1"
 _OPEN_FILES = 16_384
 _MEMORY = "1g"
 
 
-class ContainerEnvironment:
+class ContainerEnvironment(NodesOfFiles):
     """Implements `chaos.hosts.environment.Environment`."""
 
     def __init__(self, setup: Setup, image: str = IMAGE) -> None:
         """Raises ChaosError where no engine answers, or it has no such image."""
-        self.setup = setup
+        super().__init__(setup)
         self._image = image
         self._engine = ContainerEngine(setup.directory)
         self._containers: dict[int, Container] = {}
         self._undo = ExitStack()
-        self._next = setup.nodes + 1
-        every = range(1, setup.nodes + _ROOM + 1)
+        every = range(1, setup.nodes + ROOM + 1)
         self.links = LinkRules(every, self._namespace, self._engine.address)
         self.shaper = LinkShaper(self._namespace, self._engine.address, Random(setup.seed))
 
@@ -121,61 +113,10 @@ class ContainerEnvironment:
     def pid(self, node: int) -> int | None:
         return self._containers[node].pid
 
-    def data(self, node: int) -> Path:
-        return self._directory(node) / "disk" / "data"
-
-    def disk(self, node: int) -> DiskImage:
-        assert self.setup.disks
-        directory = self._directory(node)
-        return DiskImage(directory / "disk.img", directory / "disk", DISK_BYTES)
-
-    def cut_power(self, node: int) -> str:
-        self.kill(node)
-        lost = self.disk(node).cut_power()
-        self._new_boot(node)
-        return lost
-
-    def wipe(self, node: int) -> None:
-        assert self.pid(node) is None
-        shutil.rmtree(self.data(node), ignore_errors=True)
-
-    def add(self) -> int:
-        node = self._next
-        self._next += 1
-        if node > self.setup.nodes + _ROOM:
-            raise ChaosError(f"{_ROOM} nodes were added already")
-        self._make(node, join=True)
-        self.start(node)
-        return node
-
-    def start_to_join(self, node: int) -> str:
-        self._config(node).write_text(self._toml(node, join=True), encoding="utf-8")
-        return self.start(node)
-
     def put_away(self, node: int) -> None:
         self._containers.pop(node).remove()
 
-    def set_clock(self, node: int, offset_s: float) -> None:
-        assert self.setup.clocks
-        self._clock(node).set(offset_s)
-
-    def log(self, node: int) -> Path:
-        return self._directory(node) / "log"
-
     # -- inside
-
-    def _directory(self, node: int) -> Path:
-        return self.setup.directory / f"node-{node}"
-
-    def _config(self, node: int) -> Path:
-        return self._directory(node) / "node.toml"
-
-    def _clock(self, node: int) -> Clock:
-        return Clock(self._directory(node) / "clock")
-
-    def _new_boot(self, node: int) -> None:
-        """What the kernel says that was started anew; a file per node, since power is cut for one of them."""
-        (self._directory(node) / "boot_id").write_text(f"{uuid4()}\n")
 
     def _namespace(self, node: int) -> Namespace | None:
         container = self._containers.get(node)
@@ -228,18 +169,11 @@ class ContainerEnvironment:
         clock = self._clock(node).variables(as_seen=_HOME / "clock") if self.setup.clocks else {}
         return {**clock, **self.setup.environment}
 
-    def _toml(self, node: int, *, join: bool) -> str:
-        settings = {
-            "node": node,
-            "cluster": "chaos",
+    def _settings(self, node: int) -> Mapping[str, Any]:
+        return {
             "data": str(_HOME / "disk" / "data"),
             "listen": f"0.0.0.0:{PORT}",
             "advertised": self.address(node),
             "http": f"0.0.0.0:{HTTP_PORT}",
-            "join": join,
             "boot_id_file": str(_HOME / "boot_id"),
-            **self.setup.settings,
         }
-        peers = [] if join else [*range(1, self.setup.nodes + 1)]
-        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-        return "\n".join([*lines, "[peers]", *(f'{peer} = "{self.address(peer)}"' for peer in peers)]) + "\n"

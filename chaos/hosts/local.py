@@ -14,46 +14,35 @@ It needs root, for namespaces and mounts, and nothing of Docker.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from random import Random
-from uuid import uuid4
+from typing import Any
 
-from chaos.errors import ChaosError
 from chaos.hosts import disk_image, link_rules, namespaces
-from chaos.hosts.clock import Clock
-from chaos.hosts.disk_image import DiskImage
 from chaos.hosts.environment import Setup
 from chaos.hosts.link_rules import LinkRules
 from chaos.hosts.link_shaper import LinkShaper
 from chaos.hosts.namespace import Namespace
 from chaos.hosts.namespaces import Namespaces
+from chaos.hosts.nodes_of_files import HTTP_PORT, PORT, ROOM, NodesOfFiles
 from chaos.hosts.process import NodeProcess
 from chaos.hosts.shell import need_programs, need_root
 
-PORT = 9871
-HTTP_PORT = 9872
-DISK_BYTES = 2 << 30
-_ROOM = 8
-"""Nodes that may be added to those there are."""
 
-
-class LocalEnvironment:
+class LocalEnvironment(NodesOfFiles):
     """Implements `chaos.hosts.environment.Environment`."""
 
     def __init__(self, setup: Setup) -> None:
-        self.setup = setup
+        super().__init__(setup)
         self._namespaces = Namespaces(f"ledgermq-chaos-{os.getpid()}")
         self._processes: dict[int, NodeProcess] = {}
         self._undo = ExitStack()
-        self._next = setup.nodes + 1
-        every = range(1, setup.nodes + _ROOM + 1)
+        every = range(1, setup.nodes + ROOM + 1)
         self.links = LinkRules(every, self._namespace, self._namespaces.address)
         self.shaper = LinkShaper(self._namespace, self._namespaces.address, Random(setup.seed))
 
@@ -100,65 +89,11 @@ class LocalEnvironment:
     def pid(self, node: int) -> int | None:
         return self._processes[node].pid
 
-    def data(self, node: int) -> Path:
-        return self._directory(node) / "disk" / "data"
-
-    def disk(self, node: int) -> DiskImage:
-        assert self.setup.disks
-        directory = self._directory(node)
-        return DiskImage(directory / "disk.img", directory / "disk", DISK_BYTES)
-
-    def cut_power(self, node: int) -> str:
-        self.kill(node)
-        lost = self.disk(node).cut_power()
-        self._new_boot(node)
-        return lost
-
-    def wipe(self, node: int) -> None:
-        assert self.pid(node) is None
-        shutil.rmtree(self.data(node), ignore_errors=True)
-
-    def add(self) -> int:
-        node = self._next
-        self._next += 1
-        if node > self.setup.nodes + _ROOM:
-            raise ChaosError(f"{_ROOM} nodes were added already")
-        self._make(node, join=True)
-        self.start(node)
-        return node
-
-    def start_to_join(self, node: int) -> str:
-        self._config(node).write_text(self._toml(node, join=True), encoding="utf-8")
-        return self.start(node)
-
     def put_away(self, node: int) -> None:
         self._end(self._processes.pop(node))
         self._namespaces.remove(node)
 
-    def set_clock(self, node: int, offset_s: float) -> None:
-        assert self.setup.clocks
-        self._clock(node).set(offset_s)
-
-    def log(self, node: int) -> Path:
-        return self._directory(node) / "log"
-
     # -- inside
-
-    def _directory(self, node: int) -> Path:
-        return self.setup.directory / f"node-{node}"
-
-    def _config(self, node: int) -> Path:
-        return self._directory(node) / "node.toml"
-
-    def _clock(self, node: int) -> Clock:
-        return Clock(self._directory(node) / "clock")
-
-    def _new_boot(self, node: int) -> None:
-        """What the kernel says that was started anew; a file per node, since power is cut for one of them."""
-        self._boot_id(node).write_text(f"{uuid4()}\n")
-
-    def _boot_id(self, node: int) -> Path:
-        return self._directory(node) / "boot_id"
 
     def _namespace(self, node: int) -> Namespace | None:
         return self._namespaces.of(node) if node in self._processes else None
@@ -191,19 +126,12 @@ class LocalEnvironment:
         clock = self._clock(node).variables() if self.setup.clocks else {}
         return {**clock, **self.setup.environment}
 
-    def _toml(self, node: int, *, join: bool) -> str:
+    def _settings(self, node: int) -> Mapping[str, Any]:
         host = self._namespaces.address(node)
-        settings = {
-            "node": node,
-            "cluster": "chaos",
+        return {
             "data": str(self.data(node)),
             "listen": f"{host}:{PORT}",
-            "advertised": f"{host}:{PORT}",
-            "http": f"{host}:{HTTP_PORT}",
-            "join": join,
+            "advertised": self.address(node),
+            "http": self.http(node),
             "boot_id_file": str(self._boot_id(node)),
-            **self.setup.settings,
         }
-        peers = [] if join else [*range(1, self.setup.nodes + 1)]
-        lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
-        return "\n".join([*lines, "[peers]", *(f'{peer} = "{self.address(peer)}"' for peer in peers)]) + "\n"
