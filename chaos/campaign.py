@@ -21,7 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.errors import ChaosError
 from chaos.run import Options, Result, as_arguments, judged
 
@@ -114,8 +113,7 @@ def _made(options: Options, out: Path) -> Result:
 
 
 def _entry(result: Result, commit: str) -> Entry:
-    verdict, times = result.verdict, acknowledged_at(result.columns)
-    gaps = [longest_gap(times, one.start, min(one.end + AFTERMATH_NS, result.ended)).seconds for one in result.struck]
+    verdict = result.verdict
     return replace(
         _not_made(result.options, "", commit),
         verdict=verdict.valid,
@@ -123,7 +121,7 @@ def _entry(result: Result, commit: str) -> Entry:
         acknowledged=verdict.figures["acknowledged"],
         unknown=verdict.figures["unknown"],
         struck=len(result.struck),
-        gaps_s=[round(gap, 3) for gap in gaps],
+        gaps_s=[round(gap, 3) for gap in result.gaps_s()],
         void=list(verdict.void),
     )
 

@@ -16,7 +16,6 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from chaos import campaign
-from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.checker.columns import columns_of
 from chaos.checker.verdict import Verdict, judge
 from chaos.errors import ChaosError
@@ -259,7 +258,6 @@ def _needs(needs: Needs) -> str:
 def _show(result: Result, as_json: bool) -> int:
     if as_json:
         return _tell(result.verdict, as_json)
-    times = acknowledged_at(result.columns)
     rows = [
         (
             one.kind,
@@ -267,10 +265,10 @@ def _show(result: Result, as_json: bool) -> int:
             ", ".join(map(str, one.nodes)),
             f"{(one.start - result.began) / 1e9:.1f}",
             f"{(one.end - one.start) / 1e9:.1f}",
-            f"{longest_gap(times, one.start, one.end + AFTERMATH_NS).seconds:.2f}",
+            f"{gap_s:.2f}",
             one.void or "; ".join(one.evidence),
         )
-        for one in result.struck
+        for one, gap_s in zip(result.struck, result.gaps_s(), strict=True)
     ]
     if rows:
         print_table(("fault", "target", "nodes", "at s", "for s", "no write for s", "evidence"), rows)

@@ -26,6 +26,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.checker.cluster import no_recovery, two_leaders
 from chaos.checker.columns import Columns, columns_of
 from chaos.checker.verdict import Verdict, judge
@@ -92,6 +93,11 @@ class Result:
     began: int
     ended: int
     """Of the load, in ns of the histories' clock."""
+
+    def gaps_s(self) -> list[float]:
+        """For each fault, the longest time without an acknowledged write, while there was load."""
+        times = acknowledged_at(self.columns)
+        return [longest_gap(times, one.start, min(one.end + AFTERMATH_NS, self.ended)).seconds for one in self.struck]
 
 
 def as_arguments(options: Options) -> list[str]:

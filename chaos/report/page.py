@@ -11,7 +11,6 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from chaos.checker.anomaly import CLUSTER_KINDS, KINDS
-from chaos.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
 from chaos.leaders import read_reigns
 from chaos.report import plots
 from chaos.report.series import series
@@ -83,10 +82,8 @@ def _at(values: Any, share: float) -> float:
 
 
 def _faults(result: Result) -> list[dict[str, Any]]:
-    times = acknowledged_at(result.columns)
     rows = []
-    for one in result.struck:
-        gap_s = longest_gap(times, one.start, min(one.end + AFTERMATH_NS, result.ended)).seconds
+    for one, gap_s in zip(result.struck, result.gaps_s(), strict=True):
         rows.append(
             {
                 "kind": one.kind,
