@@ -18,6 +18,7 @@ check` and `chaos report` find it again.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -252,6 +253,7 @@ class _Run:
             delivery_timeout_ms=options.delivery_timeout_ms,
             seed=options.seed,
             history="",
+            run=os.getpid(),
         )
 
 

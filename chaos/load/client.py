@@ -23,9 +23,9 @@ GROUP = "chaos"
 _LOOK_S = 1.0
 
 
-def end_with_the_run() -> None:
-    """A thread that looks whether who started this process is there still: it may be killed, too."""
-    run = os.getppid()
+def end_with_the_run(run: int) -> None:
+    """A thread that looks whether the process `run` is there still, which started this one: it may be killed, too, and
+    before this one is so far that it could ask who that was."""
 
     def look() -> None:
         while os.getppid() == run:
@@ -50,5 +50,6 @@ async def run(spec: Spec) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the run, which ends its clients itself
-    end_with_the_run()
-    asyncio.run(run(Spec.load(Path(sys.argv[1]))))
+    told = Spec.load(Path(sys.argv[1]))
+    end_with_the_run(told.run)
+    asyncio.run(run(told))

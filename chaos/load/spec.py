@@ -26,6 +26,8 @@ class Spec:
     delivery_timeout_ms: int
     seed: int
     history: str
+    run: int
+    """The process that starts it, and which it does not outlive."""
 
     def save(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
