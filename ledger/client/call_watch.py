@@ -1,7 +1,8 @@
 """Calls of a listener that are under way, and those of them that take too long.
 
-The one idea: a call costs an entry here and nothing else; who takes too long is found by looking now and then. A call
-that was found is no call any more for whoever began it: it is told so when it ends. Calls begin and end in any thread.
+The one idea: a call costs an assignment and a count; nobody asks the clock but who looks now and then. A call's time
+counts from when it was first seen, so it has taken at least that long. One that was found is no call any more for
+whoever began it: it is told so when it ends. Calls begin and end in any thread.
 
 It must not know how a call is ended.
 """
@@ -11,18 +12,47 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
 from ledger.client.records import Message
 
 
-@dataclass(slots=True)
 class Call:
-    worker: Hashable
-    """A task or a thread, which makes one call at a time."""
-    message: Message
-    ends_by: float
-    is_overdue: bool = False
+    """The call that a worker, a task or a thread, makes at the moment; it makes one at a time."""
+
+    __slots__ = ("_count", "_found", "_seen", "_seen_at", "message", "worker")
+
+    def __init__(self, worker: Hashable) -> None:
+        self.worker = worker
+        self.message: Message | None = None
+        """Who begins a call says here what it is about; None: there is none."""
+        self._count = 0
+        """Calls that have ended."""
+        self._seen, self._found = -1, -1
+        """The count when it was seen first, and when it took too long."""
+        self._seen_at = 0.0
+
+    @property
+    def is_overdue(self) -> bool:
+        return self._found == self._count
+
+    def end(self) -> bool:
+        """Whether that was in time. Threads hold the watch's lock meanwhile."""
+        in_time = self._found != self._count
+        self.message = None
+        self._count += 1
+        return in_time
+
+    def look(self, now: float, timeout_s: float) -> Message | None:
+        """What it is about, if it takes too long, and was not said to before."""
+        message, count = self.message, self._count
+        if message is None or self._found == count:
+            return None
+        if self._seen != count:
+            self._seen, self._seen_at = count, now
+        if now - self._seen_at < timeout_s:
+            return None
+        self._found = count
+        return message
 
 
 class CallWatch:
@@ -30,30 +60,23 @@ class CallWatch:
         self._timeout_s = timeout_s
         self._clock = clock
         self._calls: dict[Hashable, Call] = {}
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Between threads whose calls end and who looks."""
         self.timeouts = 0
         """Calls that took too long."""
 
-    def begin(self, worker: Hashable, message: Message) -> None:
-        call = Call(worker, message, self._clock() + self._timeout_s)
-        with self._lock:
-            self._calls[worker] = call
+    def of(self, worker: Hashable) -> Call:
+        """Where that one notes its calls."""
+        call = self._calls.get(worker)
+        if call is None:
+            call = self._calls[worker] = Call(worker)
+        return call
 
-    def end(self, worker: Hashable) -> bool:
-        """Whether that was in time."""
-        with self._lock:
-            return not self._calls.pop(worker).is_overdue
-
-    def is_overdue(self, worker: Hashable) -> bool:
-        with self._lock:
-            return self._calls[worker].is_overdue
-
-    def overdue(self) -> list[Call]:
-        """Those whose time is over since this was asked last."""
+    def overdue(self) -> list[tuple[Call, Message]]:
+        """Those whose time is over since this was asked last, and what they are about."""
         now = self._clock()
-        with self._lock:
-            found = [call for call in self._calls.values() if call.ends_by <= now and not call.is_overdue]
-            for call in found:
-                call.is_overdue = True
+        with self.lock:
+            looked_at = [(call, call.look(now, self._timeout_s)) for call in list(self._calls.values())]
+        found = [(call, message) for call, message in looked_at if message is not None]
         self.timeouts += len(found)
         return found

@@ -11,9 +11,12 @@ Pure: it must not know how messages are fetched, nor who is told.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 
 from ledger.client.cursor import Cursor
 from ledger.client.records import Message, TopicQueue
+
+_OFFSET = attrgetter("offset")
 
 
 class Holding:
@@ -62,18 +65,21 @@ class Holding:
         if self.is_leaving:
             return []
         taken = self.cursor.take(min(count, self._room()))
-        messages = [message for message in taken if message.offset not in self._settled]
-        self._in_hand.update(dict.fromkeys(message.offset for message in messages))
-        return messages
+        if self._settled:
+            taken = [message for message in taken if message.offset not in self._settled]
+        self._in_hand.update(dict.fromkeys(map(_OFFSET, taken)))
+        return taken
 
     def seek(self, offset: int) -> None:
         """Hand out from there. What lies before it counts as finished, and nothing is in hand any more."""
         self.cursor.seek(offset)
         self._in_hand.clear()
 
-    def finish(self, offset: int) -> None:
+    def finish(self, offsets: Iterable[int]) -> None:
         """Consumed, or somewhere else. To say it twice is harmless."""
-        self._in_hand.pop(offset, None)
+        take_out = self._in_hand.pop
+        for offset in offsets:
+            take_out(offset, None)
 
     def _room(self) -> int:
         first = next(iter(self._in_hand), None)

@@ -14,6 +14,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 
 from ledger.client.claiming import Claims, HoldingSettings
 from ledger.client.cluster_client import ClusterClient
@@ -29,6 +31,7 @@ from ledger.v1 import consumer_group_pb2
 log = logging.getLogger("ledger.group")
 
 _CLAIMS_AT_ONCE = 1_000
+_PLACE, _OFFSET = attrgetter("topic", "queue"), attrgetter("offset")
 
 
 class Holdings:
@@ -89,12 +92,10 @@ class Holdings:
 
     def finish(self, messages: Iterable[Message]) -> None:
         """These are consumed. Where their queue has gone elsewhere it does not count."""
-        holding = None
-        for message in messages:
-            if holding is None or message.queue != holding.cursor.queue or message.topic != holding.cursor.topic:
-                holding = self._by_place.get(TopicQueue(message.topic, message.queue))
+        for (topic, queue), some in groupby(messages, _PLACE):
+            holding = self._by_place.get(TopicQueue(topic, queue))
             if holding is not None:
-                holding.finish(message.offset)
+                holding.finish(map(_OFFSET, some))
                 if holding.is_leaving and holding.is_finished:
                     self._changed.set()
 

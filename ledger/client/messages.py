@@ -28,18 +28,16 @@ def messages_of(
 ) -> list[Message]:
     """All messages of a batch but the first `skip`."""
     offsets = range(base_offset, base_offset + len(batch))
-    return list(
-        map(
-            Message,
-            repeat(topic),
-            repeat(queue),
-            offsets[skip:],
-            batch.timestamps_ms()[skip:],
-            repeat(append_time_ms),
-            batch.keys()[skip:],
-            batch.values()[skip:],
-            batch.tags()[skip:],
-            map(tuple, batch.headers()[skip:]),
-            repeat(term),
-        )
+    columns = zip(
+        repeat(topic),
+        repeat(queue),
+        offsets[skip:],
+        batch.timestamps_ms()[skip:],
+        repeat(append_time_ms),
+        batch.keys()[skip:],
+        batch.values()[skip:],
+        batch.tags()[skip:],
+        map(tuple, batch.headers()[skip:]),
+        repeat(term),
     )
+    return list(map(Message._make, columns))

@@ -23,15 +23,18 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
 from ledger.client.backoff import Backoff
-from ledger.client.call_watch import CallWatch
+from ledger.client.call_watch import Call, CallWatch
 from ledger.client.group_consumer import AsyncGroupConsumer
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
@@ -48,6 +51,7 @@ class Outcome(Enum):
 
 Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[Outcome | None]]
 """A function, a coroutine function, or an object that can be called. Plain functions are called in threads."""
+_PLACE = attrgetter("topic", "queue")
 _AGAIN_S = 5.0
 """Where a message that was not consumed could not be moved: until it is tried here again."""
 _TURN_S = 0.005
@@ -202,40 +206,41 @@ class AsyncPushConsumer:
             began = self._loop.time()
             if not self._ready:
                 self._losses = self._consumer.losses
-            for message in messages:
-                self._hand_over(message)
+            self._hand_over(messages)
             while self._ready or not self._idle:  # only when somebody is free more is taken
                 self._hungry.clear()
                 await self._hungry.wait()
             lately = len(messages) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
             count = min(max(self._concurrency, int(lately)), _MOST_AHEAD)
 
-    def _hand_over(self, message: Message) -> None:
+    def _hand_over(self, messages: list[Message]) -> None:
         if not self._orderly:
-            self._offer(message)
+            self._offer(*messages)
             return
-        place = TopicQueue(message.topic, message.queue)
-        lane = self._lanes.get(place)
-        if lane is None:
-            lane = self._lanes[place] = _Lane(losses=self._consumer.losses)
-            self._offer(lane)
-        lane.messages.append(message)
+        for (topic, queue), some in groupby(messages, _PLACE):
+            place = TopicQueue(topic, queue)
+            lane = self._lanes.get(place)
+            if lane is None:
+                lane = self._lanes[place] = _Lane(losses=self._consumer.losses)
+                self._offer(lane)
+            lane.messages.extend(some)
 
-    def _offer(self, work: Message | _Lane) -> None:
-        self._ready.append(work)
-        while self._idle:
+    def _offer(self, *works: Message | _Lane) -> None:
+        self._ready.extend(works)
+        wanted = len(works)
+        while self._idle and wanted:
             idle = self._idle.popleft()
             if not idle.done():
                 idle.set_result(None)
-                return
+                wanted -= 1
 
-    async def _wait(self) -> Message | _Lane:
+    async def _wait(self) -> None:
+        """Until something is ready."""
         while not self._ready:
             idle = self._loop.create_future()
             self._idle.append(idle)
             self._hungry.set()
             await idle
-        return self._ready.popleft()
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -245,107 +250,99 @@ class AsyncPushConsumer:
     # -- a worker
 
     async def _work(self) -> None:
-        turn_ends = self._loop.time() + _TURN_S
-        while not self._is_stopping:
-            work = self._ready.popleft() if self._ready else await self._wait()
-            if self._threads is not None:
-                await self._loop.run_in_executor(self._threads, self._work_in_thread, work)
-            elif type(work) is Message:
-                if self._is_ours(work):
-                    self._settle(work, await self._call(work))
-            else:
-                assert isinstance(work, _Lane)
-                await self._go_through(work)
-            if self._orderly:
-                assert isinstance(work, _Lane)
-                self._put_back(work)
-            if self._loop.time() >= turn_ends:  # a listener may never wait for anything
-                await asyncio.sleep(0)
-                turn_ends = self._loop.time() + _TURN_S
-
-    def _work_in_thread(self, work: Message | _Lane) -> None:
-        """With one lane; or with message after message for a turn, as to come here costs as much as many messages."""
-        turn_ends = time.monotonic() + _TURN_S
-        if isinstance(work, _Lane):
-            while (message := self._next_of(work)) is not None:
-                if not self._went(work, message, self._call_now(message) is True):
-                    break
-            return
-        while True:
-            assert isinstance(work, Message)
-            consumed = self._call_now(work) if self._is_ours(work) else None
-            if consumed is not None:
-                self._settle(work, consumed)
-            if time.monotonic() >= turn_ends or self._is_stopping:
-                return
-            try:
-                work = self._ready.popleft()
-            except IndexError:
-                return
-
-    def _is_ours(self, message: Message) -> bool:
-        """Whether a message that was ready is this member's still."""
-        return self._losses == self._consumer.losses or self._consumer.holds(message)
-
-    async def _go_through(self, lane: _Lane) -> None:
-        while (message := self._next_of(lane)) is not None:
-            if not self._went(lane, message, await self._call(message)):
-                break
-
-    async def _call(self, message: Message) -> bool:
-        """Whether it is consumed."""
         worker = asyncio.current_task()
         assert worker is not None
-        self._calls.begin(worker, message)
-        try:
-            return await self._listener(message) is not Outcome.RECONSUME_LATER  # type: ignore[misc]
-        except asyncio.CancelledError:
-            if not self._calls.is_overdue(worker):
-                raise
-            worker.uncancel()
-            return False
-        except Exception as error:
-            return _told(message, error)
-        finally:
-            self._calls.end(worker)
+        call = self._calls.of(worker)
+        while not self._is_stopping:
+            if not self._ready:
+                await self._wait()
+            elif self._orderly:
+                lane = self._ready.popleft()
+                assert isinstance(lane, _Lane)
+                await self._consume(call, self._messages_of(lane), partial(self._went, lane))
+                self._put_back(lane)
+            else:
+                await self._consume(call, self._messages_of_a_turn(), self._settle)
+            if self._ready:
+                await asyncio.sleep(0)  # a listener may never wait for anything
 
-    def _call_now(self, message: Message) -> bool | None:
-        """None: it took too long, and the message is somewhere else by now."""
-        worker = threading.get_ident()
-        self._calls.begin(worker, message)
-        try:
-            consumed = self._listener(message) is not Outcome.RECONSUME_LATER
-        except Exception as error:
-            consumed = _told(message, error)
-        in_time = self._calls.end(worker)
-        return consumed if in_time or self._orderly else None
+    def _messages_of_a_turn(self) -> Iterator[Message]:
+        """Those that are ready and this member's still: another one may have their queue by now."""
+        turn_ends = time.monotonic() + _TURN_S
+        while not self._is_stopping:
+            try:
+                message = self._ready.popleft()
+            except IndexError:
+                return
+            assert type(message) is Message
+            if self._losses == self._consumer.losses or self._consumer.holds(message):
+                yield message
+            if time.monotonic() >= turn_ends:
+                return
+
+    async def _consume(self, call: Call, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
+        """Hands one after the other to the listener, as long as `settle` says that the next one may follow."""
+        if self._threads is not None:
+            await self._loop.run_in_executor(self._threads, self._consume_now, messages, settle)
+            return
+        listener: Callable[[Message], Awaitable[Outcome | None]] = self._listener  # type: ignore[assignment]
+        for message in messages:
+            call.message = message
+            try:
+                consumed = await listener(message) is not Outcome.RECONSUME_LATER
+            except asyncio.CancelledError:
+                if not call.is_overdue:
+                    raise
+                assert isinstance(call.worker, asyncio.Task)
+                call.worker.uncancel()
+                consumed = False
+            except Exception as error:
+                consumed = _told(message, error)
+            finally:
+                call.end()
+            if not settle(message, consumed):
+                return
+
+    def _consume_now(self, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
+        """The same in a thread. What took too long is somewhere else by now, unless it is orderly."""
+        call = self._calls.of(threading.get_ident())
+        for message in messages:
+            call.message = message
+            try:
+                consumed = self._listener(message) is not Outcome.RECONSUME_LATER
+            except Exception as error:
+                consumed = _told(message, error)
+            with self._calls.lock:
+                in_time = call.end()
+            if (in_time or self._orderly) and not settle(message, consumed):
+                return
 
     async def _watch(self) -> None:
         """For calls that take too long."""
         while True:
             await asyncio.sleep(min(1.0, self._timeout_s / 4))
-            for call in self._calls.overdue():
+            for call, message in self._calls.overdue():
                 if isinstance(call.worker, asyncio.Task):
                     call.worker.cancel()
                     what = "it is cancelled"
                 elif self._orderly:
                     what = "its thread cannot be stopped, and its queue waits"
                 else:
-                    self._settle(call.message, False)
+                    self._settle(message, False)
                     what = "its thread cannot be stopped, and does nothing else until it returns"
-                log.error("message %s is with the listener for %g s: %s", call.message.origin, self._timeout_s, what)
+                log.error("message %s is with the listener for %g s: %s", message.origin, self._timeout_s, what)
 
     # -- orderly
 
-    def _next_of(self, lane: _Lane) -> Message | None:
-        """The first message that is this member's still: another one may have the queue by now."""
+    def _messages_of(self, lane: _Lane) -> Iterator[Message]:
+        """The first one, until it is consumed, then the next; those that are this member's still."""
         while lane.messages and not self._is_stopping:
             message = lane.messages[0]
             if lane.losses == self._consumer.losses or self._consumer.holds(message):
-                return message
-            lane.messages.popleft()
-            lane.failures = 0
-        return None
+                yield message
+            else:
+                lane.messages.popleft()
+                lane.failures = 0
 
     def _went(self, lane: _Lane, message: Message, consumed: bool) -> bool:
         """Whether the next one may follow."""
@@ -380,13 +377,14 @@ class AsyncPushConsumer:
 
     # -- what the listener has had
 
-    def _settle(self, message: Message, consumed: bool) -> None:
-        """Also from a thread."""
+    def _settle(self, message: Message, consumed: bool) -> bool:
+        """Also from a thread. The next one may follow."""
         (self._finished if consumed else self._failed).append(message)
         if not self._is_settling:
             self._is_settling = True
             later = self._loop.call_soon if self._threads is None else self._loop.call_soon_threadsafe
             later(self._settle_all)
+        return True
 
     def _settle_all(self) -> None:
         self._is_settling = False  # first: what comes from now on may be left over here

@@ -15,38 +15,64 @@ class Clock:
         return self.now
 
 
-def test_a_call_is_overdue_once_its_time_is_over_and_is_told_once() -> None:
+def test_a_call_is_overdue_once_it_was_seen_for_its_time_and_is_told_once() -> None:
     clock = Clock()
     watch = CallWatch(10, clock)
-    watch.begin("a", MESSAGE)
+    first, second = watch.of("a"), watch.of("b")
+    first.message = MESSAGE
+    assert watch.overdue() == []
     clock.now = 5
-    watch.begin("b", MESSAGE)
+    second.message = MESSAGE
     assert watch.overdue() == []
     clock.now = 10
-    assert [(call.worker, call.message) for call in watch.overdue()] == [("a", MESSAGE)]
+    assert watch.overdue() == [(first, MESSAGE)]
     assert watch.overdue() == []
-    assert (watch.is_overdue("a"), watch.is_overdue("b")) == (True, False)
-    assert (watch.end("a"), watch.end("b")) == (False, True)
+    assert (first.is_overdue, second.is_overdue) == (True, False)
+    assert (first.end(), second.end()) == (False, True)
     assert watch.timeouts == 1
 
 
 def test_a_worker_begins_anew_behind_a_call_that_took_too_long() -> None:
     clock = Clock()
     watch = CallWatch(10, clock)
-    watch.begin("a", MESSAGE)
+    call = watch.of("a")
+    call.message = MESSAGE
+    watch.overdue()
     clock.now = 60
     assert len(watch.overdue()) == 1
-    assert not watch.end("a")
-    watch.begin("a", MESSAGE)
+    assert not watch.of("a").end()
+    call.message = MESSAGE
     assert watch.overdue() == []
-    assert watch.end("a")
+    assert not call.is_overdue
+    assert call.end()
 
 
 def test_a_call_that_ends_before_anybody_looks_was_in_time() -> None:
     """However long it took: its outcome counts, as nobody has given it up."""
     clock = Clock()
     watch = CallWatch(10, clock)
-    watch.begin("a", MESSAGE)
+    watch.of("a").message = MESSAGE
     clock.now = 60
-    assert watch.end("a")
+    assert watch.of("a").end()
     assert (watch.overdue(), watch.timeouts) == ([], 0)
+
+
+def test_calls_about_the_same_message_are_told_apart() -> None:
+    """An orderly consumer tries a message again."""
+    clock = Clock()
+    watch = CallWatch(10, clock)
+    call = watch.of("a")
+    for clock.now in (0, 6, 12, 18):
+        call.message = MESSAGE
+        assert watch.overdue() == []
+        call.end()
+
+
+def test_a_worker_between_two_calls_is_not_overdue() -> None:
+    clock = Clock()
+    watch = CallWatch(10, clock)
+    watch.of("a").message = MESSAGE
+    assert watch.overdue() == []
+    assert watch.of("a").end()
+    clock.now = 60
+    assert watch.overdue() == []
