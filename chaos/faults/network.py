@@ -41,17 +41,20 @@ def alone(site: Site, targets: Sequence[int]) -> list[list[int]]:
 
 def ring(site: Site, _: Sequence[int]) -> list[list[int]]:
     """Every node sees a majority, no two the same: with three nodes a chain, with five a ring of majorities."""
+    if len(site.environment.nodes) <= 3:
+        return bridge(site, ())
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
-    if len(nodes) <= 3:
-        return [nodes[:2], nodes[1:]]
     return [[nodes[at], nodes[(at + 1) % len(nodes)]] for at in range(len(nodes))]
 
 
 def bridge(site: Site, _: Sequence[int]) -> list[list[int]]:
-    """Two halves that only see one another through one node."""
+    """Two halves that only see one another through one node. It is not the leader: followers have nothing to say to one
+    another, so nobody would notice."""
     nodes = list(site.environment.nodes)
     site.random.shuffle(nodes)
+    if nodes[0] == site.members.leader():
+        nodes.reverse()
     middle, others = nodes[0], nodes[1:]
     half = len(others) // 2
     return [[middle, *others[:half]], [middle, *others[half:]]]
