@@ -80,15 +80,20 @@ class Buffer:
         while self._line:
             self._line.popleft().answer.set_result(False)
 
-    def _try_enter(self, size: int, place: Callable[[], None]) -> bool:
-        """Whether the bytes are there and nobody waits for them."""
+    def take(self, size: int) -> bool:
+        """Whether the bytes are there and nobody waits for them: they are taken, and whoever asked places at once."""
         if self._closed:
             raise _closed()
         if self._line or not self._fits(size):
             return False
         self.used += size
-        place()
         return True
+
+    def _try_enter(self, size: int, place: Callable[[], None]) -> bool:
+        taken = self.take(size)
+        if taken:
+            place()
+        return taken
 
     def _fits(self, size: int) -> bool:
         return self.used + size <= self.limit_bytes or self.used == 0

@@ -84,5 +84,10 @@ class FaultTable:
     def is_available(self, group: int, now: float) -> bool:
         return now >= self._until.get(group, now)
 
+    @property
+    def is_empty(self) -> bool:
+        """No group is to be passed over."""
+        return not self._until
+
     def _duration(self, latency_ms: float) -> float:
         return self._durations[bisect_right(self._latencies, latency_ms)]

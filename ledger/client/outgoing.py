@@ -109,32 +109,47 @@ class Settled:
             offset += count
 
 
-@dataclass(slots=True)
 class Piece:
-    """Messages that travel together and share key, tag, headers and timestamp (None: when the batch was opened)."""
+    """Messages that travel together and share key, tag, headers and timestamp (None: when the batch was opened).
 
-    values: list[bytes]
-    value_bytes: int
-    receipt: Receipt
-    key: bytes | None = None
-    tag: str | None = None
-    headers: Headers | None = None
-    timestamp_ms: int | None = None
-    # It belongs in one queue, by its key or by choice: its order there is promised.
-    bound: bool = False
-    # What it takes of a batch and of the buffer, within a few bytes a message.
-    size: int = field(init=False)
+    `bound`: it belongs in one queue, by its key or by choice: its order there is promised. `size`: what it takes of a
+    batch and of the buffer, within a few bytes a message.
+    """
 
-    def __post_init__(self) -> None:
-        each = MESSAGE_OVERHEAD_BYTES + extras_bytes(self.key, self.tag, self.headers)
-        self.size = self.value_bytes + each * len(self.values)
+    __slots__ = ("bound", "headers", "key", "receipt", "size", "tag", "timestamp_ms", "values")
+
+    def __init__(
+        self,
+        values: list[bytes],
+        value_bytes: int,
+        receipt: Receipt,
+        key: bytes | None = None,
+        tag: str | None = None,
+        headers: Headers | None = None,
+        timestamp_ms: int | None = None,
+        *,
+        bound: bool = False,
+    ) -> None:
+        self.values = values
+        self.receipt = receipt
+        self.key = key
+        self.tag = tag
+        self.headers = headers
+        self.timestamp_ms = timestamp_ms
+        self.bound = bound
+        each = MESSAGE_OVERHEAD_BYTES + extras_bytes(key, tag, headers)
+        self.size = value_bytes + each * len(values)
 
 
 def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) -> int:
     """What a message takes beside its value."""
-    size = len(key or b"") + len(tag or "")
-    for name, value in headers or ():
-        size += len(name) + len(value) + MESSAGE_OVERHEAD_BYTES
+    size = 0
+    if key is not None:
+        size += len(key)
+    if tag is not None:
+        size += len(tag)
+    if headers:
+        size += sum(len(name) + len(value) + MESSAGE_OVERHEAD_BYTES for name, value in headers)
     return size
 
 

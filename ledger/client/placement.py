@@ -53,6 +53,9 @@ class Placement:
         self._resolving: dict[str, asyncio.Task[None]] = {}
         client.routes.on_topic_change.append(self._changed)
 
+    def knows(self, topic: str) -> bool:
+        return topic in self._topics
+
     async def resolve(self, topic: str) -> None:
         """Returns when the topic is known; raises UnknownTopicError, or why nobody could be asked."""
         if topic not in self._topics:

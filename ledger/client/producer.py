@@ -132,6 +132,7 @@ class AsyncProducer:
 
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers, HistoryError where the history cannot be written."""
+        self._loop = asyncio.get_running_loop()
         await self._client.start()
         if self._history is not None:
             try:
@@ -196,7 +197,10 @@ class AsyncProducer:
         """
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
         try:
-            await self._enter(piece, partial(self._placement.place, topic, piece, queue))
+            if self._buffer.take(piece.size):  # what `_enter` does, without its cost
+                self._placement.place(topic, piece, queue)
+            else:
+                await self._enter(piece, partial(self._placement.place, topic, piece, queue))
             return await future
         except asyncio.CancelledError:
             future.cancel()  # nobody will ask for its outcome
@@ -270,9 +274,10 @@ class AsyncProducer:
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
         """One message, checked, and the future of its metadata."""
         self._client.check_open()
-        validate_topic_name(topic)
+        if not self._placement.knows(topic):
+            validate_topic_name(topic)
         checked_value(value, self._client.routes.table.max_message_bytes)
-        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
         receipt = SingleReceipt(topic, future)
         if key is None and tag is None and not headers and timestamp_ms is None:
             return self._recorded(topic, Piece([value], len(value), receipt)), future

@@ -51,8 +51,7 @@ class Message(NamedTuple):
         return attempts(self.headers) + 1
 
 
-@dataclass(frozen=True, slots=True)
-class RecordMetadata:
+class RecordMetadata(NamedTuple):
     """Where a committed message lies.
 
     `timestamp_ms` is when the leader appended it (ms since 1970); `duplicate` says that an earlier attempt of the same

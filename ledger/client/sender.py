@@ -37,6 +37,8 @@ class Sender:
         # By address of the leader, and group: answers come in order, and no group is to wait for another.
         self._streams: dict[tuple[str, int], ProduceStream] = {}
         self._poll_due = False
+        self._turn_at, self._turn_at_wall_ms = 0.0, 0
+        """When somebody asked for the poll that is due."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
@@ -48,7 +50,8 @@ class Sender:
 
     def is_available(self, lane: Lane) -> bool:
         """Whether its group is not to be passed over."""
-        return self._outbox.faults.is_available(lane.group, self._now())
+        faults = self._outbox.faults
+        return faults.is_empty or faults.is_available(lane.group, self._now())
 
     def add(self, lane: Lane, piece: Piece, close: bool) -> None:
         """Put a piece into its lane; its bytes must have been taken in the buffer."""
@@ -56,8 +59,8 @@ class Sender:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
             return
-        self._outbox.add(lane, piece, self._now(), self._client.environment.now_ms(), close=close)
         self._poll_soon()
+        self._outbox.add(lane, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     async def flush(self) -> None:
         """Returns when everything added so far is acknowledged or has failed."""
@@ -87,6 +90,7 @@ class Sender:
     def _poll_soon(self) -> None:
         if not self._poll_due and not self._closing:
             self._poll_due = True
+            self._turn_at, self._turn_at_wall_ms = self._now(), self._client.environment.now_ms()
             self._loop.call_soon(self._poll)
 
     def _poll(self) -> None:

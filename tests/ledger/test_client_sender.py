@@ -9,6 +9,7 @@ from typing import Any, cast
 import uvloop
 
 from ledger.client.buffer import Buffer
+from ledger.client.environment import PROCESS
 from ledger.client.outbox import Outbox
 from ledger.client.sender import Sender
 
@@ -36,7 +37,7 @@ class Waking:
 
 async def set_twice() -> None:
     loop, outbox = asyncio.get_running_loop(), Waking()
-    client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]))
+    client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]), environment=PROCESS)
     sender = Sender(cast(Any, client), cast(Outbox, outbox), cast(Buffer, None))
     outbox.wake = loop.time() * 1000 + 0.2
     sender._set_timer()
