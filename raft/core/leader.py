@@ -307,6 +307,10 @@ class Leader:
         """All that earlier leaders committed lies before the no-op, so that is the least index to answer with."""
         self._reads.request(token, max(self._server.commit, self._no_op))
 
+    @property
+    def has_reads(self) -> bool:
+        return self._reads.needs_round or self._reads.in_round
+
     def start_reads(self) -> None:
         if self._reads.needs_round:
             self.begin_round()

@@ -287,6 +287,8 @@ class Raft:
 
     def ready(self) -> Ready | None:
         """What is to be done now; None when there is nothing."""
+        if not self._has_news():
+            return None
         if isinstance(self._role, Leader):
             self._role.start_reads()
         messages, save, write = self._server.take_messages(), self._server.take_save(), self._server.take_write()
@@ -294,7 +296,6 @@ class Raft:
         reads = self._role.take_reads() if isinstance(self._role, Leader) else ()
         configuration, trusted = self._take_configuration(), self._take_trusted()
         chunk = self._server.take_chunk()
-        # Most often there is nothing: this is asked all the time.
         if not (messages or save or write or no_op or commit or reads or role or trusted or chunk or configuration):
             return None
         return Ready(
@@ -308,6 +309,21 @@ class Raft:
             configuration=configuration,
             chunk=chunk,
             trusted=trusted,
+        )
+
+    def _has_news(self) -> bool:
+        """Whether there may be something to be done. This is asked all the time, and most often there is nothing."""
+        server, role, told = self._server, self._role, self._told_role
+        return (
+            server.commit != self._told_commit
+            or server.has_output
+            or self._no_op is not None
+            or told.term != server.promise.term
+            or told.role is not role.role
+            or told.leader != role.leader
+            or self._told_configuration[0] != server.configurations.newest_index
+            or self._told_suspect != (server.suspicion != 0)
+            or (isinstance(role, Leader) and role.has_reads)
         )
 
     def appends(self) -> list[Append | BaseChunk]:

@@ -138,6 +138,18 @@ class Server:
         self.promise = Durable(self.term, candidate)
 
     @property
+    def has_output(self) -> bool:
+        """Whether something of what can be taken here is there; not surely, as messages may wait for a save."""
+        promise, saving = self.promise, self._saving
+        return bool(
+            self._outbox
+            or self._write
+            or self.chunk
+            or promise.term != saving.term
+            or promise.voted_for != saving.voted_for
+        )
+
+    @property
     def is_saved(self) -> bool:
         return self.promise == self._saved
 
