@@ -26,6 +26,7 @@ _SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN, _IOR('X', 125, __u32)
 _NO_LOG_FLUSH = struct.pack("I", 2)  # what the journal has in memory is lost too
 _UNMOUNT_TIMEOUT_S = 10.0
 _PIECE = 1 << 20
+_PROBE = "written-before-the-power-was-cut"
 
 PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "losetup": "mount"}
 
@@ -53,8 +54,11 @@ class DiskImage:
         self.image.unlink(missing_ok=True)
 
     def cut_power(self) -> str:
-        """What was not synced is gone. No process may have a file open there. Says what was lost; "" where nothing
-        was."""
+        """What was not synced is gone. No process may have a file open there. Says what was lost: a file of this
+        process, written for that, and what the node had not synced (under `flush = sync` that may be nothing); ""
+        where not even the former."""
+        probe = self.mountpoint / _PROBE
+        probe.write_bytes(b"not synced")
         before = self._contents()
         disk = os.open(self.mountpoint, os.O_RDONLY)
         try:
@@ -64,9 +68,12 @@ class DiskImage:
         self._unmount()
         self._mount()
         after = self._contents()
-        gone = len(before.keys() - after.keys())
+        if probe.exists():
+            probe.unlink()
+            return ""
+        gone = len(before.keys() - after.keys()) - 1
         other = sum(after[path] != content for path, content in before.items() if path in after)
-        return f"{gone} files gone and {other} with other contents, of {len(before)}" if gone or other else ""
+        return f"what was not synced is gone; of the node's {len(before) - 1} files {gone}, {other} have other contents"
 
     def fill(self) -> str:
         """Not one byte is free any more. Says how many were taken."""
