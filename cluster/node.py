@@ -36,18 +36,16 @@ from ledger.broker.delays import Delays
 from ledger.broker.operations import OperationsService
 from ledger.broker.quota import Quota, Rates
 from ledger.broker.replica import Replica
-from ledger.broker.service import BrokerService, NodeFacts
+from ledger.broker.service import BrokerService, NodeFacts, add_broker
 from ledger.broker.throttling import Quotas
 from ledger.v1 import (
-    broker_pb2_grpc,
     consumer_group_operations_pb2_grpc,
     consumer_group_pb2_grpc,
     operations_pb2_grpc,
 )
 from raft.control_lines import ControlLines
 from raft.streams import SERVER_OPTIONS
-from raft.transport import GrpcTransport, Identity, RaftService, Receiver
-from raft.v1 import raft_pb2_grpc
+from raft.transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
 log = logging.getLogger("cluster.node")
@@ -149,8 +147,8 @@ class Node:
         return transport
 
     async def _serve_grpc(self) -> None:
-        raft_pb2_grpc.add_RaftServicer_to_server(self._raft_service, self._server)
-        broker_pb2_grpc.add_BrokerServicer_to_server(self._broker, self._server)
+        add_raft(self._raft_service, self._server)
+        add_broker(self._broker, self._server)
         operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, self._server)
         consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, self._server)
         consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(

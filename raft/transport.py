@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import grpc
 from grpc import aio
 
+from raft.bulk import Bulk, parse, serialize
 from raft.configuration_entry import GroupConfiguration
 from raft.control_lines import ControlLines, Line, caller
 from raft.core import Append, AppendResponse, BaseChunk, BaseResponse, HeartbeatResponse, Message, VoteResponse
@@ -39,6 +40,9 @@ log = logging.getLogger("raft.transport")
 
 APPEND_BOUND = 128
 """Byte ranges that wait for one peer: twice the core's own bound of messages in flight, so none is dropped by it."""
+
+_SERVICE = raft_pb2.DESCRIPTOR.services_by_name["Raft"].full_name
+_REPLICATE = f"/{_SERVICE}/Replicate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,17 +164,17 @@ class GrpcTransport:
         answers = self._append_answers[sender] = SendQueue(APPEND_BOUND)
         async with answers.drained(context.write, f"append answers to node {sender}"):
             try:
-                while (wire := await context.read()) is not aio.EOF:
-                    self._receive_bulk(wire, sender)
+                while (bulk := await context.read()) is not aio.EOF:
+                    self._receive_bulk(bulk, sender)
             except (CorruptRangeError, ForkedError) as error:
                 log.warning("a byte range of node %d is refused: %s", sender, error)
                 await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
 
-    def _receive_bulk(self, wire: raft_pb2.AppendRequest, sender: int) -> None:
-        if wire.HasField("base"):
-            self.receiver.base(*base_from_wire(wire, sender, self.identity.node))
+    def _receive_bulk(self, bulk: Bulk, sender: int) -> None:
+        if bulk.head.HasField("base"):
+            self.receiver.base(*base_from_wire(bulk.head, sender, self.identity.node))
         else:
-            self.receiver.append(append_from_wire(wire, sender, self.identity.node), wire.entries)
+            self.receiver.append(append_from_wire(bulk.head, sender, self.identity.node), bulk.entries)
 
 
 class PeerLink:
@@ -193,10 +197,15 @@ class PeerLink:
         self._lines = lines
         self._line: Line | None = None
         self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
-        stub, me = raft_pb2_grpc.RaftStub(self._channel), identity.node
+        me = identity.node
+        replicate = self._channel.stream_stream(
+            _REPLICATE,
+            request_serializer=serialize,
+            response_deserializer=raft_pb2.AppendResponse.FromString,
+        )
         self.bulk = OutboundStream(
             f"replication stream of group {identity.group} to node {node} at {address}",
-            lambda: self._open(stub.Replicate),
+            lambda: self._open(replicate),
             bound=APPEND_BOUND,
             on_answer=lambda wire: receiver.message(answer_from_wire(wire, node, me)),
             on_broken=lambda: receiver.unreachable(node),
@@ -285,6 +294,15 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         if sender < 1 or sender == me:
             await refuse(context, f"no other node is called {metadata.get('ledgermq-sender')!r}")
         return sender
+
+
+def add_raft(service: RaftService, server: aio.Server) -> None:
+    """As the generated code does it, but for byte ranges, whose messages are read here."""
+    raft_pb2_grpc.add_RaftServicer_to_server(service, server)
+    replicate = grpc.stream_stream_rpc_method_handler(
+        service.Replicate, request_deserializer=parse, response_serializer=raft_pb2.AppendResponse.SerializeToString
+    )
+    server.add_registered_method_handlers(_SERVICE, {"Replicate": replicate})
 
 
 def metadata_of(context: aio.ServicerContext[Any, Any]) -> dict[str, str]:

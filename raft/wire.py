@@ -5,6 +5,7 @@ Sender and receiver are not in the messages: the stream knows them.
 
 from __future__ import annotations
 
+from raft.bulk import Bulk
 from raft.core import (
     Append,
     AppendResponse,
@@ -106,19 +107,16 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
             return None
 
 
-def append_to_wire(append: Append, entries: bytes) -> raft_pb2.AppendRequest:
+def append_to_wire(append: Append, entries: bytes) -> Bulk:
     """Terms and configurations are not sent: the receiver reads them from the entries."""
-    return raft_pb2.AppendRequest(
-        term=append.term,
-        prev_index=append.prev_index,
-        prev_term=append.prev_term,
-        commit=append.commit,
-        entries=entries,
+    head = raft_pb2.AppendRequest(
+        term=append.term, prev_index=append.prev_index, prev_term=append.prev_term, commit=append.commit
     )
+    return Bulk(head, entries)
 
 
 def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> Append:
-    """Without entries yet: the driver reads what they are from `wire.entries`."""
+    """Without entries yet: the driver reads what they are from the bulk that they came with."""
     return Append(
         sender=sender,
         receiver=receiver,
@@ -132,7 +130,7 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
     )
 
 
-def base_to_wire(chunk: BaseChunk, piece: Piece) -> raft_pb2.AppendRequest:
+def base_to_wire(chunk: BaseChunk, piece: Piece) -> Bulk:
     """A piece of a base, which goes the way of byte ranges."""
     offer = piece.offer
     base = raft_pb2.BasePiece(
@@ -144,7 +142,7 @@ def base_to_wire(chunk: BaseChunk, piece: Piece) -> raft_pb2.AppendRequest:
         piece=piece.data,
         piece_crc=piece.crc,
     )
-    return raft_pb2.AppendRequest(term=chunk.term, base=base)
+    return Bulk(raft_pb2.AppendRequest(term=chunk.term, base=base))
 
 
 def base_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[BaseChunk, Piece]:

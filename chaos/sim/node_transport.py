@@ -15,6 +15,7 @@ from random import Random
 
 from chaos.sim.network import Network
 from chaos.sim.node_life import Life
+from raft.bulk import parse, serialize
 from raft.configuration_entry import GroupConfiguration
 from raft.core import (
     Append,
@@ -127,13 +128,13 @@ class SimTransport:
         self._carry(message, lambda receiver: receiver.message(arrives))
 
     def replicate(self, append: Append, entries: bytes) -> None:
-        wire = raft_pb2.AppendRequest.FromString(append_to_wire(append, entries).SerializeToString())
-        arrives, spoiled = append_from_wire(wire, append.sender, append.receiver), self._transit.of(wire.entries)
+        bulk = parse(serialize(append_to_wire(append, entries)))
+        arrives, spoiled = append_from_wire(bulk.head, append.sender, append.receiver), self._transit.of(bulk.entries)
         self._carry(append, lambda receiver: receiver.append(arrives, spoiled))
 
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
-        wire = raft_pb2.AppendRequest.FromString(base_to_wire(chunk, piece).SerializeToString())
-        arrives, whole = base_from_wire(wire, chunk.sender, chunk.receiver)
+        bulk = parse(serialize(base_to_wire(chunk, piece)))
+        arrives, whole = base_from_wire(bulk.head, chunk.sender, chunk.receiver)
         spoiled = replace(whole, data=self._transit.of(whole.data))
         self._carry(chunk, lambda receiver: receiver.base(arrives, spoiled))
 

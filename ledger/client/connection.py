@@ -13,7 +13,9 @@ from typing import Protocol
 import grpc
 import grpc.aio
 
+from ledger import produce_wire
 from ledger.errors import InvalidArgumentError, LedgerError, RequestTimeoutError, UnavailableError
+from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 from ledger.v1.consumer_group_operations_pb2_grpc import ConsumerGroupOperationsStub
 from ledger.v1.consumer_group_pb2_grpc import ConsumerGroupsStub
@@ -47,6 +49,11 @@ class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOper
         OperationsStub.__init__(self, channel)
         ConsumerGroupsStub.__init__(self, channel)
         ConsumerGroupOperationsStub.__init__(self, channel)
+        self.Produce = channel.stream_stream(  # the same, with bulk written by hand
+            produce_wire.METHOD,
+            request_serializer=produce_wire.serialize,
+            response_deserializer=broker_pb2.ProduceResponse.FromString,
+        )
 
 
 class Channel(Protocol):

@@ -21,6 +21,7 @@ from ledger.client.connection import failure
 from ledger.client.lane import Lane
 from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch
 from ledger.errors import InternalError, LedgerError, UnavailableError, from_wire
+from ledger.produce_wire import ProduceRequest
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
@@ -125,7 +126,7 @@ class ProduceStream:
                 await self._wake.wait()
             request = _Request(self._next_request(), self._loop.time())
             self._in_flight.append(request)
-            await self._call.write(broker_pb2.ProduceRequest(batches=[batch.encoded for _, batch in request.batches]))
+            await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches]))
 
     def _next_request(self) -> list[tuple[Lane, OutgoingBatch]]:
         """What is ready: at least one batch, no more than MAX_REQUEST_BATCHES, and no more than MAX_REQUEST_BYTES
