@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -24,6 +23,7 @@ from chaos.hosts.environment import Environment
 from ledger.history import now_ns
 
 _RECOVERY_S = 10.0
+_GIVEN_BACK_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,12 @@ class Nemesis:
         for planned in plan:
             self._wait(max(0.0, begun + planned.at_s - time.monotonic()))
             struck.append(self._carry_out(planned))
-            self._recover()
+            if (
+                not self._recovers(_GIVEN_BACK_S if planned.kind.takes_data else _RECOVERY_S)
+                and planned.kind.takes_data
+            ):
+                self._say("what that node lost has not come back: no other one is struck")
+                break
         return struck
 
     def _carry_out(self, planned: Planned) -> Struck:
@@ -94,10 +99,13 @@ class Nemesis:
         self._say(f"{planned.kind.name} is over: {void or '; '.join(struck.evidence)}")
         return struck
 
-    def _recover(self) -> None:
-        """The next fault meets a cluster that is whole, if it comes to that in time: else one that is not."""
-        with suppress(ChaosError):
-            self._members.caught_up(_RECOVERY_S)
+    def _recovers(self, within_s: float) -> bool:
+        """Whether the next fault meets a cluster that is whole."""
+        try:
+            self._members.caught_up(within_s)
+        except ChaosError:
+            return False
+        return True
 
     def _write(self, struck: Struck) -> None:
         with self._log.open("a", encoding="utf-8") as log:

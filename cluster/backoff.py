@@ -22,6 +22,10 @@ class Backoff:
         self._since_told_s += seconds
         return seconds
 
+    def begin_anew(self) -> None:
+        """Something came of the last attempt."""
+        self._next_s = FIRST_S
+
     def has_news(self, text: str) -> bool:
         """Whether to say this: it is another text than the one before, or that is long ago."""
         is_news = text != self._told or self._since_told_s >= TELL_EVERY_S

@@ -114,7 +114,11 @@ class Repair:
         source = self._surroundings.entry_source(self._members)
         asker = EntryAsker(settings.cluster, damaged.number, settings.node, damaged.segment_bytes, source)
         try:
+            last = repair.tail.index
             while not await self._ask_all(worker, repair, asker):
+                if repair.tail.index > last:
+                    self._backoff.begin_anew()
+                last = repair.tail.index
                 if self._backoff.has_news(self.reason):
                     log.error("%s", self.reason)
                 if self._damaged.may_wait and repair.tail.index < self._known_index():

@@ -19,7 +19,7 @@ def _partition(name: str, summary: str, targets: tuple[Target, ...], sides: netw
 
 
 def _damage(name: str, summary: str, targets: tuple[Target, ...], hurt: damage.Hurt) -> Kind:
-    return Kind(name, summary, targets, partial(damage.Damaged, hurt))
+    return Kind(name, summary, targets, partial(damage.Damaged, hurt), takes_data=True)
 
 
 _ALL = (
@@ -27,7 +27,14 @@ _ALL = (
     Kind("stop", "SIGTERM, and a start some seconds later", _SOME, processes.Stop),
     Kind("rolling", "every node in turn is stopped, started, and waited for", (ALL,), processes.Rolling),
     Kind("pause", "SIGSTOP, and SIGCONT some seconds later", _ANY, processes.Pause),
-    Kind("power", "the power of nodes is cut: what was not synced is gone", _SOME, processes.Power, needs=_DISKS),
+    Kind(
+        "power",
+        "the power of nodes is cut: what was not synced is gone",
+        _SOME,
+        processes.Power,
+        needs=_DISKS,
+        takes_data=True,
+    ),
     Kind("power-all", "the power of all nodes is cut at once", (ALL,), processes.PowerOfAll, needs=_DISKS | _SYNC),
     _partition("partition-halves", "a majority and the others do not reach one another", (ALL,), network.halves),
     _partition("partition-one", "one node reaches nobody", (ONE,), network.alone),
@@ -47,13 +54,18 @@ _ALL = (
     Kind("eio-sync", "a sync fails once with EIO", _SOME, disks.failing_sync, needs=_STRACE),
     Kind("eio-write", "writes fail with EIO", _SOME, disks.failing_writes, needs=_STRACE),
     Kind("slow-sync", "syncs take 200 ms longer", _SOME, disks.slow_sync, needs=_STRACE),
-    Kind(
-        "bit-flip", "one bit of a killed node's log is another", (ONE, LEADER), partial(damage.Damaged, damage.flip_bit)
-    ),
-    Kind("cut-file", "a log file of a killed node is cut", (ONE, LEADER), partial(damage.Damaged, damage.cut_file)),
-    Kind("old-file", "a log file of a killed node is as it was before", (ONE, LEADER), damage.OldCopy),
+    _damage("bit-flip", "one bit of a killed node's log is another", (ONE, LEADER), damage.flip_bit),
+    _damage("cut-file", "a log file of a killed node is cut", (ONE, LEADER), damage.cut_file),
+    Kind("old-file", "a log file of a killed node is as it was before", (ONE, LEADER), damage.OldCopy, takes_data=True),
     _damage("lost-index", "an index of a killed node is gone", _SOME, damage.lose_indexes),
-    Kind("wipe", "a node loses its disk, and is added again", (ONE, LEADER), operations.Wipe, least_nodes=3),
+    Kind(
+        "wipe",
+        "a node loses its disk, and is added again",
+        (ONE, LEADER),
+        operations.Wipe,
+        least_nodes=3,
+        takes_data=True,
+    ),
     Kind("membership", "a node is added, another removed", (ONE, LEADER), operations.AddAndRemove, least_nodes=3),
     Kind("transfer", "leadership is handed about", (LEADER,), operations.TransferStorm, least_nodes=2),
     Kind("client-kill", "a client is killed, another begins", (ONE,), processes.ClientKill),

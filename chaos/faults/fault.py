@@ -107,5 +107,8 @@ class Kind:
     seconds: tuple[float, float] = (3.0, 6.0)
     needs: Needs = Needs.NOTHING
     least_nodes: int = 1
+    takes_data: bool = False
+    """What a node had is gone or spoiled until the others have given it back; before that, no other node may lose
+    anything."""
     survived: bool = True
     """False: it breaks what a cluster relies on, so that a run with it must be NOT VALID (tests/gates)."""
