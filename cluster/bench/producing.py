@@ -51,6 +51,8 @@ class Load:
     batch_bytes: int = 256 * 1024
     linger_ms: float = 5.0
     compression: str | None = None
+    keys: int = 0
+    """So many different keys, one message (or call) after the other; 0: no keys, and messages go round the queues."""
     timeout_ms: int = 120_000
     run: int = 0
     part: int = 0
@@ -92,7 +94,7 @@ class Producing:
         self._load, self._gate, self._heard = load, gate, heard
         self._supply = Supply(Payloads(load.size, load.run, load.part))
         self._limit = 0
-        self._until_ns = 0
+        self._until_ns = self._calls = 0
         self.first = 0
         """The number of the first message of this phase: of the warm-up, then of the measurement."""
         self.pace: Pace | None = None
@@ -168,11 +170,12 @@ class Producing:
             due = clock() if pace is None else pace.due_ns(supply.given - self.first)
             if due >= self._until_ns:
                 return
+            key = self._key(supply.given)
             value = supply.take_one()
             if pace is not None and (early := due - clock()) > 0:
                 await asyncio.sleep(early / 1e9)
             try:
-                metadata = await producer.send(topic, value)
+                metadata = await producer.send(topic, value, key=key)
             except LedgerError as error:
                 self._failed(error, 1)
             else:
@@ -215,7 +218,8 @@ class Producing:
 
     async def _call(self, producer: AsyncProducer, values: list[bytes]) -> bool:
         try:
-            await producer.send_many(self._load.topic, values)
+            self._calls += 1
+            await producer.send_many(self._load.topic, values, key=self._key(self._calls))
         except LedgerError as error:
             done = sum(each.count for each in getattr(error, "acknowledged", []))
             self.sent.records += done
@@ -223,6 +227,9 @@ class Producing:
             return False
         self.sent.records += len(values)
         return True
+
+    def _key(self, number: int) -> bytes | None:
+        return b"key-%d" % (number % self._load.keys) if self._load.keys else None
 
     def _failed(self, error: LedgerError, count: int) -> None:
         """Raises what will never do."""

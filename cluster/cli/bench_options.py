@@ -76,6 +76,12 @@ def load_options(queues: int) -> Callable[[Command], Command]:
         click.option(
             "--linger-ms", type=click.FloatRange(min=0), default=5, show_default=True, help="See AsyncProducer."
         ),
+        click.option(
+            "--keys",
+            type=click.IntRange(min=0),
+            default=0,
+            help="So many keys, in turn, one for each send or call.  [default: none]",
+        ),
         click.option("--compression", type=click.Choice(["lz4", "zstd"]), help="Compress batches.  [default: no]"),
         click.option(
             "--warm-up",
@@ -129,6 +135,7 @@ def load_of(bootstrap: str, given: dict[str, Any]) -> Load:
         batch_bytes=given["batch_bytes"],
         linger_ms=given["linger_ms"],
         compression=given["compression"],
+        keys=given["keys"],
         timeout_ms=max(1, round(given["timeout"] * 1000)),
         run=new_run(),
     )

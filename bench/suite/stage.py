@@ -1,0 +1,109 @@
+"""Where measurements run: fresh clusters of processes, and `ledgermq bench` as a command against them.
+
+The one idea: every run is a command line that is kept beside its figures. It must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from cluster.dev import DevCluster
+from cluster.process_memory import private_bytes
+from suite.rows import Run
+
+SEGMENT_BYTES = 256 << 20
+TIMEOUT_S = 3600.0
+SHOWN = {"records_per_s": "records/s", "mb_per_s": "MB/s", "latency_p50_ms": "ms p50", "latency_p99_ms": "ms p99"}
+"""Of each run, while the suite is under way."""
+
+
+class BenchFailedError(Exception):
+    """A run of `ledgermq bench` failed; the message has its last words."""
+
+
+class Stage:
+    """Clusters below one directory, one after the other; and all runs so far."""
+
+    def __init__(self, directory: Path, console: Console) -> None:
+        self._directory, self._console = directory, console
+        self._clusters = 0
+        self.runs: list[Run] = []
+
+    def say(self, sentence: str) -> None:
+        self._console.print(sentence, highlight=False, soft_wrap=True)
+
+    @contextmanager
+    def cluster(self, nodes: int = 3, *, flush: str = "async", **settings: str) -> Iterator[Running]:
+        """A fresh one, which is removed at the end. `settings` of its nodes, as the environment has them."""
+        self._clusters += 1
+        cluster = DevCluster(self._directory / f"cluster-{self._clusters}")
+        before = {key: os.environ.get(key) for key in settings}
+        os.environ.update(settings)
+        try:
+            cluster.start(nodes, flush=flush, segment_bytes=SEGMENT_BYTES, timeout_s=60)
+            yield Running(self, cluster)
+        finally:
+            cluster.purge()
+            for key, value in before.items():
+                os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
+
+    def record(self, name: str, command: str, figures: dict[str, Any]) -> None:
+        self.runs.append(Run(name, command, figures))
+        shown = [f"{figures[key]:,.2f} {unit}" for key, unit in SHOWN.items() if key in figures]
+        self.say(f"  {name}: {', '.join(shown)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A cluster that runs."""
+
+    stage: Stage
+    cluster: DevCluster
+
+    @property
+    def pids(self) -> list[int]:
+        return [state.pid for state in self.cluster.status() if state.pid is not None]
+
+    def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
+        """Runs `ledgermq bench` with these arguments to its end; its figures. Raises BenchFailedError."""
+        words = ["bench", *map(str, arguments), "--json"]
+        command = [sys.executable, "-m", "cluster.cli", *words, *self._where(words[1])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+        if not done.stdout or (done.returncode and not may_fail):
+            raise BenchFailedError(f"{shlex.join(words)}: {done.stderr.strip()[-2000:]}")
+        figures: dict[str, Any] = json.loads(done.stdout)
+        self.stage.record(name, shlex.join(["ledgermq", *words]), figures)
+        return figures
+
+    def _where(self, subcommand: str) -> list[str]:
+        if subcommand != "idle":
+            return ["--bootstrap", self.cluster.bootstrap]
+        return [word for pid in self.pids for word in ("--pid", str(pid))]
+
+    def memory_mb(self) -> float:
+        """Of the node that has the most, mapped files apart."""
+        return max(map(private_bytes, self.pids)) / 1e6
+
+    def term(self) -> int:
+        return max(state.term for state in self.cluster.status())
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over all its labels and all nodes."""
+        total = 0.0
+        for state in self.cluster.status():
+            with urllib.request.urlopen(f"http://{state.http}/metrics", timeout=10) as answer:
+                lines = answer.read().decode().splitlines()
+            total += sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0].split(" ")[0] == name)
+        return total
