@@ -46,7 +46,7 @@ check: $(VENV)/.test ## lint, format, types, imports point one way, generated co
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
 	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl
 
-bench: $(VENV)/.bench ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
+bench: $(VENV)/.chaos ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
 	$(BIN)/python bench/run.py --scale $(BENCH) $(if $(LONG),--long $(LONG))
 
 chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three containers; the page is CHAOS_OUT/report.html
@@ -85,7 +85,7 @@ $(VENV)/.server: requirements/server.txt pyproject.toml
 	@touch $@
 
 $(VENV)/.chaos: requirements/chaos.txt $(VENV)/.server
-	@echo "installing what chaos runs and containers need into $(VENV)"
+	@echo "installing what chaos runs, containers and measurements need into $(VENV)"
 	$(PIP) install --require-hashes -r requirements/chaos.txt
 	@touch $@
 
