@@ -33,6 +33,7 @@ import grpc  # noqa: E402
 from grpc import aio  # noqa: E402
 
 from cluster.allocator import keep_large_buffers  # noqa: E402
+from cluster.bench.idle import read_process  # noqa: E402
 
 SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
 SMALL_BYTES = 128
@@ -48,6 +49,8 @@ SHARE_OF_WARM_UP = 0.2
 class Throughput:
     batch_bytes: int
     batches_per_s: float
+    cpu_s_per_gb: float
+    """Of all four processes, for 10^9 bytes: what a loaded machine hardly changes."""
 
     @property
     def mb_per_s(self) -> float:
@@ -85,12 +88,20 @@ class Ceiling:
 
     def throughput(self, batch_bytes: int, seconds: float) -> Throughput:
         """WINDOW batches of that size in flight, for so long, after a short warm-up."""
-        return Throughput(batch_bytes, self._in_client(batches_per_s, batch_bytes, seconds))
+        before = self._cpu_s()
+        batches, took_s, client_cpu_s = self._in_client(acknowledged, batch_bytes, seconds)
+        sent_gb = batches * batch_bytes / 1e9
+        # The servers have worked for the warm-up too.
+        cpu_s = client_cpu_s + (self._cpu_s() - before) / (1 + SHARE_OF_WARM_UP)
+        return Throughput(batch_bytes, batches / took_s, cpu_s / sent_gb)
 
     def round_trip(self, seconds: float) -> RoundTrip:
         """Of SMALL_BYTES."""
         cuts = statistics.quantiles(self._in_client(round_trips_ms, SMALL_BYTES, seconds), n=100)
         return RoundTrip(cuts[49], cuts[98])
+
+    def _cpu_s(self) -> float:
+        return sum(read_process(server.pid).cpu_s for server in self._servers)
 
     def _in_client(self, work: Callable[..., Any], size: int, seconds: float) -> Any:
         """In a process of its own, as `ledgermq bench` is."""
@@ -116,7 +127,9 @@ def run_client(work: Callable[[Any, bytes, float], Any], port: int, size: int, s
     return uvloop.run(main())
 
 
-async def batches_per_s(call: Any, payload: bytes, seconds: float) -> float:
+async def acknowledged(call: Any, payload: bytes, seconds: float) -> tuple[int, float, float]:
+    """How many batches, in how many seconds, with how many of CPU."""
+    cpu_s = time.process_time()
     for _ in range(WINDOW):
         await call.write(payload)
     count, started = 0, time.perf_counter()
@@ -126,7 +139,7 @@ async def batches_per_s(call: Any, payload: bytes, seconds: float) -> float:
         await call.write(payload)
     for _ in range(WINDOW):
         await call.read()
-    return count / (now - started)
+    return count, now - started, time.process_time() - cpu_s
 
 
 async def round_trips_ms(call: Any, payload: bytes, seconds: float) -> list[float]:
@@ -243,6 +256,7 @@ class Row:
     batch_bytes: int
     batches_per_s: float
     mb_per_s: float
+    cpu_s_per_gb: float
 
 
 def main() -> None:
@@ -253,7 +267,7 @@ def main() -> None:
     with Ceiling() as ceiling:
         found = [ceiling.throughput(size, given.seconds) for size in given.sizes]
         trip = ceiling.round_trip(given.seconds)
-    rows = [Row(each.batch_bytes, each.batches_per_s, each.mb_per_s) for each in found]
+    rows = [Row(each.batch_bytes, each.batches_per_s, each.mb_per_s, each.cpu_s_per_gb) for each in found]
     show({"Throughput": rows, f"Round trip of {SMALL_BYTES} B": [trip]}, as_json=given.json)
 
 

@@ -38,6 +38,7 @@ class Pair:
     unit: str = "MB/s"
     least: float | None = None
     """The ratio that is to be reached."""
+    note: str = ""
 
 
 @dataclass(slots=True)

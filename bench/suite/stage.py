@@ -19,13 +19,20 @@ from typing import Any
 
 from rich.console import Console
 
+from cluster.bench.idle import read_process
 from cluster.dev import DevCluster
 from cluster.process_memory import private_bytes
 from suite.rows import Run
 
 SEGMENT_BYTES = 256 << 20
 TIMEOUT_S = 3600.0
-SHOWN = {"records_per_s": "records/s", "mb_per_s": "MB/s", "latency_p50_ms": "ms p50", "latency_p99_ms": "ms p99"}
+SHOWN = {
+    "records_per_s": "records/s",
+    "mb_per_s": "MB/s",
+    "latency_p50_ms": "ms p50",
+    "latency_p99_ms": "ms p99",
+    "cpu_us_per_record": "µs CPU/record",
+}
 """Of each run, while the suite is under way."""
 
 
@@ -65,6 +72,12 @@ class Stage:
         self.say(f"  {name}: {', '.join(shown)}")
 
 
+def cpu_us_per_record(figures: dict[str, Any], nodes_cpu_s: float) -> float:
+    """Of client and nodes together; the nodes have worked for the warm-up too. A loaded machine hardly changes it."""
+    records, warm_up, client_cpu_s = figures["records"], figures["warm_up_records"], float(figures["client_cpu_s"])
+    return 1e6 * (client_cpu_s / max(1, records) + nodes_cpu_s / max(1, records + warm_up))
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A cluster that runs."""
@@ -80,12 +93,18 @@ class Running:
         """Runs `ledgermq bench` with these arguments to its end; its figures. Raises BenchFailedError."""
         words = ["bench", *map(str, arguments), "--json"]
         command = [sys.executable, "-m", "cluster.cli", *words, *self._where(words[1])]
+        before = self._cpu_s()
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         if not done.stdout or (done.returncode and not may_fail):
             raise BenchFailedError(f"{shlex.join(words)}: {done.stderr.strip()[-2000:]}")
         figures: dict[str, Any] = json.loads(done.stdout)
+        if "warm_up_records" in figures:
+            figures["cpu_us_per_record"] = cpu_us_per_record(figures, self._cpu_s() - before)
         self.stage.record(name, shlex.join(["ledgermq", *words]), figures)
         return figures
+
+    def _cpu_s(self) -> float:
+        return sum(read_process(pid).cpu_s for pid in self.pids)
 
     def _where(self, subcommand: str) -> list[str]:
         if subcommand != "idle":

@@ -75,6 +75,8 @@ class Sent:
     failed: int = 0
     unknown: int = 0
     errors: dict[str, int] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    """Of this process, all its threads, while it was measured."""
     total: int = 0
     part: int = 0
     latencies: Latencies = field(default_factory=Latencies)
@@ -143,14 +145,14 @@ class Producing:
         self._limit = self.first + count if count else 1 << 62
         self._until_ns = start + int(seconds * 1e9) if seconds else 1 << 62
         self.pace = Pace(load.rate, start) if load.rate else None
-        self.sent.start_ns = start
+        self.sent.start_ns, cpu_s = start, time.process_time()
         if load.way == "send":
             await self._all(self._send_each)
         elif self.pace is None:
             await self._all(self._send_calls)
         else:
             await self._send_due(self.pace)
-        self.sent.end_ns = time.perf_counter_ns()
+        self.sent.end_ns, self.sent.cpu_s = time.perf_counter_ns(), time.process_time() - cpu_s
 
     async def _all(self, work: Callable[[AsyncProducer], Awaitable[None]]) -> None:
         tasks = self._load.in_flight

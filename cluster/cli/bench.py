@@ -264,9 +264,16 @@ def _produced(load: Load, sents: list[Sent], processes: int) -> Figures:
             errors[name] = errors.get(name, 0) + count
     seconds = (max(sent.end_ns for sent in sents) - min(sent.start_ns for sent in sents)) / 1e9
     records = sum(sent.records for sent in sents)
-    more = {"unknown": sum(sent.unknown for sent in sents), "errors": errors}
-    setting = {**_setting(load), "processes": processes}
+    cpu_s = round(sum(sent.cpu_s for sent in sents), 4)
     failed = sum(sent.failed for sent in sents)
+    warm_up = sum(sent.total for sent in sents) - records - failed
+    more = {
+        "client_cpu_s": cpu_s,
+        "warm_up_records": warm_up,
+        "unknown": sum(sent.unknown for sent in sents),
+        "errors": errors,
+    }
+    setting = {**_setting(load), "processes": processes}
     return Figures("sent", records, records * load.size, seconds, latencies.summary(), failed, more, setting)
 
 
