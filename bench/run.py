@@ -52,7 +52,7 @@ def main() -> int:
     began, where = datetime.now(UTC), machine()
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ledgermq-bench-", dir=given.directory) as directory:
-        stage = Stage(Path(directory), console)
+        stage = Stage(Path(directory), console, given.warm_gib)
         parts, failures = measured(stage, scale, wanted)
     seconds = time.monotonic() - started
     told = Told(f"{began:%Y-%m-%d %H:%M} UTC", scale.name, seconds, where, parts, stage.runs, failures)
@@ -87,6 +87,12 @@ def arguments() -> argparse.Namespace:
         "--long", type=float, default=0, metavar="MINUTES", help="a long run behind them (default: none)"
     )
     parser.add_argument("--out", type=Path, help="where to write (default: bench-DATE)")
+    parser.add_argument(
+        "--warm-gib",
+        type=float,
+        default=0,
+        help="touch so much memory before each run: for virtual machines (default: 0)",
+    )
     parser.add_argument("--directory", type=Path, help="where the nodes' data lies meanwhile (default: temporary)")
     return parser.parse_args()
 

@@ -46,6 +46,7 @@ def against_ceiling(stage: Stage, scale: Scale) -> Part:
 def _throughput(running: Running, ceiling: Ceiling, scale: Scale, size: int, batch: int) -> tuple[Pair, float]:
     count, ours, limits = int(MESSAGES[size] * scale.share), [], list[Throughput]()
     for _ in range(scale.rounds):
+        running.stage.warm()
         limit = ceiling.throughput(batch, scale.seconds / 2)
         running.stage.record(
             f"ceiling, {batch >> 10} KiB",
