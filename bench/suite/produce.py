@@ -22,7 +22,7 @@ IN_FLIGHT = 1_000
 
 
 def against_ceiling(stage: Stage, scale: Scale) -> Part:
-    """`send_many` of 128 B and 1 KiB; the ceiling has the same bytes in flight in batches of the same size."""
+    """`send_many` of 128 B and 1 KiB; the ceiling has as many batches in flight, of the same size."""
     part = Part("Produce, against the ceiling")
     with stage.cluster() as running, Ceiling() as ceiling:
         running.bench("warm", "produce", "--topic", "warm", "--seconds", 2)

@@ -29,7 +29,7 @@ _TICK_S = 0.001
 _CLOSE_S = 3.0
 """All is settled by then, unless somebody interrupts, and nobody waits for what is under way then."""
 _LEAST_CALL_MESSAGES = 16
-_BATCHES_A_CALL = 8
+_BATCHES_A_CALL = 4
 _MOST_CALL_MESSAGES = 65_536
 
 

@@ -59,7 +59,7 @@ def bench() -> None:
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
-    help="Share the load among so many client processes.",
+    help="So many processes share the load and its clients; each is asyncio tasks on one core.",
 )
 @click.option("--verify", is_flag=True, help="Read it all back, and compare it with what was sent.")
 @bootstrap_option

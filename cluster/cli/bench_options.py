@@ -70,11 +70,15 @@ def load_options(queues: int) -> Callable[[Command], Command]:
             help="So many sends at a time.  [default: 1000; by send-many: 4 calls]",
         ),
         click.option(
-            "--producers", type=click.IntRange(1, 10_000), default=1, show_default=True, help="Clients, in one process."
+            "--producers",
+            type=click.IntRange(1, 10_000),
+            default=1,
+            show_default=True,
+            help="So many clients (AsyncProducer).",
         ),
         click.option("--batch-bytes", type=Size(), default="256K", show_default=True, help="A batch is full at that."),
         click.option(
-            "--linger-ms", type=click.FloatRange(min=0), default=5, show_default=True, help="See AsyncProducer."
+            "--linger-ms", type=click.FloatRange(min=0), default=5, show_default=True, help="As AsyncProducer's."
         ),
         click.option(
             "--keys",

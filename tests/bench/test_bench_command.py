@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -151,3 +153,20 @@ def test_wrong_usage_is_status_2(words: tuple[str, ...], capsys: pytest.CaptureF
         main(["bench", *words, *bootstrap])
     assert ended.value.code == 2
     assert "Error" in capsys.readouterr().err
+
+
+def test_the_light_install_and_the_extra_are_enough() -> None:
+    """Nothing that only a node needs is imported; uvloop is used where it is there."""
+    script = "\n".join(
+        [
+            "import sys",
+            "names = 'uvloop aiohttp prometheus_client pydantic pydantic_settings structlog jinja2 matplotlib'",
+            "sys.modules.update(dict.fromkeys(names.split()))",
+            "from cluster.cli import main",
+            "main(['bench', 'produce', '--topic', 't', '--count', '1', '--bootstrap', '127.0.0.1:1'])",
+        ]
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 1
+    assert ran.stderr.startswith("Error: ")
+    assert "127.0.0.1:1" in ran.stderr
