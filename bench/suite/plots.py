@@ -15,7 +15,8 @@ from matplotlib.axes import Axes
 from suite.rows import Pair
 
 _INK, _GRID, _OURS, _OTHER, _LEAST = "#1f2933", "#d9dee3", "#2b6cb0", "#b8c4d0", "#c53030"
-_LEGEND = {"frameon": False, "fontsize": 8}
+_LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "frameon": False, "fontsize": 8}
+"""Above the axes."""
 
 
 def bars(pairs: Sequence[Pair], ours: str, other: str) -> str:
@@ -24,12 +25,12 @@ def bars(pairs: Sequence[Pair], ours: str, other: str) -> str:
     height = 1.1 + 0.5 * len(pairs)
     figure, (values, ratios) = plt.subplots(1, 2, figsize=(11, height), sharey=True, constrained_layout=True)
     places = range(len(pairs))
-    values.barh([at + 0.2 for at in places], [pair.ours for pair in pairs], 0.38, label=ours, color=_OURS)
-    values.barh([at - 0.2 for at in places], [pair.other for pair in pairs], 0.38, label=other, color=_OTHER)
+    values.barh([at - 0.2 for at in places], [pair.ours for pair in pairs], 0.38, label=ours, color=_OURS)
+    values.barh([at + 0.2 for at in places], [pair.other for pair in pairs], 0.38, label=other, color=_OTHER)
     values.set_yticks(list(places), [pair.name for pair in pairs])
     values.invert_yaxis()
     values.set_xlabel(pairs[0].unit)
-    values.legend(loc="lower right", **_LEGEND)
+    values.legend(**_LEGEND)
     ratios.barh(list(places), [pair.ratio for pair in pairs], 0.5, color=_OURS)
     _mark_least(ratios, pairs)
     ratios.set_xlabel(f"{ours} / {other}")
@@ -53,4 +54,4 @@ def _mark_least(ratios: Axes, pairs: Sequence[Pair]) -> None:
     for at, pair in enumerate(pairs):
         ratios.annotate(f"{pair.ratio:.2f}", (pair.ratio, at), xytext=(4, 0), textcoords="offset points", va="center")
     if wanted:
-        ratios.legend(loc="lower right", **_LEGEND)
+        ratios.legend(**_LEGEND)

@@ -6,7 +6,6 @@ The one idea: every run is a command line that is kept beside its figures. It mu
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -60,19 +59,15 @@ class Stage:
         self._console.print(sentence, highlight=False, soft_wrap=True)
 
     @contextmanager
-    def cluster(self, nodes: int = 3, *, flush: str = "async", **settings: str) -> Iterator[Running]:
-        """A fresh one, which is removed at the end. `settings` of its nodes, as the environment has them."""
+    def cluster(self, nodes: int = 3, *, flush: str = "async") -> Iterator[Running]:
+        """A fresh one, which is removed at the end."""
         self._clusters += 1
         cluster = DevCluster(self._directory / f"cluster-{self._clusters}")
-        before = {key: os.environ.get(key) for key in settings}
-        os.environ.update(settings)
         try:
-            cluster.start(nodes, flush=flush, segment_bytes=SEGMENT_BYTES, timeout_s=60)
-            yield Running(self, cluster)
+            states = cluster.start(nodes, flush=flush, segment_bytes=SEGMENT_BYTES, timeout_s=60)
+            yield Running(self, cluster, tuple(state.pid for state in states if state.pid is not None))
         finally:
             cluster.purge()
-            for key, value in before.items():
-                os.environ.pop(key) if value is None else os.environ.__setitem__(key, value)
 
     def record(self, name: str, command: str, figures: dict[str, Any]) -> None:
         self.runs.append(Run(name, command, figures))
@@ -92,10 +87,8 @@ class Running:
 
     stage: Stage
     cluster: DevCluster
-
-    @property
-    def pids(self) -> list[int]:
-        return [state.pid for state in self.cluster.status() if state.pid is not None]
+    pids: tuple[int, ...]
+    """Of the nodes: known, so that nobody needs to be asked while something is measured."""
 
     def bench(self, name: str, *arguments: object, may_fail: bool = False) -> dict[str, Any]:
         """Runs `ledgermq bench` with these arguments to its end; its figures. Raises BenchFailedError."""

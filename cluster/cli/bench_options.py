@@ -16,6 +16,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 TOPIC = "bench"
 SECONDS = 10.0
 IN_FLIGHT = {"send": 1000, "send-many": 4}
+CALLS_AT_A_RATE = 64
+"""Calls of send_many are small then: what has become due within a millisecond."""
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
@@ -67,7 +69,7 @@ def load_options(queues: int) -> Callable[[Command], Command]:
         click.option(
             "--in-flight",
             type=click.IntRange(1, 1_000_000),
-            help="So many sends at a time.  [default: 1000; by send-many: 4 calls]",
+            help="So many sends at a time.  [default: 1000; by send-many: 4 calls, with --rate 64]",
         ),
         click.option(
             "--producers",
@@ -125,6 +127,7 @@ shape_option = click.option(
 def load_of(bootstrap: str, given: dict[str, Any]) -> Load:
     """The load that these options describe; of `seconds` and `count` one may be None, or both."""
     seconds, count, way = given["seconds"], given["count"], given["way"]
+    in_flight = CALLS_AT_A_RATE if given["rate"] and way == "send-many" else IN_FLIGHT[way]
     return Load(
         bootstrap=bootstrap,
         topic=given["topic"],
@@ -134,7 +137,7 @@ def load_of(bootstrap: str, given: dict[str, Any]) -> Load:
         seconds=seconds or (0.0 if count else SECONDS),
         rate=given["rate"] or 0.0,
         warm_up_s=given["warm_up"],
-        in_flight=given["in_flight"] or max(IN_FLIGHT[way], given["producers"]),
+        in_flight=given["in_flight"] or max(in_flight, given["producers"]),
         producers=given["producers"],
         batch_bytes=given["batch_bytes"],
         linger_ms=given["linger_ms"],
