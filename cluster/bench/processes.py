@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import queue
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -94,8 +95,13 @@ class _Processes:
 
     def run(self, progress: Progress) -> list[Sent]:
         prefer_older_engine()  # children inherit it
-        for child in self._children:
-            child.start()
+        # An interrupt is for this process, which ends them: they would only add their tracebacks.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            for child in self._children:
+                child.start()
+        finally:
+            signal.signal(signal.SIGINT, before)
         found: list[Sent] = []
         try:
             while len(found) < len(self._children):

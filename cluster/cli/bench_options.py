@@ -16,7 +16,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 TOPIC = "bench"
 SECONDS = 10.0
 IN_FLIGHT = {"send": 1000, "send-many": 4}
-CALLS_AT_A_RATE = 64
+CALLS_AT_A_RATE = 16
 """Calls of send_many are small then: what has become due within a millisecond."""
 
 
@@ -69,7 +69,7 @@ def load_options(queues: int) -> Callable[[Command], Command]:
         click.option(
             "--in-flight",
             type=click.IntRange(1, 1_000_000),
-            help="So many sends at a time.  [default: 1000; by send-many: 4 calls, with --rate 64]",
+            help="So many sends at a time.  [default: 1000; by send-many: 4 calls, with --rate 16]",
         ),
         click.option(
             "--producers",
