@@ -11,6 +11,8 @@ SEED ?= 1
 IMAGE ?= ledgermq:dev
 CHAOS_OUT ?= chaos-$(shell date +%Y%m%d-%H%M%S)
 VOLUMES ?=
+BENCH ?= normal
+LONG ?=
 
 .PHONY: help demo test check sim chaos mutants gates kills bench format proto lock clean image compose-up compose-demo compose-down
 
@@ -44,8 +46,8 @@ check: $(VENV)/.test ## lint, format, types, imports point one way, generated co
 sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100000 WORLD=stack MINUTES=5); again: goes on
 	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl
 
-bench: $(VENV)/.server ## a first measurement: throughput and latency of three nodes on this machine
-	$(BIN)/python bench/quick.py
+bench: $(VENV)/.chaos ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
+	$(BIN)/python bench/run.py --scale $(BENCH) $(if $(LONG),--long $(LONG))
 
 chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three containers; the page is CHAOS_OUT/report.html
 	$(BIN)/ledgermq chaos run --env docker --faults kill --targets leader --seconds 300 --rate 1000 --out $(CHAOS_OUT)
@@ -83,7 +85,7 @@ $(VENV)/.server: requirements/server.txt pyproject.toml
 	@touch $@
 
 $(VENV)/.chaos: requirements/chaos.txt $(VENV)/.server
-	@echo "installing what chaos runs and containers need into $(VENV)"
+	@echo "installing what chaos runs, containers and measurements need into $(VENV)"
 	$(PIP) install --require-hashes -r requirements/chaos.txt
 	@touch $@
 

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from cluster.process_memory import private_bytes
 from ledger.broker.replica import Replica
 from raft.core import Role
 from store import CommitLog, Draft, Header
@@ -57,6 +58,10 @@ class Meters:
         self.disk_use_ratio = Gauge(
             "ledgermq_disk_use_ratio", "How full the disk of the log is, whoever fills it.", registry=registry
         )
+        ProcessCollector(registry=registry)
+        Gauge(
+            "ledgermq_process_private_memory_bytes", "Memory of this process without mapped files.", registry=registry
+        ).set_function(private_bytes)
         info = Gauge("ledgermq_node_info", "This node.", ["cluster", "node", "version"], registry=registry)
         info.labels(cluster, str(node), version("ledgermq")).set(1)
 

@@ -48,6 +48,7 @@ _COMMANDS = {
     "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."),
     "nameserver": Entry("cluster.cli.nameserver", "nameserver", "Run a name server; see what it knows."),
     "log": Entry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
+    "bench": Entry("cluster.cli.bench", "bench", "Measure a cluster: produce, consume, e2e, failover, idle."),
     "demo": Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
 }
 

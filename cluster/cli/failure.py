@@ -5,6 +5,7 @@ It must not import more than it has to: it is loaded when a command has failed.
 
 from __future__ import annotations
 
+from cluster.bench.failure import BenchError
 from cluster.demo.failure import DemoError
 from cluster.dev_plan import DevError
 from ledger.errors import LedgerError
@@ -16,7 +17,7 @@ class CommandError(Exception):
 
 def sentence(error: Exception) -> str | None:
     """The sentence for an operating error, None for anything else."""
-    if isinstance(error, LedgerError | DevError | DemoError | CommandError):
+    if isinstance(error, LedgerError | DevError | DemoError | BenchError | CommandError):
         return str(error)
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename else ""

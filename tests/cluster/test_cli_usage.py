@@ -28,7 +28,20 @@ def status_of(*arguments: str) -> int:
     return ended.value.code
 
 
-COMMANDS = ["dev", "server", "topic", "produce", "message", "consume", "group", "dlq", "cluster", "log", "demo"]
+COMMANDS = [
+    "dev",
+    "server",
+    "topic",
+    "produce",
+    "message",
+    "consume",
+    "group",
+    "dlq",
+    "cluster",
+    "log",
+    "bench",
+    "demo",
+]
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,275 @@
+"""The limit that the produce path is measured against: the same three hops through gRPC, with nothing parsed or stored.
+
+    .venv/bin/python bench/ceiling.py [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
+
+    client ── stream of batches ──> leader ──┬──> follower 1
+           <────── acknowledgements ──       └──> follower 2        acknowledged as soon as one of them has it
+
+Four processes on this machine. What is left is what gRPC costs here, in the environment of our own processes: uvloop,
+the I/O engine of `cluster/grpc_engine.py`, and in leader and followers the allocator's settings of nodes. So
+`ours / ceiling`, measured in turns in one run, says how much our own work costs, and does not drift with the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import socket
+import statistics
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import uvloop
+from tables import options, show
+
+from cluster.grpc_engine import prefer_older_engine
+
+prefer_older_engine()  # before anything imports grpc
+
+import grpc  # noqa: E402
+from grpc import aio  # noqa: E402
+
+from cluster.allocator import keep_large_buffers  # noqa: E402
+from cluster.bench.idle import read_process  # noqa: E402
+
+SIZES = (16 << 10, 64 << 10, 256 << 10, 1 << 20)
+SMALL_BYTES = 128
+WINDOW = 16
+"""Batches in flight."""
+ACKNOWLEDGEMENT = b"ok"
+NO_LIMITS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+START_TIMEOUT_S = 30.0
+SHARE_OF_WARM_UP = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    batch_bytes: int
+    batches_per_s: float
+    cpu_s_per_gb: float
+    """Of all four processes, for 10^9 bytes: what a loaded machine hardly changes."""
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.batches_per_s * self.batch_bytes / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrip:
+    """Of a small message, one in flight."""
+
+    p50_ms: float
+    p99_ms: float
+
+
+class Ceiling:
+    """The leader and its followers, as processes that run inside `with`; a measurement has a client of its own."""
+
+    def __init__(self) -> None:
+        self._spawn = multiprocessing.get_context("spawn")
+        self._servers: list[Any] = []
+        self._port = 0
+
+    def __enter__(self) -> Ceiling:
+        first, second, self._port = free_ports(3)
+        for port, followers in ((first, []), (second, []), (self._port, [first, second])):
+            server = self._spawn.Process(target=serve, args=(port, followers), daemon=True)
+            server.start()
+            self._servers.append(server)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for server in self._servers:
+            server.terminate()
+            server.join()
+
+    def throughput(self, batch_bytes: int, seconds: float) -> Throughput:
+        """WINDOW batches of that size in flight, for so long, after a short warm-up."""
+        before = self._cpu_s()
+        batches, took_s, client_cpu_s = self._in_client(acknowledged, batch_bytes, seconds)
+        sent_gb = batches * batch_bytes / 1e9
+        # The servers have worked for the warm-up too.
+        cpu_s = client_cpu_s + (self._cpu_s() - before) / (1 + SHARE_OF_WARM_UP)
+        return Throughput(batch_bytes, batches / took_s, cpu_s / sent_gb)
+
+    def round_trip(self, seconds: float) -> RoundTrip:
+        """Of SMALL_BYTES."""
+        cuts = statistics.quantiles(self._in_client(round_trips_ms, SMALL_BYTES, seconds), n=100)
+        return RoundTrip(cuts[49], cuts[98])
+
+    def _cpu_s(self) -> float:
+        return sum(read_process(server.pid).cpu_s for server in self._servers)
+
+    def _in_client(self, work: Callable[..., Any], size: int, seconds: float) -> Any:
+        """In a process of its own, as `ledgermq bench` is."""
+        with self._spawn.Pool(1) as pool:
+            return pool.apply(run_client, (work, self._port, size, seconds))
+
+
+# -- the client
+
+
+def run_client(work: Callable[[Any, bytes, float], Any], port: int, size: int, seconds: float) -> Any:
+    async def main() -> Any:
+        async with aio.insecure_channel(f"127.0.0.1:{port}", options=NO_LIMITS) as channel:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await channel.channel_ready()
+            call: Any = channel.stream_stream("/leader/produce")()
+            payload = os.urandom(size)
+            await work(call, payload, seconds * SHARE_OF_WARM_UP)
+            found = await work(call, payload, seconds)
+            call.cancel()
+            return found
+
+    return uvloop.run(main())
+
+
+async def acknowledged(call: Any, payload: bytes, seconds: float) -> tuple[int, float, float]:
+    """How many batches, in how many seconds, with how many of CPU."""
+    cpu_s = time.process_time()
+    for _ in range(WINDOW):
+        await call.write(payload)
+    count, started = 0, time.perf_counter()
+    while (now := time.perf_counter()) < started + seconds:
+        await call.read()
+        count += 1
+        await call.write(payload)
+    for _ in range(WINDOW):
+        await call.read()
+    return count, now - started, time.process_time() - cpu_s
+
+
+async def round_trips_ms(call: Any, payload: bytes, seconds: float) -> list[float]:
+    times, started = [], time.perf_counter()
+    while (sent := time.perf_counter()) < started + seconds:
+        await call.write(payload)
+        await call.read()
+        times.append((time.perf_counter() - sent) * 1e3)
+    return times
+
+
+# -- leader and followers
+
+
+def serve(port: int, followers: list[int]) -> None:
+    keep_large_buffers()
+
+    async def main() -> None:
+        server = aio.server(options=NO_LIMITS)
+        server.add_generic_rpc_handlers((Handler(Leader(followers).produce if followers else follow),))
+        server.add_insecure_port(f"127.0.0.1:{port}")
+        await server.start()
+        await server.wait_for_termination()
+
+    uvloop.run(main())
+
+
+class Handler(grpc.GenericRpcHandler):
+    """One method, whatever it is called; messages are bytes as they come."""
+
+    def __init__(self, behaviour: Callable[..., Any]) -> None:
+        self._behaviour = behaviour
+
+    def service(self, _: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        return grpc.stream_stream_rpc_method_handler(self._behaviour)
+
+
+async def follow(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
+    """A follower: acknowledges every message."""
+    async for _ in requests:
+        yield ACKNOWLEDGEMENT
+
+
+class Leader:
+    """Passes every message on to all followers, and acknowledges in order what one of them has."""
+
+    def __init__(self, followers: Sequence[int]) -> None:
+        self._followers = followers
+
+    async def produce(self, requests: AsyncIterator[bytes], context: Any) -> None:
+        channels = [aio.insecure_channel(f"127.0.0.1:{port}", options=NO_LIMITS) for port in self._followers]
+        passing = Passing([channel.stream_stream("/follower/append")() for channel in channels], context.write)
+        try:
+            await passing.run(requests)
+        finally:
+            for channel in channels:
+                await channel.close()
+
+
+class Passing:
+    """One client's stream: a queue and two tasks for each follower, and one task that answers."""
+
+    def __init__(self, calls: list[Any], answer: Callable[[bytes], Any]) -> None:
+        self._calls, self._answer = calls, answer
+        self._queues: list[asyncio.Queue[bytes]] = [asyncio.Queue(2 * WINDOW) for _ in calls]
+        self._acknowledged = [0] * len(calls)
+        self._news = asyncio.Event()
+
+    async def run(self, requests: AsyncIterator[bytes]) -> None:
+        jobs = [job(place) for place in range(len(self._calls)) for job in (self._write, self._read)]
+        tasks = [asyncio.create_task(job) for job in (*jobs, self._answer_all())]
+        try:
+            async for request in requests:
+                for queue in self._queues:
+                    await queue.put(request)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _write(self, place: int) -> None:
+        while True:
+            await self._calls[place].write(await self._queues[place].get())
+
+    async def _read(self, place: int) -> None:
+        while await self._calls[place].read() is not aio.EOF:
+            self._acknowledged[place] += 1
+            self._news.set()
+
+    async def _answer_all(self) -> None:
+        answered = 0
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while answered < max(self._acknowledged):
+                await self._answer(ACKNOWLEDGEMENT)
+                answered += 1
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+# -- by itself
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    batch_bytes: int
+    batches_per_s: float
+    mb_per_s: float
+    cpu_s_per_gb: float
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of each measurement (default: 3)")
+    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="of batches, in bytes")
+    given = parser.parse_args()
+    with Ceiling() as ceiling:
+        found = [ceiling.throughput(size, given.seconds) for size in given.sizes]
+        trip = ceiling.round_trip(given.seconds)
+    rows = [Row(each.batch_bytes, each.batches_per_s, each.mb_per_s, each.cpu_s_per_gb) for each in found]
+    show({"Throughput": rows, f"Round trip of {SMALL_BYTES} B": [trip]}, as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()

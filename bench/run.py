@@ -1,0 +1,101 @@
+"""The whole suite: every target that can be measured on one machine, on fresh clusters of processes, as one page.
+
+    make bench                      a quarter of an hour; BENCH=quick: three minutes; BENCH=full: 10 GiB of log
+    .venv/bin/python bench/run.py [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]
+
+Writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from cluster.grpc_engine import prefer_older_engine
+
+prefer_older_engine()  # before anything imports grpc
+
+from suite import consume, growth, produce, strain  # noqa: E402
+from suite.machine import machine  # noqa: E402
+from suite.page import Told, write  # noqa: E402
+from suite.rows import Part, verdict  # noqa: E402
+from suite.scale import SCALES, Scale  # noqa: E402
+from suite.stage import BenchFailedError, Stage  # noqa: E402
+
+from cluster.dev import DevError  # noqa: E402
+
+Measure = Callable[[Stage, Scale], Part]
+PARTS: dict[str, Measure] = {
+    "produce": produce.against_ceiling,
+    "sync": produce.sync_flush,
+    "consume": consume.from_earliest,
+    "e2e": consume.end_to_end,
+    "growth": growth.as_work_grows,
+    "idle": strain.idle_and_loaded,
+    "clients": strain.ten_times_the_clients,
+}
+
+
+def main() -> int:
+    given = arguments()
+    console, scale = Console(stderr=True), SCALES[given.scale]
+    wanted = {name: PARTS[name] for name in given.only or PARTS}
+    if given.long:
+        wanted["long"] = partial(strain.long_run, minutes=given.long)
+    began, where = datetime.now(UTC), machine()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="ledgermq-bench-", dir=given.directory) as directory:
+        stage = Stage(Path(directory), console, given.warm_gib)
+        parts, failures = measured(stage, scale, wanted)
+    seconds = time.monotonic() - started
+    told = Told(f"{began:%Y-%m-%d %H:%M} UTC", scale.name, seconds, where, parts, stage.runs, failures)
+    page = write(told, given.out or Path(f"bench-{began:%Y%m%d-%H%M%S}"))
+    for part in parts:
+        for row in part.rows:
+            mark = {True: "met", False: "NOT MET", None: "-"}[row.met]
+            console.print(f"{mark:8} {row.what}: {row.reached}, target {row.target}", highlight=False, soft_wrap=True)
+    judged = verdict([row for part in parts for row in part.rows])
+    console.print(f"{judged}, in {seconds / 60:.1f} minutes: {page}", soft_wrap=True)
+    return 1 if failures else 0
+
+
+def measured(stage: Stage, scale: Scale, wanted: dict[str, Measure]) -> tuple[list[Part], list[str]]:
+    """The parts, and sentences about those that could not be measured: the others go on."""
+    parts, failures = [], []
+    for name, measure in wanted.items():
+        stage.say(name)
+        try:
+            parts.append(measure(stage, scale))
+        except (BenchFailedError, DevError) as error:
+            failures.append(f"{name}: {error}")
+            stage.say(f"  FAILED: {error}")
+    return parts, failures
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", choices=SCALES, default="normal", help="how large (default: normal)")
+    parser.add_argument("--only", choices=PARTS, nargs="+", help="these parts alone")
+    parser.add_argument(
+        "--long", type=float, default=0, metavar="MINUTES", help="a long run behind them (default: none)"
+    )
+    parser.add_argument("--out", type=Path, help="where to write (default: bench-DATE)")
+    parser.add_argument(
+        "--warm-gib",
+        type=float,
+        default=0,
+        help="touch so much memory before each run: for virtual machines (default: 0)",
+    )
+    parser.add_argument("--directory", type=Path, help="where the nodes' data lies meanwhile (default: temporary)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,79 @@
+"""As the work grows: throughput on a large log, with many queues, with many consumers, with five nodes.
+
+The one idea: the small case and the grown one take turns, on two clusters that are there at the same time, or on two
+topics of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+from suite.rows import Pair, Part, Row
+from suite.scale import Scale
+from suite.stage import Running, Stage
+
+LEAST = 0.8
+QUEUES = 1_000
+CONSUMERS = 100
+NODES = 5
+MESSAGES = 1_000_000
+SLICE_GIB = 0.5
+Work = Callable[[], dict[str, Any]]
+
+
+def as_work_grows(stage: Stage, scale: Scale) -> Part:
+    part = Part("As the work grows")
+    with stage.cluster() as small:
+        small.bench("warm", "produce", "--topic", "warm", "--seconds", 2)
+        with stage.cluster() as large:
+            fill(large, scale.log_gib)
+            _compare(
+                part, scale, f"produce, {scale.log_gib:g} GiB of log", _produce(small, scale), _produce(large, scale)
+            )
+        with stage.cluster(NODES) as five:
+            five.bench("warm", "produce", "--topic", "warm", "--seconds", 2)
+            _compare(part, scale, f"produce, {NODES} nodes", _produce(small, scale), _produce(five, scale))
+        _compare(part, scale, f"produce, {QUEUES:,} queues", _keyed(small, scale, 4), _keyed(small, scale, QUEUES))
+        small.bench(
+            "fill", "produce", "--topic", "shared", "--queues", CONSUMERS, "--count", int(MESSAGES * scale.share),
+            "--batch-bytes", "64K",
+        )  # fmt: skip
+        _compare(part, scale, f"consume, {CONSUMERS} consumers", _consume(small, 1), _consume(small, CONSUMERS))
+    return part
+
+
+def fill(running: Running, gib: float) -> None:
+    """So much log, in slices: what is made before the clock starts is kept in memory."""
+    for at in range(max(1, round(gib / SLICE_GIB))):
+        count = int(min(gib, SLICE_GIB) * (1 << 30) / 1024)
+        running.bench(f"fill, {at + 1}", "produce", "--topic", "fill", "--size", 1024, "--count", count, "--warm-up", 0)
+
+
+def _compare(part: Part, scale: Scale, what: str, small: Work, grown: Work) -> None:
+    rounds = [(small()["records_per_s"], grown()["records_per_s"]) for _ in range(scale.rounds)]
+    ratio = median(after / before for before, after in rounds)
+    before, after = (median(column) for column in zip(*rounds, strict=True))
+    part.pairs.append(Pair(what, after, before, ratio, unit="records/s", least=LEAST))
+    told = f"{ratio:.2f} ({after:,.0f} of {before:,.0f}/s)"
+    part.rows.append(Row(what, f"≥ {LEAST:g} of the small case", told, ratio >= LEAST))
+
+
+def _produce(running: Running, scale: Scale) -> Work:
+    count = int(MESSAGES * scale.share)
+    return lambda: running.bench("send_many", "produce", "--count", count, "--batch-bytes", "64K")
+
+
+def _keyed(running: Running, scale: Scale, queues: int) -> Work:
+    """As many keys as there are queues in the grown case, so that a stream message has many batches there."""
+    return lambda: running.bench(
+        f"send with keys, {queues} queues", "produce", "--topic", f"keyed-{queues}", "--queues", queues,
+        "--by", "send", "--keys", QUEUES, "--seconds", scale.seconds,
+    )  # fmt: skip
+
+
+def _consume(running: Running, consumers: int) -> Work:
+    return lambda: running.bench(
+        f"consume, {consumers} consumers", "consume", "--topic", "shared", "--consumers", consumers
+    )

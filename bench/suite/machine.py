@@ -1,0 +1,46 @@
+"""What figures depend on: the machine, and the versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+LIBRARIES = ("grpcio", "uvloop", "numpy", "protobuf", "google-crc32c", "hdrhistogram")
+
+
+def machine() -> dict[str, str]:
+    """By name, for people."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    return {
+        "processor": f"{_processor()}, {len(os.sched_getaffinity(0))} cores",
+        "memory": f"{memory:.0f} GiB",
+        "system": f"{platform.system()} {platform.release()}",
+        "load before": " ".join(f"{each:.2f}" for each in os.getloadavg()),
+        "Python": platform.python_version(),
+        **{name: _version(name) for name in LIBRARIES},
+        "GRPC_EXPERIMENTS": os.environ.get("GRPC_EXPERIMENTS", ""),
+        "ledgermq": f"{_version('ledgermq')} {_commit()}".strip(),
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "?"
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()

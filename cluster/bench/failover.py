@@ -1,0 +1,107 @@
+"""How long no write is acknowledged while the leader changes: whoever makes it go.
+
+    acknowledged   in term 3   x x x x x                     x x x x   in term 4
+                                       |<-- no write_s ---->|
+
+The one idea: each acknowledgement says in which term its message was appended, so a change of leaders is seen by those
+who write, and its price is the silence before the first acknowledgement of a new term. One queue is written to, so that
+it is one Raft group's leader. It must not know what became of the old one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from cluster.bench.processes import Progress
+from cluster.bench.producing import Load, Producing, Sent
+from cluster.bench.topics import REQUEST_TIMEOUT_MS
+from ledger import AsyncAdmin, RecordMetadata
+from ledger.errors import LedgerError
+
+_PROGRESS_S = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A new leader, as writers saw it: so long after the load began, and so long was nothing acknowledged."""
+
+    at_s: float
+    term_before: int
+    term: int
+    no_write_s: float
+
+
+class Changes:
+    """Tell it of every acknowledgement."""
+
+    def __init__(self) -> None:
+        self.found: list[Change] = []
+        self.longest_silence_s = 0.0
+        self._term = 0
+        self._first_ns = self._last_ns = 0
+
+    def acknowledged(self, term: int, now_ns: int) -> None:
+        """Some write was, of that term."""
+        if not self._term:
+            self._term, self._first_ns, self._last_ns = term, now_ns, now_ns
+            return
+        silence_s = (now_ns - self._last_ns) / 1e9
+        self.longest_silence_s = max(self.longest_silence_s, silence_s)
+        if term > self._term:
+            self.found.append(Change((now_ns - self._first_ns) / 1e9, self._term, term, silence_s))
+            self._term = term
+        self._last_ns = now_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers:
+    """Leadership is handed over again and again, by the admin's interface: each time, so long after the last."""
+
+    group: int
+    every_s: float
+
+
+async def measure_failover(
+    load: Load, transfers: Transfers | None, progress: Progress
+) -> tuple[Sent, Changes, list[str]]:
+    """Also gives the sentences of transfers that were refused."""
+    changes = Changes()
+    began = asyncio.Event()
+
+    def heard(metadata: RecordMetadata) -> None:
+        if began.is_set():
+            changes.acknowledged(metadata.term, time.perf_counter_ns())
+
+    async def begin() -> None:
+        began.set()
+
+    producing = Producing(load, begin, heard)
+    refused: list[str] = []
+    tasks = [asyncio.create_task(_tell(producing, progress))]
+    if transfers is not None:
+        tasks.append(asyncio.create_task(_transfer(load.bootstrap, transfers, began, refused)))
+    try:
+        return await producing.run(), changes, refused
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _transfer(bootstrap: str, transfers: Transfers, began: asyncio.Event, refused: list[str]) -> None:
+    await began.wait()
+    async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+        while True:
+            await asyncio.sleep(transfers.every_s)
+            try:
+                await admin.transfer_leadership(group=transfers.group)
+            except LedgerError as error:
+                refused.append(str(error))
+
+
+async def _tell(producing: Producing, progress: Progress) -> None:
+    while True:
+        await asyncio.sleep(_PROGRESS_S)
+        progress(producing.sent.records)

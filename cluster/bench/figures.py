@@ -1,0 +1,81 @@
+"""What came of a measurement, and how it is written: Kafka's closing line, JSON, or CSV.
+
+It must not know what was measured, nor where it is printed. MB are 10^6 bytes of message values.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass, field
+from typing import Any
+
+from cluster.bench.latencies import PERCENTILES, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """`records` were settled as wanted (acknowledged, or consumed) within `seconds`; `failed` were not. `more`: what
+    only this kind of measurement has; `setting`: what it was asked for."""
+
+    what: str
+    records: int
+    size: int
+    """Bytes of the values together."""
+    seconds: float
+    latency: Summary | None = None
+    failed: int = 0
+    more: dict[str, Any] = field(default_factory=dict)
+    setting: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def per_s(self) -> float:
+        return self.records / self.seconds if self.seconds else 0.0
+
+    @property
+    def mb_per_s(self) -> float:
+        return self.size / 1e6 / self.seconds if self.seconds else 0.0
+
+    def closing_line(self) -> str:
+        """In the words of kafka-producer-perf-test."""
+        line = f"{self.records} records {self.what}, {self.per_s:.1f} records/sec ({self.mb_per_s:.2f} MB/sec)"
+        if self.latency is None:
+            return f"{line}."
+        cuts = ", ".join(
+            f"{ms:.2f} ms {cut:g}th" for cut, ms in zip(PERCENTILES, self.latency.percentiles_ms, strict=True)
+        )
+        return (
+            f"{line}, {self.latency.average_ms:.2f} ms avg latency, {self.latency.max_ms:.2f} ms max latency, {cuts}."
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values, all of whose names tell their units."""
+        return {**self._row(), **self.more, "setting": self.setting}
+
+    def as_csv(self) -> str:
+        """A line of names and a line of values; settings are not in it."""
+        row = {**self._row(), **{key: value for key, value in self.more.items() if not isinstance(value, list | dict)}}
+        text = io.StringIO()
+        writer = csv.DictWriter(text, row, lineterminator="\n")
+        writer.writeheader()
+        writer.writerow(row)
+        return text.getvalue()
+
+    def _row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {
+            "records": self.records,
+            "failed": self.failed,
+            "seconds": round(self.seconds, 6),
+            "records_per_s": round(self.per_s, 1),
+            "mb_per_s": round(self.mb_per_s, 3),
+        }
+        if self.latency is not None:
+            row |= {
+                "latency_avg_ms": round(self.latency.average_ms, 4),
+                "latency_max_ms": round(self.latency.max_ms, 4),
+            }
+            row |= {
+                f"latency_p{cut:g}_ms": round(ms, 4)
+                for cut, ms in zip(PERCENTILES, self.latency.percentiles_ms, strict=True)
+            }
+        return row

@@ -1,0 +1,85 @@
+"""What nodes take of a core, and of memory, while nobody asks anything of them (or whatever else goes on meanwhile).
+
+The one idea: two readings of a node, some seconds apart; from /proc where it runs on this machine, else from its
+`/metrics`. Memory is what the process has for itself: mapped files are the page cache's.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.bench.failure import BenchError
+from cluster.process_memory import private_bytes
+
+_TIMEOUT_S = 5.0
+CPU_METRIC = "process_cpu_seconds_total"
+MEMORY_METRIC = "ledgermq_process_private_memory_bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    cpu_s: float
+    private_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """`cpu_percent` of one core, over the time; `memory_mb` at its end (10^6 bytes)."""
+
+    node: str
+    cpu_percent: float
+    memory_mb: float
+
+
+Source = tuple[str, Callable[[], Reading]]
+"""What it is called, and how it is read."""
+
+
+def process_source(pid: int, name: str = "") -> Source:
+    """Of a process on this machine."""
+    return name or f"pid {pid}", lambda: read_process(pid)
+
+
+def metrics_source(address: str) -> Source:
+    """Of a node's HTTP port."""
+    return address, lambda: read_metrics(address)
+
+
+def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
+    """Raises BenchError where one cannot be read."""
+    before, started = [read() for _, read in sources], time.perf_counter()
+    time.sleep(seconds)
+    after, passed = [read() for _, read in sources], time.perf_counter() - started
+    return [
+        NodeUse(name, 100 * (now.cpu_s - was.cpu_s) / passed, now.private_bytes / 1e6)
+        for (name, _), was, now in zip(sources, before, after, strict=True)
+    ]
+
+
+def read_process(pid: int) -> Reading:
+    """Raises BenchError where there is none such here."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        private = private_bytes(pid)
+    except OSError as error:
+        raise BenchError(f"no process {pid} on this machine: name nodes elsewhere by --metrics HOST:PORT") from error
+    ticks = int(fields[11]) + int(fields[12])
+    return Reading(ticks / os.sysconf("SC_CLK_TCK"), private)
+
+
+def read_metrics(address: str) -> Reading:
+    """Raises BenchError where nothing answers, or no node of ours."""
+    try:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=_TIMEOUT_S) as answer:
+            lines = answer.read().decode().splitlines()
+    except (OSError, ValueError) as error:
+        raise BenchError(f"http://{address}/metrics: {error}: give a node's `http` address") from error
+    found = dict(line.rsplit(" ", 1) for line in lines if line.startswith((CPU_METRIC, MEMORY_METRIC)))
+    if CPU_METRIC not in found or MEMORY_METRIC not in found:
+        raise BenchError(f"http://{address}/metrics has no {CPU_METRIC} and {MEMORY_METRIC}: is it a node of ours?")
+    return Reading(float(found[CPU_METRIC]), int(float(found[MEMORY_METRIC])))

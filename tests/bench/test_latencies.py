@@ -1,0 +1,75 @@
+"""Latencies: what is summed up is what was added, to three digits, however it came and wherever it was gathered."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+from cluster.bench import latencies
+from cluster.bench.failure import BenchError
+from cluster.bench.latencies import PERCENTILES, Latencies
+
+MS = 1_000_000
+
+
+def test_nothing_has_no_summary() -> None:
+    assert Latencies().summary() is None
+
+
+def test_percentiles_are_those_of_the_values() -> None:
+    ns = np.random.default_rng(1).lognormal(14, 1.5, 50_000).astype(np.int64)
+    gathered = Latencies()
+    for each in ns[:1000].tolist():
+        gathered.add(each)
+    gathered.add_all(ns[1000:])
+    found = gathered.summary()
+    assert found is not None
+    assert found.count == len(ns)
+    assert found.average_ms == pytest.approx(ns.mean() / MS)
+    assert found.max_ms == ns.max() / MS
+    exact = np.percentile(ns, PERCENTILES, method="inverted_cdf") / MS
+    assert found.percentiles_ms == pytest.approx(exact.tolist(), rel=1e-2)
+
+
+def test_a_call_counts_for_each_of_its_messages() -> None:
+    gathered = Latencies()
+    gathered.add(1 * MS, 98)
+    gathered.add(100 * MS, 2)
+    found = gathered.summary()
+    assert found is not None
+    assert found.count == 100
+    assert found.average_ms == pytest.approx((98 + 200) / 100)
+    assert found.p50_ms == pytest.approx(1, rel=2e-3)
+    assert found.p99_ms == pytest.approx(100, rel=2e-3)
+
+
+def test_what_other_processes_gathered_adds_up() -> None:
+    one, other, all_of_it = Latencies(), Latencies(), Latencies()
+    for number in range(1, 2001):
+        (one if number % 3 else other).add(number * 10_000)
+        all_of_it.add(number * 10_000)
+    merged = Latencies()
+    for each in (one, other):
+        merged.merge(pickle.loads(pickle.dumps(each)))
+    assert merged.summary() == all_of_it.summary()
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(latencies, "_GATHERED", 100)
+    gathered = Latencies()
+    for number in range(1, 1051):
+        gathered.add(number * MS)
+        assert len(gathered._ns) < 100
+    found = gathered.summary()
+    assert found is not None
+    assert found.count == 1050
+    assert found.max_ms == 1050
+
+
+def test_without_hdrhistogram_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hdrh.histogram", None)
+    with pytest.raises(BenchError, match=r"pip install 'ledgermq\[bench\]'"):
+        Latencies()
