@@ -61,6 +61,8 @@ class UnitCheck:
         self.absent: list[AbsentUnits] = []
 
     def compare(self, block: Block, facts: Facts, continuity: Continuity) -> None:
+        if not len(facts):
+            return
         tags = tag_hashes(block, facts)
         first = np.cumsum(facts["count"].astype(np.int64)) - facts["count"]
         for mine in np.split(continuity.by_queue, np.flatnonzero(continuity.queue_starts)[1:]):
