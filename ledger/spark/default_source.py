@@ -8,10 +8,16 @@ must stay cheap to import: Spark does that to learn the format's name.
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
-from ledger.spark.options import read_options
+from ledger.spark.options import WriteOptions, read_options, write_options
 from ledger.spark.schema import check_schema, source_schema
 
 
@@ -34,3 +40,23 @@ class DefaultSource(DataSource):
 
         check_schema(schema)
         return StreamReader(read_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from ledger.spark.sink import BatchWriter
+
+        return BatchWriter(self._checked_for_writing(schema, overwrite=overwrite, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        from ledger.spark.sink import StreamWriter
+
+        return StreamWriter(self._checked_for_writing(schema, overwrite=overwrite, streaming=True))
+
+    def _checked_for_writing(self, schema: StructType, *, overwrite: bool, streaming: bool) -> WriteOptions:
+        """What can be known to fail is refused here, before any task runs."""
+        from ledger.spark.sink import check_columns, check_mode, check_topic
+
+        check_mode(overwrite=overwrite, streaming=streaming)
+        options = write_options(self.options)
+        check_columns(schema, options)
+        check_topic(options)
+        return options

@@ -1,4 +1,4 @@
-"""One Spark session and one small cluster of real node processes for all tests here; each test has topics of its own."""
+"""One Spark session and one small cluster of real node processes for all tests here; a test has topics of its own."""
 
 from __future__ import annotations
 
