@@ -61,10 +61,19 @@ class Sent:
     known: int = 0
 
 
+class OtherRowsError(LedgerError):
+    """Under this name other rows have been written: fewer, or cut otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Numbered:
     data: bytes
+    first_sequence: int
     count: int
+
+    @property
+    def next_sequence(self) -> int:
+        return self.first_sequence + self.count
 
 
 class NumberedSender:
@@ -133,14 +142,14 @@ class NumberedSender:
 
     def _numbered(self, rows: Slice) -> _Numbered:
         place = (rows.topic.topic_id, rows.queue)
-        content = rows.content()
+        content, first_sequence = rows.content(), self._next_sequence[place]
         data = encode(
             content.values,
             topic_id=rows.topic.topic_id,
             queue=rows.queue,
             producer_id=self._identity.producer_id,
             epoch=self._identity.epoch,
-            first_sequence=self._next_sequence[place],
+            first_sequence=first_sequence,
             base_timestamp_ms=now_ms(),
             keys=content.keys,
             tags=content.tags,
@@ -148,7 +157,7 @@ class NumberedSender:
             codec=self._codec,
         )
         self._next_sequence[place] += len(content.values)
-        return _Numbered(data, len(content.values))
+        return _Numbered(data, first_sequence, len(content.values))
 
     def _settle(self, batch: _Numbered, result: broker_pb2.ProduceResult) -> None:
         """Raises what the batch was refused with; that it came before is none."""
@@ -157,6 +166,12 @@ class NumberedSender:
             error = from_wire(result.error)
             if not isinstance(error, DuplicateForgottenError):
                 raise error
+            if batch.next_sequence > (error.next_sequence or 0):
+                raise OtherRowsError(
+                    f"The rows {batch.first_sequence} to {batch.next_sequence - 1} of a queue were to be written, and of "
+                    f"an earlier attempt there are {error.next_sequence} other ones. A micro-batch must have the same "
+                    "rows whenever it is run: was the query started from an older copy of its checkpoint?"
+                )
             known = True
         self.sent.rows += batch.count
         self.sent.known += batch.count if known else 0

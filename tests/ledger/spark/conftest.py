@@ -30,6 +30,8 @@ _numbers = itertools.count(1)
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {
         "spark.sql.shuffle.partitions": "2",
+        # What is run a few times does not gain by being compiled well, which takes longer than the tests.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
     }

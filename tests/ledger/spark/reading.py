@@ -1,0 +1,48 @@
+"""Short ways to say what is read, for the tests here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+
+def table(spark: SparkSession, bootstrap: str, **options: Any) -> DataFrame:
+    """What is in topics."""
+    return spark.read.format("ledgermq").option("bootstrap.servers", bootstrap).options(**options).load()
+
+
+def stream(spark: SparkSession, bootstrap: str, **options: Any) -> DataFrame:
+    """The same as a stream, from the first message on unless the options say otherwise."""
+    reader = spark.readStream.format("ledgermq").option("bootstrap.servers", bootstrap)
+    return reader.options(**{"startingOffsets": "earliest", **options}).load()
+
+
+def values(frame: DataFrame) -> list[str]:
+    """The values as texts, sorted."""
+    return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
+
+
+def run_to_the_end(frame: DataFrame, path: Path, name: str = "parquet") -> StreamingQuery:
+    """Write what there is now of a stream to `path`/out as Parquet, its checkpoint beside it."""
+    query = (
+        frame.writeStream.format(name)
+        .option("checkpointLocation", str(path / "checkpoint"))
+        .option("path", str(path / "out"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
+    return query
+
+
+def eventually(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Wait until it does."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.05)
