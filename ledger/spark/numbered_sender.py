@@ -168,8 +168,8 @@ class NumberedSender:
                 raise error
             if batch.next_sequence > (error.next_sequence or 0):
                 raise OtherRowsError(
-                    f"The rows {batch.first_sequence} to {batch.next_sequence - 1} of a queue were to be written, and of "
-                    f"an earlier attempt there are {error.next_sequence} other ones. A micro-batch must have the same "
+                    f"Rows {batch.first_sequence} to {batch.next_sequence - 1} of a queue were to be written, and an "
+                    f"earlier attempt has written {error.next_sequence} other ones. A micro-batch must have the same "
                     "rows whenever it is run: was the query started from an older copy of its checkpoint?"
                 )
             known = True

@@ -20,7 +20,7 @@ ORIGIN = Origin(term=3, node=2)
 
 
 def batch(values: list[bytes], *, codec: Codec = Codec.NONE, **columns: Any) -> Batch:
-    place = {"topic_id": 1, "queue": 0, "producer_id": 2, "epoch": 0, "first_sequence": 0}
+    place: dict[str, Any] = {"topic_id": 1, "queue": 0, "producer_id": 2, "epoch": 0, "first_sequence": 0}
     return Batch(encode(values, base_timestamp_ms=1_000, codec=codec, **place, **columns))
 
 

@@ -29,6 +29,7 @@ def test_a_trigger_takes_about_as_much_as_it_may_and_available_now_ends_with_wha
     assert len(sizes) >= 4
     assert max(sizes) <= 12
     assert values(spark.read.parquet(str(tmp_path / "out"))) == [f"{number:02}" for number in range(40)]
+    assert query.lastProgress is not None
     (source,) = query.lastProgress.sources
     assert json.loads(source.endOffset) == {topic: {"0": 30, "1": 10}}  # as Kafka's source has it
 
