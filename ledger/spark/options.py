@@ -104,11 +104,11 @@ def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> 
         ending=ending,
         max_offsets_per_trigger=options.optional("maxOffsetsPerTrigger", _positive),
         min_partitions=options.optional("minPartitions", _positive),
-        fail_on_data_loss=options.get("failOnDataLoss", _boolean, True),
-        include_headers=options.get("includeHeaders", _boolean, False),
+        fail_on_data_loss=options.get("failOnDataLoss", boolean, True),
+        include_headers=options.get("includeHeaders", boolean, False),
         replica=options.get("replica", _replica, "leader"),
         tags=options.get("tag", wanted_tags, None),
-        verify_crc=options.get("verifyCrc", _boolean, True),
+        verify_crc=options.get("verifyCrc", boolean, True),
     )
 
 
@@ -178,9 +178,9 @@ def _selection(options: Options) -> Selection:
         )
     match given[0]:
         case "subscribe":
-            return Selection(topics=options.get("subscribe", _topics, ()))
+            return Selection(topics=options.get("subscribe", topic_list, ()))
         case "subscribePattern":
-            return Selection(pattern=options.get("subscribePattern", _pattern, ""))
+            return Selection(pattern=options.get("subscribePattern", regular_expression, ""))
         case _:
             return Selection(assigned=options.optional("assign", queues_from))
 
@@ -211,7 +211,7 @@ def _topic(text: str) -> str:
     return text
 
 
-def _topics(text: str) -> tuple[str, ...]:
+def topic_list(text: str) -> tuple[str, ...]:
     topics = tuple(part.strip() for part in text.split(",") if part.strip())
     if not topics:
         raise ValueError("name one topic, or several with commas between them")
@@ -220,7 +220,7 @@ def _topics(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(topics))
 
 
-def _pattern(text: str) -> str:
+def regular_expression(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
@@ -240,7 +240,7 @@ def _time(text: str) -> int:
     return int(text)
 
 
-def _boolean(text: str) -> bool:
+def boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError('use "true" or "false"')
     return text.lower() == "true"

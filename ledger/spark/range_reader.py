@@ -80,7 +80,7 @@ class _Reader:
     def _decoded(self, batch: broker_pb2.FetchedBatch, node: int) -> tuple[Batch, int, Origin]:
         wanted, base_offset = self._wanted, batch.base_offset
         whole = decoded(batch.body, wanted.topic, wanted.queue, base_offset, check_crc=self._options.verify_crc)
-        return whole, base_offset, Origin(batch.term, node)
+        return whole, base_offset, Origin(batch.term, str(node) if node else None)
 
     def _next_offset(self, error: LedgerError, offset: int) -> int:
         """Where reading goes on behind this error; raises where it does not."""

@@ -26,10 +26,10 @@ MAX_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Of a batch: the term of its entry, and the node whose replica it was read from (0: not known)."""
+    """Of a batch: the term of its entry, and the replica that it was read from (None: not known)."""
 
     term: int
-    node: int
+    replica: str | None
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ class _Columns:
         )
 
     def _replicas(self) -> Array:
-        return _joined([_node(piece.origin.node, piece.rows) for piece in self._pieces])
+        return _joined([_replica(piece.origin.replica, piece.rows) for piece in self._pieces])
 
     def _from_batches(self, column: Callable[[Batch], Array | None], kind: pa.DataType) -> Array:
         parts = []
@@ -147,8 +147,8 @@ def repeated(text: str, count: int) -> Array:
     return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data * count)])
 
 
-def _node(node: int, count: int) -> Array:
-    return repeated(str(node), count) if node else pa.nulls(count, pa.string())
+def _replica(name: str | None, count: int) -> Array:
+    return pa.nulls(count, pa.string()) if name is None else repeated(name, count)
 
 
 def _constant(number: int, count: int, kind: np.dtype[np.int32], arrow: pa.DataType) -> Array:

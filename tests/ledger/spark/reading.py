@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def table(spark: SparkSession, bootstrap: str, **options: Any) -> DataFrame:
@@ -27,17 +28,16 @@ def values(frame: DataFrame) -> list[str]:
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
 
 
-def run_to_the_end(frame: DataFrame, path: Path, name: str = "parquet") -> StreamingQuery:
-    """Write what there is now of a stream to `path`/out as Parquet, its checkpoint beside it."""
-    query = (
-        frame.writeStream.format(name)
-        .option("checkpointLocation", str(path / "checkpoint"))
-        .option("path", str(path / "out"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(60)
+def run_to_the_end(writer: DataStreamWriter, path: Path) -> StreamingQuery:
+    """Write what there is now, with the checkpoint below `path`."""
+    query = writer.option("checkpointLocation", str(path / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
     return query
+
+
+def copy(frame: DataFrame, path: Path) -> StreamingQuery:
+    """Write what there is now of a stream to `path`/out, as Parquet."""
+    return run_to_the_end(frame.writeStream.format("parquet").option("path", str(path / "out")), path)
 
 
 def eventually(holds: Callable[[], bool], what: str, seconds: float = 60) -> None:

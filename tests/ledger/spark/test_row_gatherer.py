@@ -16,7 +16,7 @@ from ledger.spark.row_gatherer import MAX_ROWS, Origin, RowGatherer
 from ledger.spark.schema import source_schema
 
 SCHEMA = to_arrow_schema(source_schema(include_headers=True), timezone="UTC")
-ORIGIN = Origin(term=3, node=2)
+ORIGIN = Origin(term=3, replica="2")
 
 
 def batch(values: list[bytes], *, codec: Codec = Codec.NONE, **columns: Any) -> Batch:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from reading import eventually, run_to_the_end, stream, values
+from reading import copy, eventually, run_to_the_end, stream, values
 
 from conftest import MakeTopic
 from ledger import Admin, Producer
@@ -23,7 +23,7 @@ def test_a_trigger_takes_about_as_much_as_it_may_and_available_now_ends_with_wha
     topic = make_topic(2)
     for number in range(40):
         producer.send(topic, b"%02d" % number, queue=0 if number < 30 else 1)
-    query = run_to_the_end(stream(spark, bootstrap, subscribe=topic, maxOffsetsPerTrigger=10), tmp_path)
+    query = copy(stream(spark, bootstrap, subscribe=topic, maxOffsetsPerTrigger=10), tmp_path)
     sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
     assert sum(sizes) == 40
     assert len(sizes) >= 4
@@ -40,7 +40,7 @@ def test_a_query_that_is_started_again_goes_on_where_it_was(
     topic = make_topic(1)
     for part in (range(5), range(5, 12)):
         producer.send_many(topic, [b"%02d" % number for number in part])
-        run_to_the_end(stream(spark, bootstrap, subscribe=topic), tmp_path)
+        copy(stream(spark, bootstrap, subscribe=topic), tmp_path)
     assert values(spark.read.parquet(str(tmp_path / "out"))) == [f"{number:02}" for number in range(12)]
 
 
@@ -59,9 +59,7 @@ def test_a_micro_batch_that_failed_has_the_same_messages_again(
             raise RuntimeError("dies here")
 
     def run() -> None:
-        source = stream(spark, bootstrap, subscribe=topic)
-        writer = source.writeStream.foreachBatch(note).option("checkpointLocation", str(tmp_path / "checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination(60)
+        run_to_the_end(stream(spark, bootstrap, subscribe=topic).writeStream.foreachBatch(note), tmp_path)
 
     with pytest.raises(StreamingQueryException, match="dies here"):
         run()
@@ -101,15 +99,17 @@ def test_a_topic_that_is_made_anew_is_a_loss_that_is_told(
     topic = make_topic(1)
     producer.send_many(topic, [b"1", b"2", b"3"])
     source = stream(spark, bootstrap, subscribe=topic, failOnDataLoss=str(fails))
-    run_to_the_end(source, tmp_path)
+    copy(source, tmp_path)
     admin.delete_topic(topic)
     admin.create_topic(topic, 1)
-    producer.send(topic, b"anew")
+    with Producer(bootstrap) as another:
+        another.send(topic, b"anew")
     if fails:
         with pytest.raises(StreamingQueryException, match=r"(?s)offsets 3 to 1.*made anew.*failOnDataLoss"):
-            run_to_the_end(source, tmp_path)
+            copy(source, tmp_path)
         return
-    run_to_the_end(source, tmp_path)
-    producer.send(topic, b"later")
-    run_to_the_end(source, tmp_path)
+    copy(source, tmp_path)
+    with Producer(bootstrap) as another:
+        another.send(topic, b"later")
+    copy(source, tmp_path)
     assert values(spark.read.parquet(str(tmp_path / "out"))) == ["1", "2", "3", "later"]
