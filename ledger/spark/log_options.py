@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from ledger.client.tags import wanted_tags
 from ledger.errors import InvalidArgumentError
 from ledger.spark.options import Options, boolean, regular_expression, topic_list
-from ledger.validation.access import is_url
 
 LOG_OPTIONS = (
     *("path", "paths", "subscribe", "subscribePattern", "replica", "committed"),
@@ -59,6 +58,8 @@ def log_options(given: Mapping[str, str]) -> LogOptions:
 
 def _paths(options: Options) -> tuple[str, ...]:
     """As .load(path), .load([path, ...]) and the option say; with commas and wildcards."""
+    from ledger.validation.access import is_url  # here, since Spark imports this module to learn a name
+
     name = options.first_of("paths", "path")
     if name is None:
         raise InvalidArgumentError("No path is given: .load() takes a node's data directory, or several.")

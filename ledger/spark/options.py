@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ledger.client.connection import parse_addresses
 from ledger.client.tags import wanted_tags
 from ledger.errors import InvalidArgumentError
 from ledger.spark.positions import (
@@ -161,6 +160,8 @@ class Options:
 
 
 def _servers(options: Options) -> tuple[str, ...]:
+    from ledger.client.connection import parse_addresses  # here, since Spark imports this module to learn a name
+
     name = options.first_of(*SERVERS)
     if name is None:
         raise InvalidArgumentError(

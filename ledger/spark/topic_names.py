@@ -3,7 +3,8 @@
     checkpoint or base ── the state there ──> commands of the entries behind it ──> id -> name
 
 One idea: the state machine that gives topics their ids is run again, over commands alone: of all other entries no more
-is looked at than the header. A topic that was deleted keeps its name here: its messages are in the log all the same.
+is looked at than the header. A topic that was deleted has no name here, as it has none in the cluster, though what is
+left of its messages is in the log.
 
 It must not know messages.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ledger.state import State
+from ledger.topics import TOPICS_GROUP
 from ledger.validation.access import Access, SegmentGoneError, access_to
 from ledger.validation.block import Block
 from ledger.validation.replica import Replica
@@ -23,13 +25,14 @@ _BLOCK_BYTES = 8 << 20
 
 
 def topic_names(replicas: Iterable[Replica]) -> dict[int, str]:
-    """The names by id, as one replica of each group tells them: the one that goes furthest."""
-    longest: dict[int, Replica] = {}
-    for replica in sorted(replicas, key=lambda each: each.last_index):
-        longest[replica.group] = replica
+    """The names by id, as a replica of group 0 tells them, which has all of them; where there is none, those of any
+    other groups. Of several replicas of a group, the one that goes furthest."""
+    longest = {each.group: each for each in sorted(replicas, key=lambda each: each.last_index)}
+    if TOPICS_GROUP in longest:
+        return _names_in(longest[TOPICS_GROUP])
     names: dict[int, str] = {}
-    for _, replica in sorted(longest.items(), reverse=True):  # group 0 knows all, and has the last word
-        names |= _names_in(replica)
+    for group in sorted(longest):
+        names |= _names_in(longest[group])
     return names
 
 
@@ -37,13 +40,11 @@ def _names_in(replica: Replica) -> dict[int, str]:
     access = access_to(replica.segments[0].path) if replica.segments else None
     base = _known_state(replica)
     state = State() if base is None else State.decode(base.state)
-    names = {topic.topic_id: topic.name for topic in state.topics}
     begin, applied = (replica.begin, 0) if base is None else (base.end, base.index)
     for header, body in _commands(replica, access, begin) if access is not None else ():
         if header.index > applied:
             state.apply_command(body, header.append_time_ms, index=header.index)
-            names |= {topic.topic_id: topic.name for topic in state.topics}
-    return names
+    return {topic.topic_id: topic.name for topic in state.topics}
 
 
 def _known_state(replica: Replica) -> Base | None:

@@ -42,7 +42,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
     }
-    session = start_session("tests", master="local[2,4]", conf=conf)  # a task may fail, and is tried again
+    session = start_session("tests", master="local[2,2]", conf=conf)  # a task that fails is tried again
     yield session
     session.stop()
 
