@@ -57,19 +57,18 @@ class _Reader:
 
     def answers(self) -> Iterator[_Answer]:
         offset, end = self._wanted.start, self._wanted.end
-        fetching = self._fetch(offset)
+        fetching: Future[Fetched] | None = None
         while offset < end:
+            fetching = fetching or self._fetch(offset)
             try:
                 came = fetching.result()
                 answer = _Answer(offset, [self._decoded(batch, came.node) for batch in came.queue.batches])
             except LedgerError as error:
-                offset = min(self._next_offset(error, offset), end)
-                fetching = self._fetch(offset)
+                offset, fetching = self._next_offset(error, offset), None
                 continue
             self._failures = 0
             offset = came.queue.next_offset
-            if offset < end:
-                fetching = self._fetch(offset)
+            fetching = self._fetch(offset) if offset < end else None
             yield answer
 
     def _fetch(self, offset: int) -> Future[Fetched]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -82,9 +83,10 @@ def write_rows(batches: Iterator[pa.RecordBatch], options: WriteOptions, query: 
     partition = context.partitionId() if context is not None else 0
     connection = connection_to(options.servers)
     sender = NumberedSender(connection.client, identity(query, partition, epoch), Codec.named(options.compression))
+    topic_of = cache(lambda name: connection.topics([name])[0])  # the same for all rows, whatever becomes of it
     for table in tables(batches, options.topic, options.row_order, options.max_partition_bytes):
         check_sizes(table, connection.max_message_bytes)
-        rows = list(slices(table, lambda name: connection.topics([name])[0], partition + epoch))
+        rows = list(slices(table, topic_of, partition + epoch))
         connection.run(sender.send(rows))
     return Written(sender.sent.rows, sender.sent.known)
 
