@@ -67,6 +67,8 @@ def from_numbers(numbers: NDArray[np.int64] | NDArray[np.int32], kind: pa.DataTy
 
 def as_texts(column: Array) -> Array:
     """Each key as a list of one text, which is what our tools look it up by; null where there is none, or no UTF-8."""
+    if column.null_count == len(column):
+        return pa.nulls(len(column), KEYS)
     try:
         texts = column.cast(pa.string())
     except pa.ArrowInvalid:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -130,7 +131,9 @@ class _Columns:
         )
 
     def _replicas(self) -> Array:
-        return _joined([_replica(piece.origin.replica, piece.rows) for piece in self._pieces])
+        """Seldom more than one."""
+        of_one = groupby(self._pieces, key=lambda piece: piece.origin.replica)
+        return _joined([_replica(name, sum(piece.rows for piece in pieces)) for name, pieces in of_one])
 
     def _from_batches(self, column: Callable[[Batch], Array | None], kind: pa.DataType) -> Array:
         parts = []

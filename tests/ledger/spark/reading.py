@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -28,10 +29,16 @@ def values(frame: DataFrame) -> list[str]:
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
 
 
-def run_to_the_end(writer: DataStreamWriter, path: Path) -> StreamingQuery:
-    """Write what there is now, with the checkpoint below `path`."""
+def run_to_the_end(writer: DataStreamWriter, path: Path, attempts: int = 4) -> StreamingQuery:
+    """Write what there is now, with the checkpoint below `path`. Spark gives a source's process ten seconds to start,
+    which is not enough where the machine has much else to do: then once more."""
     query = writer.option("checkpointLocation", str(path / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(120)
+    try:
+        assert query.awaitTermination(200)
+    except StreamingQueryException as error:
+        if "failed to connect back" not in str(error) or attempts == 1:
+            raise
+        return run_to_the_end(writer, path, attempts - 1)
     return query
 
 

@@ -169,9 +169,8 @@ def test_a_log_is_not_overwritten(spark: SparkSession, bootstrap: str, make_topi
     with pytest.raises(PySparkException, match='mode "overwrite"'):
         frame.write.format("ledgermq").options(**options).mode("overwrite").save()
     counts = stream(spark, bootstrap, subscribe=topic).groupBy("key").count().selectExpr("CAST(count AS STRING) value")
-    writer = counts.writeStream.format("ledgermq").options(**options).outputMode("complete")
-    with pytest.raises((PySparkException, StreamingQueryException), match='outputMode "complete"'):
-        writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start().awaitTermination(60)
+    with pytest.raises(PySparkException, match='outputMode "complete"'):
+        run_to_the_end(counts.writeStream.format("ledgermq").options(**options).outputMode("complete"), tmp_path)
 
 
 def test_a_micro_batch_that_has_more_rows_than_before_is_refused_and_not_taken_for_written(
