@@ -53,10 +53,11 @@ class DefaultSource(DataSource):
 
     def _checked_for_writing(self, schema: StructType, *, overwrite: bool, streaming: bool) -> WriteOptions:
         """What can be known to fail is refused here, before any task runs."""
-        from ledger.spark.sink import check_columns, check_mode, check_topic
+        from ledger.spark.sink import check_columns, check_mode, check_name, check_topic
 
         check_mode(overwrite=overwrite, streaming=streaming)
         options = write_options(self.options)
+        check_name(options, streaming=streaming)
         check_columns(schema, options)
         check_topic(options)
         return options

@@ -38,7 +38,10 @@ READ_OPTIONS = (
     *("maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "includeHeaders"),
     *("replica", "tag", "verifyCrc"),
 )
-WRITE_OPTIONS = (*SERVERS, "topic", "rowOrder", "compression", "maxPartitionBytes", "checkpointLocation")
+WRITE_OPTIONS = (
+    *SERVERS,
+    *("topic", "rowOrder", "compression", "maxPartitionBytes", "producer", "epoch", "checkpointLocation"),
+)
 
 REPLICAS = ("leader", "any", "all")
 ROW_ORDERS = ("key", "content", "arrival")
@@ -83,6 +86,8 @@ class WriteOptions:
     row_order: str
     compression: str | None
     max_partition_bytes: int
+    name: tuple[str, int] | None
+    """Of a batch that may be written again: its producer, and an epoch of that; None: it is written once."""
 
 
 def read_options(given: Mapping[str, str], *, streaming: bool | None = None) -> ReadOptions:
@@ -120,6 +125,7 @@ def write_options(given: Mapping[str, str]) -> WriteOptions:
         row_order=options.get("rowOrder", _one_of(ROW_ORDERS), "key"),
         compression=options.optional("compression", _one_of(("lz4", "zstd"))),
         max_partition_bytes=options.get("maxPartitionBytes", _positive, 512 << 20),
+        name=_name(options),
     )
 
 
@@ -204,6 +210,15 @@ def _ending(options: Options) -> Position:
     return options.get("endingOffsets", lambda text: positions_from(text, ending=True), LATEST)
 
 
+def _name(options: Options) -> tuple[str, int] | None:
+    producer, epoch = options.optional("producer", _not_empty), options.optional("epoch", _epoch)
+    if (producer is None) != (epoch is None):
+        raise InvalidArgumentError(
+            'The options "producer" and "epoch" go together: a name, and the number of the batch.'
+        )
+    return None if producer is None or epoch is None else (producer, epoch)
+
+
 # -- single values: each raises ValueError with what would be right
 
 
@@ -233,6 +248,18 @@ def _positive(text: str) -> int:
     if not text.strip().isdecimal() or int(text) < 1:
         raise ValueError("use a whole number from 1 on")
     return int(text)
+
+
+def _epoch(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) >= 1 << 32:
+        raise ValueError("use a whole number from 0 on, which rises from batch to batch")
+    return int(text)
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise ValueError("use a name")
+    return text
 
 
 def _time(text: str) -> int:

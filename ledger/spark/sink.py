@@ -51,10 +51,10 @@ class Written(WriterCommitMessage):
 class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
-        self._write = uuid.uuid4().hex
+        self._name = options.name or (uuid.uuid4().hex, 0)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return write_rows(iterator, self._options, self._write, 0)
+        return write_rows(iterator, self._options, *self._name)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -126,6 +126,12 @@ def check_topic(options: WriteOptions) -> None:
         connection_to(options.servers).topics([options.topic])
     except UnknownTopicError as error:
         raise UnknownTopicError(f'The option "topic" is "{options.topic}": {error}') from error
+
+
+def check_name(options: WriteOptions, *, streaming: bool) -> None:
+    """InvalidArgumentError where a stream, which has a name of its own, is given one."""
+    if streaming and options.name is not None:
+        raise InvalidArgumentError('The options "producer" and "epoch" are of batches: a stream has its own.')
 
 
 def check_mode(*, overwrite: bool, streaming: bool) -> None:

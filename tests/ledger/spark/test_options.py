@@ -91,7 +91,15 @@ def test_without_servers_that_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("topic", "%RETRY%x"), ("rowOrder", "any"), ("compression", "gzip"), ("subscribe", "orders")]
+    ("name", "value"),
+    [
+        ("topic", "%RETRY%x"),
+        ("rowOrder", "any"),
+        ("compression", "gzip"),
+        ("subscribe", "orders"),
+        ("epoch", "-1"),
+        ("epoch", "5"),
+    ],
 )
 def test_a_sinks_options_are_checked_too(name: str, value: str) -> None:
     with pytest.raises(InvalidArgumentError, match=name):

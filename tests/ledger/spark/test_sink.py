@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql.functions import col, concat, lit
+from pyspark.sql.functions import col, concat, lit, rand
 from reading import run_to_the_end, stream, table, values
 
 from conftest import MakeTopic
@@ -134,6 +134,18 @@ def test_a_stream_goes_from_topic_to_topic_micro_batch_by_micro_batch(
         write_stream(marked, bootstrap, tmp_path, topic=topic)
     kept = table(spark, bootstrap, subscribe=topic).orderBy("offset").collect()
     assert [bytes(row.value).decode() for row in kept] == [f"{number}!" for number in range(300)]  # a key keeps order
+
+
+def test_a_batch_with_a_name_is_written_once_however_often(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """What foreachBatch needs; and rows come in another order each time, as behind a shuffle."""
+    topic = make_topic(2)
+    for epoch, seed in ((0, 1), (0, 2), (1, 3)):
+        rows = spark.createDataFrame([(str(number),) for number in range(100)], "value STRING").orderBy(rand(seed))
+        write(rows.coalesce(1), bootstrap, topic=topic, producer=topic, epoch=str(epoch))
+    twice = sorted([str(number) for number in range(100)] * 2)  # of epoch 0 once, and of epoch 1
+    assert values(table(spark, bootstrap, subscribe=topic)) == twice
 
 
 @pytest.mark.parametrize(
