@@ -89,7 +89,13 @@ $(VENV)/.chaos: requirements/chaos.txt $(VENV)/.server
 	$(PIP) install --require-hashes -r requirements/chaos.txt
 	@touch $@
 
-$(VENV)/.test: requirements/test.txt $(VENV)/.server
+$(VENV)/.spark: requirements/spark.txt $(VENV)/.server scripts/java
+	scripts/java
+	@echo "installing Spark into $(VENV): half a gigabyte"
+	$(PIP) install --require-hashes -r requirements/spark.txt
+	@touch $@
+
+$(VENV)/.test: requirements/test.txt $(VENV)/.spark
 	@echo "installing what the tests need into $(VENV)"
 	$(PIP) install --require-hashes -r requirements/test.txt
 	@touch $@

@@ -35,6 +35,7 @@ class LedgerError(Exception):
         first_offset: int | None = None,
         end_offset: int | None = None,
         throttle_ms: int | None = None,
+        next_sequence: int | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -43,6 +44,7 @@ class LedgerError(Exception):
         self.first_offset = first_offset
         self.end_offset = end_offset
         self.throttle_ms = throttle_ms
+        self.next_sequence = next_sequence
 
 
 # --- The request is wrong: the same request will be refused again. ---------------------------------------------------
@@ -137,7 +139,8 @@ class ProducerFencedError(LedgerError):
 
 
 class DuplicateForgottenError(LedgerError):
-    """The batch repeats one that was committed so long ago that its offsets are no longer remembered."""
+    """The batch repeats one that was committed so long ago that its offsets are no longer remembered. The error carries
+    the `next_sequence` of its producer in its queue."""
 
     code = "DUPLICATE_FORGOTTEN"
 
@@ -369,7 +372,7 @@ class ClosedError(LedgerError):
 
 # As error.proto groups them: a newer broker's code of this range means "try again".
 _RETRIABLE_CODES = range(200, 300)
-_FACTS: tuple[str, ...] = ("leader", "leader_address", "first_offset", "end_offset", "throttle_ms")
+_FACTS: tuple[str, ...] = ("leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence")
 _TYPES: tuple[type[LedgerError], ...] = (
     InvalidArgumentError,
     InvalidTopicNameError,
@@ -442,6 +445,7 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
         first_offset=wire.first_offset if ranged else None,
         end_offset=wire.end_offset if ranged else None,
         throttle_ms=wire.throttle_ms or None,
+        next_sequence=wire.next_sequence or None,
     )
     if kind is LedgerError:
         error.code = str(wire.code)

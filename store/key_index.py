@@ -249,3 +249,9 @@ def hashes_of_topic(topic_id: int, key_hashes: Hashes) -> Hashes:
 def _of_topic(topic_id: int) -> int:
     """What sets the hashes of one topic's keys apart from those of another's."""
     return topic_id * _SPREAD & _MASK
+
+
+def topic_spread(topic_ids: Hashes) -> Hashes:
+    """The same for many topics at once."""
+    spread: Hashes = topic_ids.astype(np.uint64) * np.uint64(_SPREAD)
+    return spread

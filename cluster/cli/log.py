@@ -16,7 +16,7 @@ import click
 from cluster.cli.options import format_option
 
 if TYPE_CHECKING:
-    from cluster.inspection.place import LogPlace
+    from ledger.validation.place import LogPlace
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -77,7 +77,7 @@ def dump(
     In JSON, each line is an object with a "type": segment, entry, batch, message, body, or flaw.
     """
     from cluster.cli.log_dump import Wanted, dump_log
-    from cluster.inspection.place import UnreadableError
+    from ledger.validation.place import UnreadableError
 
     wanted = Wanted(first, last, limit, batches=batches or decode, messages=decode)
     with _unreadable_is_said():
@@ -147,7 +147,7 @@ def diff(paths: Sequence[Path], output: str) -> int:
 
 def _places(paths: Sequence[Path]) -> list[LogPlace]:
     from cluster.cli.output import say
-    from cluster.inspection.place import places_of
+    from ledger.validation.place import places_of
 
     places = [place for path in paths for place in places_of(path)]
     for place in places:
@@ -162,7 +162,7 @@ def _places(paths: Sequence[Path]) -> list[LogPlace]:
 
 @contextmanager
 def _unreadable_is_said() -> Iterator[None]:
-    from cluster.inspection.place import UnreadableError
+    from ledger.validation.place import UnreadableError
     from store import StoreError
 
     try:

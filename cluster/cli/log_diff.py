@@ -11,7 +11,7 @@ from cluster.cli.log_dump import entry_fields
 from cluster.cli.log_flaws import flaw_fields, flaw_line
 from cluster.cli.log_progress import LogProgress
 from cluster.inspection.difference import Comparison, Parting, Prefix, Replica, compare
-from cluster.inspection.place import LogPlace
+from ledger.validation.place import LogPlace
 from store import Header
 
 

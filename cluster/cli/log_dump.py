@@ -18,11 +18,11 @@ from google.protobuf import text_format
 from google.protobuf.message import DecodeError
 
 from cluster.cli.log_flaws import flaw_fields, flaw_line
-from cluster.inspection.place import LogPlace
 from ledger.batch import Batch, BatchHeader
 from ledger.codec import Codec
 from ledger.errors import LedgerError
 from ledger.v1 import command_pb2
+from ledger.validation.place import LogPlace
 from raft.v1 import raft_pb2
 from store import Flaw, Found, Header, Kind
 

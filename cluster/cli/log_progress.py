@@ -9,7 +9,7 @@ from types import TracebackType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from cluster.cli.output import note_console
-from cluster.inspection.place import LogPlace
+from ledger.validation.place import LogPlace
 
 
 class LogProgress:

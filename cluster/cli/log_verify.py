@@ -11,8 +11,8 @@ from typing import Any
 from cluster.cli.log_flaws import flaw_fields, flaw_line
 from cluster.cli.log_progress import LogProgress
 from cluster.cli.output import counted
-from cluster.inspection.place import LogPlace
 from cluster.inspection.verify import Verified, verify
+from ledger.validation.place import LogPlace
 from store import FlawKind
 
 _STATUS = {"damaged": 1, "unknown": 2, "whole": 0}

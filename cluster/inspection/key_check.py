@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from ledger.batch import key_hashes
 from ledger.errors import LedgerError
+from ledger.validation.key_files import link_flaws
 from store import Flaw, FlawKind, Found, Kind, PosixReadOnlyDisk
-from store.disk import read_file, view_file
-from store.key_file import ENTRY, ENTRY_BYTES, HEADER, MAGIC, SLOTS_SUFFIX, VERSION, slots_of
+from store.disk import view_file
+from store.key_file import ENTRY, ENTRY_BYTES, HEADER, MAGIC, VERSION
 from store.key_index import hashes_of_topic
 from store.numbered import name_of, numbers_of
 
@@ -171,38 +172,8 @@ class KeyCheck:
             left.insert(0, _Passed(file, self._next, len(file.entries)))
         yield from self._settle(left, FlawKind.DAMAGE if orderly else FlawKind.TORN)
         for number, file in enumerate(self._files):
-            yield from self._check_links(file, is_last=number == len(self._files) - 1)
-
-    def _check_links(self, file: _KeyFile, *, is_last: bool) -> Iterator[Flaw]:
-        """Each entry leads to the one before it in its slot, and the slot to the last of them."""
-        slots = slots_of(file.entries["hash"], file.slots)
-        numbers = np.arange(1, len(slots) + 1, dtype=np.uint32)
-        order = np.argsort(slots, kind="stable")
-        previous = np.zeros(len(slots), np.uint32)
-        same = slots[order][1:] == slots[order][:-1]
-        previous[order[1:][same]] = numbers[order[:-1][same]]
-        wrong = np.flatnonzero(previous != file.entries["previous"])
-        if len(wrong):
-            at = int(wrong[0])
-            reason = f"entry {at + 1} of the file does not lead to the one before it in its slot"
-            yield Flaw(FlawKind.DAMAGE, file.path, file.place(at), None, reason, file.place(at + 1))
-        yield from self._check_slots(file, slots, numbers, is_last=is_last)
-
-    def _check_slots(
-        self, file: _KeyFile, slots: npt.NDArray[np.uint64], numbers: npt.NDArray[np.uint32], *, is_last: bool
-    ) -> Iterator[Flaw]:
-        """Those of a file that is full are on the disk."""
-        path, disk = file.path.with_name(file.path.name + SLOTS_SUFFIX), PosixReadOnlyDisk()
-        if not disk.exists(path):
-            if not is_last:
-                yield Flaw(FlawKind.DAMAGE, path, 0, None, "it is missing, though the index goes on in another file")
-            return
-        heads = np.zeros(file.slots, "<u4")
-        heads[slots] = numbers
-        there, due = read_file(disk, path), heads.tobytes()
-        if there != due:
-            at = next((i for i, (one, other) in enumerate(zip(there, due, strict=False)) if one != other), len(there))
-            yield Flaw(FlawKind.DAMAGE, path, at, None, "its slots are not those that the entries give")
+            is_last = number == len(self._files) - 1
+            yield from link_flaws(file.path, [file.entries], file.slots, is_last=is_last)
 
 
 def _search(positions: npt.NDArray[np.uint64], position: int) -> int | None:

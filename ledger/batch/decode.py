@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ledger.batch.check import check_header, check_integrity, verified_columns
-from ledger.batch.columns import Headers
+from ledger.batch.columns import Columns, Headers
 from ledger.batch.header import BatchHeader, Buffer
 from ledger.codec import Codec, decompress
 from ledger.errors import CorruptBatchError
@@ -43,6 +43,11 @@ class Batch:
 
     def __len__(self) -> int:
         return self.header.count
+
+    @property
+    def columns(self) -> Columns:
+        """All columns: views, for those who hand them on as they are."""
+        return self._columns
 
     @property
     def offsets(self) -> NDArray[np.int32]:

@@ -91,6 +91,10 @@ class State:
         record = BatchRecord(first_sequence, count, base_offset, append_time_ms, index, term)
         self.producers.add(ProducerQueue(producer_id, topic_id, queue), epoch, record)
 
+    def put_end(self, topic_id: int, queue: int, offset: int) -> None:
+        """The queue ends there, whatever came before: for whoever replays without all batches."""
+        self._next_offsets[topic_id, queue] = offset
+
     def apply_move(self, consumer_group: str, topic_id: int, queue: int, offset: int) -> None:
         """With the batch of a committed entry that message came to a topic of the consumer group's own, where it is
         from now on."""

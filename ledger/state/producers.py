@@ -63,6 +63,10 @@ class Producers:
         self._sequences.move_to_end(key)
         self.expire(record.append_time_ms)
 
+    def forget(self, key: ProducerQueue) -> None:
+        """As if it had expired."""
+        self._sequences.pop(key, None)
+
     def forget_topic(self, topic_id: int) -> None:
         """Nobody can write to it any more."""
         for key in [key for key in self._sequences if key.topic_id == topic_id]:

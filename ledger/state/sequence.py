@@ -95,7 +95,8 @@ class Forgotten:
         """As the producer is told."""
         return DuplicateForgottenError(
             f"A batch with sequence {self.first_sequence} repeats what was committed long ago ({self.next_sequence} is "
-            "next): its messages are in the queue, but their offsets are no longer remembered."
+            "next): its messages are in the queue, but their offsets are no longer remembered.",
+            next_sequence=self.next_sequence,
         )
 
 

@@ -95,7 +95,7 @@ GROUP_NOT_EMPTY: Code
 UNKNOWN_GROUP: Code
 
 class Error(_message.Message):
-    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms")
+    __slots__ = ("code", "message", "leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence")
     CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -103,6 +103,7 @@ class Error(_message.Message):
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     THROTTLE_MS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     code: Code
     message: str
     leader: int
@@ -110,4 +111,5 @@ class Error(_message.Message):
     first_offset: int
     end_offset: int
     throttle_ms: int
-    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ...) -> None: ...
+    next_sequence: int
+    def __init__(self, code: _Optional[_Union[Code, str]] = ..., message: _Optional[str] = ..., leader: _Optional[int] = ..., leader_address: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., throttle_ms: _Optional[int] = ..., next_sequence: _Optional[int] = ...) -> None: ...

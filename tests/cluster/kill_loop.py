@@ -38,11 +38,11 @@ from node_process import NodeProcess
 from scrape import is_ready
 from waiter import eventually
 
-from cluster.inspection.place import places_of
 from cluster.inspection.verify import Verified, verify
 from ledger import AsyncAdmin, AsyncConsumer, Message
 from ledger.errors import UnavailableError
 from ledger.v1 import broker_pb2
+from ledger.validation.place import places_of
 from store import FlawKind
 from store.writing import WriteMode
 

@@ -1,0 +1,163 @@
+"""Rows a second a core that the Spark source gives, against a source that makes a row at a time.
+
+    .venv/bin/python bench/spark_source.py [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
+
+A topic of 128-byte messages on three local nodes, read by local[1] into count(): by the format "ledgermq", by the same
+with `.schema("value BINARY")`, and by a source written as Spark's documentation has it, which iterates a consumer and
+yields tuples (of a tenth of the rows, since it takes that long). The first round of each is not counted. Seconds are
+those of the clock; beside them is the processor's time of the JVM and of its Python workers, which is what a core
+means where others work on the machine too (the nodes do, here).
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from filling import QUEUES, TOPIC, fill
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from tables import options, show
+
+from cluster.dev import DevCluster
+from ledger import Admin, Consumer
+from ledger.spark.session import spark_session
+
+MESSAGE_BYTES = 128
+TICKS = os.sysconf("SC_CLK_TCK")
+COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    source: str
+    rows: int
+    seconds: float
+    cpu_seconds: float
+    rows_per_s: float
+    rows_per_cpu_s: float
+    mib_per_s: float
+    of_row_at_a_time: float
+
+
+class RowAtATime(DataSource):
+    """What a user would write: a consumer, and a tuple for each message."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "row-at-a-time"
+
+    def schema(self) -> str:
+        return COLUMNS
+
+    def reader(self, schema: object) -> DataSourceReader:
+        return _RowReader(dict(self.options))
+
+
+class _RowReader(DataSourceReader):
+    def __init__(self, given: dict[str, str]) -> None:
+        self._given = given
+
+    def partitions(self) -> Sequence[InputPartition]:
+        return [InputPartition(queue) for queue in range(QUEUES)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
+        from datetime import UTC, datetime
+
+        left = int(self._given["rows"]) // QUEUES
+        servers, topic = self._given["servers"], self._given["subscribe"]
+        with Consumer(topic, bootstrap_servers=servers, start="earliest") as consumer:
+            consumer.pause(*((topic, queue) for queue in range(QUEUES) if queue != partition.value))
+            for message in consumer:
+                moment = datetime.fromtimestamp(message.timestamp_ms / 1000, UTC)
+                yield message.key, message.value, message.topic, message.queue, message.offset, moment
+                left -= 1
+                if left == 0:
+                    return
+
+
+def measured(name: str, frame: DataFrame, rows: int, rounds: int) -> Read:
+    """The median of so many rounds."""
+    clocks, processors = [], []
+    for number in range(rounds + 1):
+        cpu, start = cpu_seconds(), time.perf_counter()
+        counted = frame.count()
+        assert counted == rows, f"{counted} rows of {rows}"
+        if number:
+            clocks.append(time.perf_counter() - start)
+            processors.append(cpu_seconds() - cpu)
+    seconds, processor = statistics.median(clocks), statistics.median(processors)
+    mib = rows * MESSAGE_BYTES / seconds / (1 << 20)
+    return Read(name, rows, seconds, processor, rows / seconds, rows / processor, mib, 0.0)
+
+
+def cpu_seconds() -> float:
+    """Of all that this process has started but nodes: the JVM and its Python workers, also those that have ended."""
+    total = 0
+    for process in descendants(os.getpid()):
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(map(int, fields[11:15]))
+    return total / TICKS
+
+
+def descendants(process: int) -> Iterator[int]:
+    try:
+        tasks = list(Path(f"/proc/{process}/task").iterdir())
+        children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return
+    for child in children:
+        command = Path(f"/proc/{child}/cmdline")
+        if command.exists() and b"cluster" not in command.read_bytes().split(b"\0")[2:3]:
+            yield child
+            yield from descendants(child)
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.directory) as directory:
+        cluster = DevCluster(Path(directory, "cluster"))
+        cluster.start(3)
+        try:
+            fill(cluster.bootstrap, given.rows * MESSAGE_BYTES, MESSAGE_BYTES)
+            conf = {"spark.driver.memory": "2g"}
+            with spark_session("bench", master="local[1]", conf=conf) as spark:
+                show({"Rows into count(), local[1]": reads(spark, cluster.bootstrap, given.rounds)}, as_json=given.json)
+        finally:
+            cluster.purge()
+
+
+def reads(spark: SparkSession, bootstrap: str, rounds: int) -> list[Read]:
+    with Admin(bootstrap) as admin:
+        ends = [offsets.end_offset for offsets in admin.describe_topic(TOPIC).offsets]
+    rows, few = sum(ends), sum(ends) // 10 // QUEUES * QUEUES
+    spark.dataSource.register(RowAtATime)
+    where = {"servers": bootstrap, "subscribe": TOPIC}
+    ours = spark.read.format("ledgermq").options(**where)
+    by_row = spark.read.format("row-at-a-time").options(**where, rows=few)
+    slow = measured("a row at a time", by_row.load(), few, rounds)
+    found = [
+        slow,
+        measured("ledgermq", ours.load(), rows, rounds),
+        measured("ledgermq, value alone", ours.schema("value BINARY").load(), rows, rounds),
+    ]
+    return [_against(each, slow) for each in found]
+
+
+def _against(read: Read, slow: Read) -> Read:
+    return replace(read, of_row_at_a_time=read.rows_per_cpu_s / slow.rows_per_cpu_s)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Arrow's arrays over the columns of a batch, as they lie in its bytes.
+
+    batch   bodies: offsets | bytes          Arrow    value: offsets | bytes             the same memory
+            keys: validity | offsets | bytes          key: validity | offsets | bytes
+            ...
+
+One idea: a batch is laid out as Arrow wants it, so an array is three addresses; messages are never looked at one by
+one. It must not know where batches come from.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ledger.batch import Batch
+from ledger.batch.columns import BinaryColumn, HeaderColumn
+from ledger.errors import CorruptBatchError
+
+Array: TypeAlias = "pa.Array"
+
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+KEYS = pa.list_(pa.string())
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+
+def values(batch: Batch) -> Array:
+    """Bodies."""
+    return _binary(batch.columns.bodies, len(batch), pa.binary())
+
+
+def keys(batch: Batch) -> Array | None:
+    """None: no message of the batch has one. Here and below."""
+    column = batch.columns.keys
+    return None if column is None else _binary(column, len(batch), pa.binary())
+
+
+def tags(batch: Batch) -> Array | None:
+    column = batch.columns.tags
+    return None if column is None else _text(column, len(batch))
+
+
+def headers(batch: Batch) -> Array | None:
+    """A message without any has null, as Kafka's source has it."""
+    column = batch.columns.headers
+    return None if column is None else _headers(column, len(batch))
+
+
+def timestamps(batch: Batch) -> Array:
+    """The producers' times."""
+    base, deltas = batch.header.base_timestamp_ms, batch.columns.timestamp_deltas
+    if deltas is None:
+        times = np.full(len(batch), base * 1000, np.int64)
+    else:
+        times = (deltas + np.int64(base)) * np.int64(1000)
+    return from_numbers(times, TIMESTAMP)
+
+
+def from_numbers(numbers: NDArray[np.int64] | NDArray[np.int32], kind: pa.DataType) -> Array:
+    """An array of that type over those numbers."""
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def as_texts(column: Array) -> Array:
+    """Each key as a list of one text, which is what our tools look it up by; null where there is none, or no UTF-8."""
+    if column.null_count == len(column):
+        return pa.nulls(len(column), KEYS)
+    try:
+        texts = column.cast(pa.string())
+    except pa.ArrowInvalid:
+        texts = _where_utf8(column)
+    there = np.asarray(texts.is_valid())
+    offsets = np.zeros(len(texts) + 1, np.int32)
+    np.cumsum(there, out=offsets[1:])
+    buffers = [pa.py_buffer(np.packbits(there, bitorder="little")), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(KEYS, len(texts), buffers, children=[texts.drop_null()])
+
+
+def _where_utf8(column: Array) -> Array:
+    """Decodes each distinct key once; null where it is no UTF-8."""
+    encoded = pc.dictionary_encode(column)
+    texts = [_utf8(key) for key in encoded.dictionary.to_pylist()]
+    return pc.take(pa.array(texts, pa.string()), encoded.indices)
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _binary(column: BinaryColumn, count: int, kind: pa.DataType) -> Array:
+    data = pa.py_buffer(column.source).slice(column.start, int(column.offsets[-1]))
+    validity = None if column.validity is None else pa.py_buffer(column.validity)
+    return pa.Array.from_buffers(kind, count, [validity, pa.py_buffer(column.offsets), data])
+
+
+def _text(column: BinaryColumn, count: int) -> Array:
+    array = _binary(column, count, pa.string())
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise CorruptBatchError(f"A tag or header name in a batch is not UTF-8: {error}.") from error
+    return array
+
+
+def _headers(column: HeaderColumn, count: int) -> Array:
+    total = int(column.offsets[-1])
+    pairs = pa.StructArray.from_arrays(
+        [_text(column.names, total), _binary(column.values, total, pa.binary())], fields=list(HEADERS.value_type)
+    )
+    there = np.packbits(np.diff(column.offsets) > 0, bitorder="little")
+    buffers = [pa.py_buffer(there), pa.py_buffer(column.offsets)]
+    return pa.Array.from_buffers(HEADERS, count, buffers, children=[pairs])

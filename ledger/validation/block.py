@@ -1,0 +1,102 @@
+"""A block: some bytes of one segment in memory, as numpy and the CRC library want them.
+
+    segment   |..........| begin ......... end |...........|
+    words                  u64, u64, ...                          entries begin at multiples of 8
+
+One idea: an entry that begins in a block may end behind it; `reach` fetches what is missing, up to the largest entry
+that there may be, so that the memory a reader needs does not depend on the size of a segment.
+
+It must not know what entries follow each other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ledger.validation.access import Access
+from ledger.validation.replica import Segment
+from store import Header
+from store.entry import ALIGNMENT, HEADER_SIZE, MAGIC, EntryFlawError, padded, parse
+from store.log_files import SegmentFile
+from store.segment_view import SegmentView
+
+Words = npt.NDArray[np.uint64]
+_AHEAD = 128 << 10
+"""Read behind the end together with the rest: most entries that cross it end there."""
+
+
+class Block:
+    """Bytes [begin, end) of a log, and some behind. Positions are those of the log."""
+
+    def __init__(self, access: Access, segment: Segment, begin: int, end: int, largest: int, data: bytes) -> None:
+        self._access = access
+        self.largest = largest
+        self.segment = segment
+        self.begin = begin
+        self.end = end
+        """Behind it, no entry of this block begins."""
+        self._set(data)
+
+    @staticmethod
+    def read(access: Access, segment: Segment, begin: int, end: int, largest: int) -> Block:
+        """`largest`: of an entry, in bytes. Raises SourceError, SegmentGoneError."""
+        upto = min(end + _AHEAD, segment.base + segment.length)
+        data = access.read(segment, begin, upto)
+        return Block(access, segment, begin, min(end, begin + len(data)), largest, data)
+
+    def _set(self, data: bytes) -> None:
+        self.data = data
+        self.view = memoryview(data)
+        self.cells = np.frombuffer(data, np.uint8)
+        self.words: Words = np.frombuffer(data, "<u8", len(data) // ALIGNMENT)
+
+    @property
+    def reached(self) -> int:
+        """Behind the last byte that is here."""
+        return self.begin + len(self.data)
+
+    def reach(self, position: int) -> bool:
+        """Fetches the bytes up to `position`, where they are not here; whether the segment has so many."""
+        if position > self.segment.base + self.segment.length:
+            return False
+        if position > self.reached:
+            self._set(self.data + self._access.read(self.segment, self.reached, position))
+        return position <= self.reached
+
+    def whole(self, position: int) -> Header:
+        """The entry there, if it is whole and says that it stands there. Raises EntryFlawError."""
+        at = position - self.begin
+        if at + HEADER_SIZE > len(self.data):
+            self.reach(position + HEADER_SIZE)
+        header = parse(self.view, at)
+        if header.size > self.largest:
+            raise EntryFlawError(f"size {header.size} is more than the largest entry of this group may have")
+        self.reach(position + padded(header.size))
+        place = SegmentFile(Path(self.segment.path), self.begin)
+        return SegmentView(place, self.view, self.cells).whole(at)
+
+    def next_whole(self, position: int) -> Header | None:
+        """The first such entry that begins at `position` or behind, in this block; None where there is none."""
+        at = -(-(position - self.begin) // ALIGNMENT)
+        last = -(-(self.end - self.begin) // ALIGNMENT)
+        candidates = np.flatnonzero((self.words[at:last] & np.uint64(0xFFFFFFFF)) == MAGIC) + at
+        for word in candidates.tolist():
+            place = self.begin + word * ALIGNMENT
+            if word + 5 > len(self.words) or int(self.words[word + 4]) != place:
+                continue
+            try:
+                return self.whole(place)
+            except EntryFlawError:
+                continue
+        return None
+
+    def blank_from(self, position: int) -> tuple[int, int] | None:
+        """First and last position of a byte in [position, end) that is not zero; None where all are zero."""
+        piece = self.data[position - self.begin : self.end - self.begin]
+        stripped = piece.rstrip(b"\0")
+        if not stripped:
+            return None
+        return position + len(stripped) - len(stripped.lstrip(b"\0")), position + len(stripped) - 1

@@ -1,0 +1,171 @@
+"""The engine of one process: a span after the other, without anything that is not installed with ledgermq.
+
+One idea: it keeps of each span what an outline, its windows and its steps are, which is little; and holds the entries
+of some windows at a time, where replicas differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+from ledger.errors import LedgerError
+from ledger.history import read_history
+from ledger.validation.access import Access, SourceError, access_to
+from ledger.validation.acknowledged import Book, sent_in
+from ledger.validation.engine import (
+    AcknowledgedFound,
+    Bounds,
+    Plan,
+    Violations,
+    Wanted,
+    messages_of,
+    outline_of,
+    said_of,
+    violations_in,
+)
+from ledger.validation.index_ends import IndexEnds, check_index_ends
+from ledger.validation.replay import Replayed
+from ledger.validation.replica import Replica, Span
+from ledger.validation.report import SHOWN
+from ledger.validation.snapshots import begin_replay, check_snapshots
+from ledger.validation.span_reader import SpanFacts, read_span
+from ledger.validation.violation import TYPES, Violation
+from ledger.validation.windows import SAID, Parting, WindowSum, differing, joined, partings
+
+OnProgress = Callable[[int, int, int], None]
+"""Takes how many spans and bytes are behind, and how many things were found wrong in them."""
+_WINDOWS_AT_ONCE = 64
+
+
+class PlainEngine:
+    name = "plain"
+
+    def __init__(self, on_progress: OnProgress = lambda _spans, _bytes, _wrong: None) -> None:
+        self._on_progress = on_progress
+        self._plan = Plan((), (), {})
+        self._facts: dict[int, SpanFacts] = {}
+        self._accesses: dict[int, Access] = {}
+
+    def read(self, plan: Plan) -> list[SpanFacts]:
+        self._plan = plan
+        return self.read_again(plan.spans)
+
+    def read_again(self, spans: Sequence[Span]) -> list[SpanFacts]:
+        done, wrong = 0, 0
+        for number, span in enumerate(spans, 1):
+            replica = self._plan.replicas[span.replica]
+            facts = read_span(replica, span, self._access(replica), self._plan.cuts[replica.group])
+            self._facts[span.number] = facts
+            done, wrong = done + facts.bytes, wrong + facts.findings
+            self._on_progress(number, done, wrong)
+        return [outline_of(self._facts[span.number]) for span in spans]
+
+    def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
+        replayed: list[Replayed] = []
+        violations: list[Violation] = []
+        not_judged: list[str] = []
+        for replica in self._plan.replicas:
+            try:
+                replay = begin_replay(replica)
+                for facts in self._of(replica):
+                    replay.take(facts.steps, end=ends[replica.number])
+                replayed.append(replay.result())
+                last = max((facts.last_index for facts in self._of(replica)), default=0)
+                violations += check_snapshots(replica, replayed[-1], last)
+            except SourceError as error:
+                not_judged.append(str(error))
+                replayed.append(Replayed(replica.number, is_known=False))
+        return replayed, violations, not_judged
+
+    def differing_windows(self) -> dict[int, set[int]]:
+        by_group: dict[int, dict[int, list[WindowSum]]] = defaultdict(lambda: defaultdict(list))
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            by_group[replica.group][replica.number] += facts.windows
+        return {group: differing(sums) for group, sums in by_group.items()}
+
+    def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
+        found: dict[int, list[Parting]] = {}
+        for group, wanted in windows.items():
+            ordered, parts = sorted(wanted), []
+            for first in range(0, len(ordered), _WINDOWS_AT_ONCE):
+                parts += self._partings_in(group, ordered[first : first + _WINDOWS_AT_ONCE], ends)
+            found[group] = joined(parts)
+        return found
+
+    def _partings_in(self, group: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[Parting]:
+        said = [np.empty(0, SAID)]
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            if replica.group == group and {each.window for each in facts.windows} & set(windows):
+                said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
+        return partings(np.concatenate(said))
+
+    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[str]]:
+        violations: list[Violation] = []
+        notes: list[str] = []
+        for each in known:
+            found, told = check_index_ends(each)
+            violations += found
+            notes += told
+        return violations, notes
+
+    def acknowledged(
+        self,
+        histories: Sequence[Path],
+        wanted: Sequence[Wanted],
+        begins: Mapping[tuple[int, int], int],
+        *,
+        all_kept: bool,
+    ) -> AcknowledgedFound:
+        book = Book.of(part for path in histories for part in sent_in(read_history(path)))
+        for each in wanted:
+            replica = self._plan.replicas[each.replica]
+            for facts in self._of(replica):
+                for messages in messages_of(replica, facts.span, self._access(replica), each):
+                    book.take(messages)
+        dropped = book.finish(begins, all_kept)
+        return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
+
+    def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
+        found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
+        if out is not None:
+            write_parquet(found, out)
+        return Violations(tuple(found[:SHOWN]), Counter(violation.kind.value for violation in found))
+
+    def _within(self, bounds: Mapping[int, Bounds]) -> Iterator[Violation]:
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            yield from violations_in(facts, replica, bounds[replica.number])
+
+    def _of(self, replica: Replica) -> Iterable[SpanFacts]:
+        """In the order of the log."""
+        mine = (facts for facts in self._facts.values() if facts.span.replica == replica.number)
+        return sorted(mine, key=lambda facts: facts.span.begin)
+
+    def _access(self, replica: Replica) -> Access:
+        """One for each replica, so that a connection is kept."""
+        if replica.number not in self._accesses:
+            self._accesses[replica.number] = access_to(replica.segments[0].path)
+        return self._accesses[replica.number]
+
+
+def write_parquet(violations: Sequence[Violation], out: Path) -> None:
+    """As `<out>/violations.parquet`, where pyarrow is installed; else as JSON lines, `<out>/violations.jsonl`."""
+    rows = [violation.fields() for violation in violations]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if find_spec("pyarrow") is None:
+            (out / "violations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            return
+        from ledger.spark.parquet import write_rows
+
+        write_rows(rows, TYPES, out / "violations.parquet")
+    except OSError as error:
+        raise LedgerError(f"{out}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,134 @@
+"""The report: what a validation found, as values, for whoever shows it.
+
+One idea: everything that is ever shown of a validation is here, plain and complete: the text, the JSON, the table of
+violations and the page are only ways to show it. The first violations are here; where there are more, they are counted.
+
+It must not know terminals, files, or engines.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ledger.validation.violation import ORDER, Violation, ViolationKind
+
+VALID, VIOLATED, NOT_JUDGED = 0, 1, 2
+"""Exit statuses."""
+SHOWN = 1000
+"""Violations that a report carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaReport:
+    """One replica of a group, as it was when the validation began."""
+
+    source: str
+    node: int | None
+    is_running: bool
+    first_index: int | None
+    """None: it has no entries."""
+    last_index: int
+    end: int
+    """Position behind its last entry."""
+    known_commit: int
+    entries: int
+    messages: int
+    bytes: int
+    behind: int
+    """Entries that the longest replica of the same branch has behind its last one."""
+    lacks_committed: int
+    """How many of these are committed."""
+    parts_at: int | None
+    """The first index at which it differs from the group's reference; None: it is a prefix of it, or the same."""
+    units: int
+    """ConsumeQueue units that are what the log gives."""
+    keys: int
+    """Entries of the key index that are."""
+    has_indexes: bool
+    """Whether units and keys could be looked at."""
+    state: str | None
+    """Digest of the replayed state at `GroupReport.state_index`."""
+    terms: tuple[tuple[int, int], ...]
+    """(term, its first index), as the log goes through them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    group: int
+    replicas: tuple[ReplicaReport, ...]
+    reference: str
+    """The source that has the most of what is committed, whole; the others are compared with it where they differ."""
+    committed: int
+    """Index up to which the group's log is surely committed."""
+    last_index: int
+    """The largest of any replica."""
+    voters: tuple[int, ...]
+    state_index: int | None
+    """The largest index at which the states of all replicas were told."""
+    notes: tuple[str, ...]
+    """What is worth knowing, and no violation: differences in the tail, torn ends, indexes that lag."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgedReport:
+    """Of the histories."""
+
+    histories: tuple[str, ...]
+    acknowledged: int
+    """Messages that clients were told are committed."""
+    in_tail: int
+    """Found, but behind what the sources given prove committed."""
+    dropped: int
+    """Of offsets that the log does not keep any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    sources: tuple[str, ...]
+    engine: str
+    """`plain`, or the Spark master."""
+    groups: tuple[GroupReport, ...]
+    acknowledged: AcknowledgedReport | None
+    violations: tuple[Violation, ...]
+    """The first ones, by group, kind and place."""
+    counts: tuple[tuple[str, int], ...]
+    """Of all violations, by kind."""
+    not_judged: tuple[str, ...]
+    """What could not be judged, and why: one sentence each. A report with any is never valid."""
+    bytes: int
+    seconds: float
+
+    @property
+    def violation_count(self) -> int:
+        return sum(count for _, count in self.counts)
+
+    @property
+    def status(self) -> int:
+        """What could not be read might hold anything: that comes first, and hides no violation, which is told too."""
+        if self.not_judged:
+            return NOT_JUDGED
+        return VIOLATED if self.counts else VALID
+
+    @property
+    def verdict(self) -> str:
+        return {VALID: "valid", VIOLATED: "violated", NOT_JUDGED: "could not be judged"}[self.status]
+
+    def fields(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "verdict": self.verdict,
+            "status": self.status,
+            **{name: value for name, value in asdict(self).items() if name not in ("violations", "counts")},
+            "violation_count": self.violation_count,
+            "counts": dict(self.counts),
+            "violations": [violation.fields() for violation in self.violations],
+        }
+
+
+def counted(violations: Sequence[Violation]) -> tuple[tuple[str, int], ...]:
+    """By kind, in the order of kinds."""
+    counts = Counter(violation.kind for violation in violations)
+    return tuple((kind.value, counts[kind]) for kind in sorted(counts, key=lambda kind: ORDER[ViolationKind(kind)]))

@@ -1,0 +1,99 @@
+"""Snapshots beside a log, against the state that its replay gives at their index.
+
+    <group>/bases/00000000000000000412    index 412, place, configuration, state
+    replay                                at 412: place of entry 412, configuration, digest of the state
+
+One idea: a snapshot is never believed against the log by a node, but a new replica is given one; so a stale one would
+spread. It is right when its place is that of its entry, and its bytes have the digest of the replayed state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import xxhash
+
+from ledger.errors import LedgerError
+from ledger.state import State
+from ledger.validation.access import Access, SourceError, access_to
+from ledger.validation.replay import Replay, Replayed
+from ledger.validation.replica import Replica
+from ledger.validation.violation import Violation, ViolationKind
+from store import Base, Checkpoint
+
+
+def begin_replay(replica: Replica) -> Replay:
+    """From the base where the replica's log begins. Raises SourceError where it cannot be read."""
+    state, configuration = State(), b""
+    if replica.base is not None:
+        base = _base_of(access_to(replica.base), replica.base)
+        if replica.start is not None and base.tail != replica.start:
+            raise SourceError(f"{replica.base}: the log begins elsewhere by now; try again")
+        try:
+            state, configuration = State.decode(base.state), base.configuration
+        except LedgerError as error:
+            raise SourceError(f"{replica.base}: its state cannot be read: {error}") from error
+    known = replica.start is not None
+    return Replay(replica.number, state=state if known else None, start=replica.start, configuration=configuration)
+
+
+def _base_of(access: Access, path: str) -> Base:
+    data = access.file(path)
+    if data is None:
+        raise SourceError(f"{path} is not there any more")
+    try:
+        return Base.decode(data)
+    except ValueError as error:
+        raise SourceError(f"{path} is no base ({error})") from error
+
+
+def check_snapshots(replica: Replica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
+    """Those that are kept for later, and the checkpoint. What is gone meanwhile is passed over."""
+    for index, path in replica.kept:
+        yield from _check(replica, replayed, last_index, index, path)
+    if replica.checkpoint is not None:
+        yield from _check(replica, replayed, last_index, None, replica.checkpoint)
+
+
+def _check(replica: Replica, replayed: Replayed, last_index: int, index: int | None, path: str) -> Iterator[Violation]:
+    data = access_to(path).file(path)
+    if data is None:
+        return
+
+    def violation(kind: ViolationKind, reason: str, at: int | None) -> Violation:
+        return Violation(kind, replica.group, replica.source, reason, index=at, position=0, path=path)
+
+    try:
+        base = Checkpoint.decode(data).base if index is None else Base.decode(data)
+    except (ValueError, TypeError) as error:
+        yield violation(
+            ViolationKind.DAMAGED_FILE, f"this is no {'checkpoint' if index is None else 'base'} ({error})", None
+        )
+        return
+    if index is not None and base.index != index:
+        yield violation(ViolationKind.STALE_SNAPSHOT, f"it is of entry {base.index}", index)
+        return
+    if base.index > last_index and not replica.is_running and index is None:
+        reason = f"it is of entry {base.index}, which was flushed, and the log ends with entry {last_index}"
+        yield violation(ViolationKind.LOG_CUT, reason, last_index + 1)
+        return
+    tail = replayed.tails.get(base.index)
+    if tail is not None and tail != base.tail:
+        yield violation(ViolationKind.STALE_SNAPSHOT, f"it is of another log than entry {base.index} here", base.index)
+        return
+    due = replayed.states.get(base.index)
+    if due is not None:
+        found = xxhash.xxh3_64_intdigest(base.state), xxhash.xxh3_64_intdigest(base.configuration)
+        if found != due:
+            what = "state" if found[0] != due[0] else "configuration"
+            reason = f"its {what} is not the one that the log gives at entry {base.index}"
+            yield violation(ViolationKind.STALE_SNAPSHOT, reason, base.index)
+
+
+def index_of_checkpoint(replica: Replica) -> int | None:
+    """None where there is none that can be read."""
+    data = access_to(replica.checkpoint).file(replica.checkpoint) if replica.checkpoint is not None else None
+    try:
+        return Checkpoint.decode(data).index if data is not None else None
+    except (ValueError, TypeError):
+        return None

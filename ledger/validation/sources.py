@@ -1,0 +1,227 @@
+"""Sources: what a person names to be validated, and the replicas that are found there.
+
+    /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
+    http://10.0.0.1:9872                             the HTTP port of a node that runs
+
+One idea: which groups there are, whose they are and where their logs begin is read from the data itself; and where each
+log ends is settled once, at the beginning, so that a log which grows meanwhile is judged as it was then.
+
+It must not know what entries mean, beyond the configuration that fixes a group's grid.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from ledger.batch import MAX_PLAIN_BYTES
+from ledger.validation.access import Access, FileAccess, HttpAccess, SegmentGoneError, SourceError, is_url
+from ledger.validation.place import LogPlace, UnreadableError, places_of
+from ledger.validation.replica import Replica, Segment
+from ledger.validation.segment_end import last_entry
+from raft.configuration_entry import GroupConfiguration, decode_configuration
+from store import Base, Header, Kind, StoreError
+from store.entry import HEADER_SIZE, EntryFlawError, parse
+from store.numbered import name_of, numbers_of
+from store.tail import EMPTY
+
+_LARGEST = MAX_PLAIN_BYTES + (2 << 20)
+"""Of an entry, where no configuration says it."""
+
+
+def open_sources(names: Sequence[str]) -> tuple[list[Replica], list[str]]:
+    """The replicas of all sources, numbered; and why nothing can be judged where a source cannot be read."""
+    replicas: list[Replica] = []
+    unread: list[str] = []
+    for name in names:
+        try:
+            found = _at_url(name.rstrip("/")) if is_url(name) else _in_directory(name)
+        except (SourceError, UnreadableError, StoreError, SegmentGoneError) as error:
+            text = str(error)
+            unread.append(text if name in text else f"{name}: {text}")
+            continue
+        replicas += [replace(each, number=len(replicas) + at) for at, each in enumerate(found)]
+    return replicas, unread
+
+
+# -- a directory
+
+
+def _in_directory(name: str) -> list[Replica]:
+    path = Path(name)
+    if not path.is_dir():
+        raise SourceError(f"{name} is no directory: name a node's data directory, or http://HOST:PORT of a node")
+    return [_of_place(name, place) for place in places_of(path)]
+
+
+def _of_place(name: str, place: LogPlace) -> Replica:
+    if place.group is None:
+        raise SourceError(f"{place.path} is a log alone: name the node's data directory")
+    if place.void:
+        raise SourceError(f"{place.path}: its log is being replaced by another node's: start that node, and try again")
+    number = re.fullmatch(r"group-(\d+)", place.group.name)
+    if number is None:
+        raise SourceError(f"{place.group} does not say which group it is of: name the node's data directory")
+    bad = [flaw for flaw in place.flaws if flaw.path.name != "clean"]
+    if bad:
+        raise SourceError(f"{bad[0].path}: {bad[0].reason}")
+    group = place.group
+    segments = tuple(Segment(str(each.path), each.base, each.path.stat().st_size) for each in place.segments)
+    kept = group / "bases"
+    cluster, node = _identity(group.parent / "identity.json")
+    replica = Replica(
+        number=0,
+        source=name,
+        group=int(number[1]),
+        node=node,
+        cluster=cluster,
+        segments=segments,
+        segment_bytes=place.segment_bytes,
+        largest_entry=_LARGEST,
+        start=place.start,
+        base=str(group / "base") if place.base is not None else None,
+        kept=tuple((each, str(kept / name_of(each))) for each in _numbers(kept)),
+        checkpoint=str(group / "checkpoint") if (group / "checkpoint").exists() else None,
+        indexes=str(place.indexes) if place.indexes is not None else None,
+        clean=place.clean,
+        is_running=place.holder is not None,
+    )
+    return _bounded(_configured(replica, FileAccess(), place.base), FileAccess())
+
+
+def _numbers(directory: Path) -> list[int]:
+    return sorted(numbers_of([each.name for each in directory.iterdir()])) if directory.is_dir() else []
+
+
+def _identity(path: Path) -> tuple[str, int | None]:
+    try:
+        said = json.loads(path.read_bytes())
+        return str(said["cluster"]), int(said["node"])
+    except FileNotFoundError:
+        return "", None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise SourceError(f"{path} does not say whose directory this is ({error})") from error
+
+
+# -- a running node
+
+
+def _at_url(url: str) -> list[Replica]:
+    access = HttpAccess()
+    said = access.json(f"{url}/groups")
+    try:
+        node, cluster, groups = said["node"], said["cluster"], said["groups"]
+        return [_of_node(url, node, cluster, group, access) for group in groups]
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{url}/groups: what answers there is no node of ledgermq ({error!r})") from error
+
+
+def _of_node(url: str, node: int, cluster: str, group: int, access: HttpAccess) -> Replica:
+    at = f"{url}/groups/{group}"
+    said = access.json(f"{at}/segments")
+    segments = tuple(
+        Segment(f"{at}/segments/{each['name']}", each["position"], each["length"]) for each in said["segments"]
+    )
+    data = access.file(f"{at}/base")
+    try:
+        base = Base.decode(data) if data is not None else None
+    except ValueError as error:
+        raise SourceError(f"{at}/base is no base ({error})") from error
+    if base is None and said["first_index"] > 1:
+        raise SourceError(f"{at}: the log begins at entry {said['first_index']}, and the node serves no base")
+    replica = Replica(
+        number=0,
+        source=url,
+        group=group,
+        node=node,
+        cluster=cluster,
+        segments=segments,
+        segment_bytes=_grid_of(segments),
+        largest_entry=_LARGEST,
+        start=base.tail if base is not None else EMPTY,
+        base=f"{at}/base" if base is not None else None,
+        is_running=True,
+        told_commit=said["commit"],
+    )
+    return _bounded(_configured(replica, access, base), access)
+
+
+def _grid_of(segments: Sequence[Segment]) -> int:
+    """Where no configuration says it."""
+    if len(segments) > 1:
+        return min(later.base - segment.base for segment, later in pairwise(segments))
+    return 1 << 30
+
+
+# -- both
+
+
+def _configured(replica: Replica, access: Access, base: Base | None) -> Replica:
+    """With what its configuration fixed: in the base, or in entry 1."""
+    configuration = configuration_of(base.configuration if base is not None else _first_body(replica, access))
+    if configuration is None:
+        return replica
+    return replace(
+        replica,
+        segment_bytes=configuration.segment_bytes or replica.segment_bytes,
+        largest_entry=min(_LARGEST, configuration.max_entry_bytes or _LARGEST),
+        cluster=replica.cluster or configuration.cluster,
+    )
+
+
+def configuration_of(body: bytes) -> GroupConfiguration | None:
+    """None where these bytes are of none."""
+    if not body:
+        return None
+    try:
+        return decode_configuration(body)
+    except DecodeError:
+        return None
+
+
+def _first_body(replica: Replica, access: Access) -> bytes:
+    """Of entry 1, where that is a configuration."""
+    if not replica.segments or replica.segments[0].base:
+        return b""
+    data = access.read(replica.segments[0], 0, min(replica.segments[0].length, 1 << 20))
+    try:
+        header = parse(data, 0)
+    except EntryFlawError:
+        return b""
+    is_one = header.kind is Kind.CONFIGURATION and header.index == 1 and header.size <= len(data)
+    return data[HEADER_SIZE : header.size] if is_one else b""
+
+
+def _bounded(replica: Replica, access: Access) -> Replica:
+    """With where it ends now; of one that runs, nothing behind that is read."""
+    segments = replica.segments
+    found = last_entry(replica, access)
+    if found is None:
+        last = replica.start.index if replica.start is not None else 0
+        return replace(replica, last_index=last, settled=replica.begin)
+    which, entries = found
+    tail = entries[-1]
+    if replica.is_running:
+        kept = segments[which]
+        end = min(kept.length, tail.end - kept.base)
+        segments = (*segments[:which], replace(kept, length=end))
+    commit = max(replica.told_commit, min(tail.commit, tail.index))
+    return replace(
+        replica,
+        segments=segments,
+        told_commit=min(commit, tail.index),
+        settled=_settled(entries, commit),
+        last_index=tail.index,
+    )
+
+
+def _settled(entries: Sequence[Header], commit: int) -> int:
+    """Behind the last of these that is committed; where none is, it begins with the first."""
+    committed = [header.end for header in entries if header.index <= commit]
+    return committed[-1] if committed else entries[0].position

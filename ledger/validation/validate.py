@@ -1,0 +1,319 @@
+"""The validation: from sources to a report.
+
+    sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories laid over ─> report
+
+One idea: it is the same few steps whichever engine runs them, and none of them touches a message here. What cannot be
+read makes the report say so, whatever else was found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+from ledger.validation.access import SourceError, access_to
+from ledger.validation.acknowledged import topic_hash
+from ledger.validation.engine import Bounds, Engine, Plan, Wanted, misfit_violation
+from ledger.validation.index_ends import IndexEnds
+from ledger.validation.joining import JoinedLog, join
+from ledger.validation.judging import GroupJudge, Judged, place_violations
+from ledger.validation.pieces import Gap
+from ledger.validation.replay import Replayed
+from ledger.validation.replica import SPAN_BYTES, Replica, spans_of
+from ledger.validation.report import AcknowledgedReport, GroupReport, Report
+from ledger.validation.snapshots import index_of_checkpoint
+from ledger.validation.sources import open_sources
+from ledger.validation.span_reader import SpanFacts, look_at
+from ledger.validation.violation import ORDER, Violation, ViolationKind
+from store import Base
+
+_TRIES = 3
+OnPlan = Callable[[int, int], None]
+"""Takes how many spans and bytes there are."""
+
+
+def validate(
+    sources: Sequence[str],
+    engine: Engine,
+    *,
+    histories: Sequence[Path] = (),
+    out: Path | None = None,
+    span_bytes: int = SPAN_BYTES,
+    on_plan: OnPlan = lambda _spans, _bytes: None,
+) -> Report:
+    """Reads all sources and judges them. `out`: where all violations go as Parquet. Raises LedgerError where a history
+    cannot be read or `out` not be written; whatever is wrong with sources is in the report."""
+    begun = time.perf_counter()
+    replicas, not_judged = open_sources(sources)
+    not_judged += _strangers(replicas)
+    if not replicas or _strangers(replicas):
+        return Report(tuple(sources), engine.name, (), None, (), (), tuple(not_judged), 0, time.perf_counter() - begun)
+    plan = plan_of(replicas, span_bytes)
+    on_plan(len(plan.spans), plan.total_bytes)
+    return _Validation(sources, plan, engine, not_judged, begun).run(histories, out)
+
+
+def plan_of(replicas: Sequence[Replica], span_bytes: int) -> Plan:
+    numbers = count()
+    spans = [
+        replace(span, number=next(numbers)) for replica in replicas for span in spans_of(replica, span_bytes=span_bytes)
+    ]
+    groups = sorted({replica.group for replica in replicas})
+    cuts = {group: _cuts([each for each in replicas if each.group == group]) for group in groups}
+    return Plan(tuple(replicas), tuple(spans), cuts)
+
+
+def _cuts(replicas: Sequence[Replica]) -> tuple[int, ...]:
+    """Where snapshots of any replica are, and the last entry that all of them have and that is settled."""
+    indexes = {index for replica in replicas for index, _ in replica.kept}
+    indexes |= {index for replica in replicas if (index := index_of_checkpoint(replica)) is not None}
+    indexes |= {replica.start.index for replica in replicas if replica.start is not None}
+    indexes.add(min(replica.last_index for replica in replicas))
+    indexes.add(min(replica.last_index if not replica.told_commit else replica.told_commit for replica in replicas))
+    return tuple(sorted(indexes))
+
+
+def _strangers(replicas: Sequence[Replica]) -> list[str]:
+    clusters: dict[str, str] = {}
+    for replica in replicas:
+        if replica.cluster:
+            clusters.setdefault(replica.cluster, replica.source)
+    if len(clusters) < 2:
+        return []
+    said = ", ".join(f"{source} is of cluster {cluster!r}" for cluster, source in clusters.items())
+    return [f"these are of different clusters: {said}; name the replicas of one"]
+
+
+class _Validation:
+    def __init__(self, sources: Sequence[str], plan: Plan, engine: Engine, not_judged: list[str], begun: float) -> None:
+        self._sources = sources
+        self._plan = plan
+        self._engine = engine
+        self._not_judged = not_judged
+        self._begun = begun
+        self._notes: dict[int, list[str]] = defaultdict(list)
+        self._by_group: dict[int, list[Replica]] = defaultdict(list)
+        for replica in plan.replicas:
+            self._by_group[replica.group].append(replica)
+
+    def run(self, histories: Sequence[Path], out: Path | None) -> Report:
+        outlines = {facts.span.number: facts for facts in self._engine.read(self._plan)}
+        self._tell_unread(outlines.values())
+        logs = self._joined(outlines)
+        ends = {number: log.end for number, log in logs.items()}
+        told, violations, unjudged = self._engine.replay(ends)
+        self._not_judged += unjudged
+        replayed = {each.replica: each for each in told}
+        partings = self._engine.partings(self._engine.differing_windows(), ends)
+        counted = _counted(self._plan.replicas, outlines.values())
+        judged = {
+            group: GroupJudge(
+                group, [logs[each.number] for each in replicas], replayed, partings.get(group, []), counted
+            ).judge()
+            for group, replicas in self._by_group.items()
+        }
+        self._judge_judged(judged)
+        for each in judged.values():
+            violations += each.violations
+        violations += self._of_logs(logs, replayed)
+        violations += self._of_indexes(logs, replayed, judged, outlines.values())
+        acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
+        bounds = {number: Bounds(log.end, replayed[number].topics) for number, log in logs.items()}
+        names = {group: self._names(group, replayed) for group in self._by_group}
+        bounds = {number: Bounds(each.end, names[logs[number].replica.group]) for number, each in bounds.items()}
+        found = self._engine.violations(bounds, [_named(each, names) for each in violations], out)
+        return Report(
+            sources=tuple(self._sources),
+            engine=self._engine.name,
+            groups=tuple(self._group_report(judged[group].report) for group in sorted(judged)),
+            acknowledged=acknowledged,
+            violations=found.first,
+            counts=tuple(sorted(found.counts.items(), key=lambda each: ORDER[ViolationKind(each[0])])),
+            not_judged=tuple(dict.fromkeys(self._not_judged)),
+            bytes=self._plan.total_bytes,
+            seconds=time.perf_counter() - self._begun,
+        )
+
+    # -- logs
+
+    def _tell_unread(self, outlines: Iterable[SpanFacts]) -> None:
+        begins: dict[int, int] = {}
+        for facts in outlines:
+            replica = self._plan.replicas[facts.span.replica]
+            if not facts.unread:
+                continue
+            if facts.is_gone and replica.is_running:
+                begin = begins.setdefault(replica.number, _begins_now(replica))
+                if facts.span.end <= begin:
+                    note = f"{replica.source}: the log begins at position {begin} by now; what lay before was dropped"
+                    self._notes[replica.group].append(note)
+                    continue
+            self._not_judged.append(f"{replica.source}, group {replica.group}: {facts.unread}")
+
+    def _joined(self, outlines: dict[int, SpanFacts]) -> dict[int, JoinedLog]:
+        for _ in range(_TRIES):
+            logs = {replica.number: self._join(replica, outlines) for replica in self._plan.replicas}
+            misled = [each for log in logs.values() for each in log.misled]
+            if not misled:
+                break
+            spans = [outlines[number].span for number, _ in misled]
+            exact = [
+                replace(span, begin=min(begin, span.end), is_exact=True)
+                for span, (_, begin) in zip(spans, misled, strict=True)
+            ]
+            outlines.update({facts.span.number: facts for facts in self._engine.read_again(exact)})
+        return logs
+
+    def _join(self, replica: Replica, outlines: Mapping[int, SpanFacts]) -> JoinedLog:
+        def look(which: int, position: int) -> Gap:
+            return look_at(
+                access_to(replica.segments[0].path), replica.segments[which], position, replica.largest_entry
+            )
+
+        mine = [facts for facts in outlines.values() if facts.span.replica == replica.number]
+        try:
+            log = join(replica, mine, look)
+        except SourceError as error:
+            self._not_judged.append(str(error))
+            log = JoinedLog(replica, last=replica.start, end=replica.begin)
+        log.entries = sum(facts.entries for facts in mine)
+        log.messages = sum(facts.messages for facts in mine)
+        for place in log.torn:
+            where = f"{replica.source}, group {replica.group}: at position {place.position} of the log"
+            self._notes[replica.group].append(f"{where}: {place.reason}: a torn end, which the next start erases")
+        return log
+
+    def _of_logs(self, logs: Mapping[int, JoinedLog], replayed: Mapping[int, Replayed]) -> list[Violation]:
+        violations: list[Violation] = []
+        for number, log in logs.items():
+            violations += place_violations(log.replica, log)
+            told = replayed[number]
+            violations += [
+                misfit_violation(
+                    log.replica, each.kind, each.reason, each, told.topics, _path(log.replica, each.position)
+                )
+                for each in told.told
+            ]
+        return violations
+
+    def _judge_judged(self, judged: Mapping[int, Judged]) -> None:
+        for group, each in judged.items():
+            if not each.committed:
+                self._not_judged.append(f"group {group}: nothing in it is known to be committed")
+        sources = {replica.source for replica in self._plan.replicas}
+        common = [group for group, replicas in self._by_group.items() if len({each.source for each in replicas}) > 1]
+        if len(sources) > 1 and not common:
+            self._not_judged.append("these sources have no group in common: there is nothing to compare")
+        for group, replicas in self._by_group.items():
+            if len(replicas) == 1:
+                self._notes[group].append(
+                    f"only {replicas[0].source} has it: there is no other replica to compare with"
+                )
+
+    # -- indexes and histories
+
+    def _of_indexes(
+        self,
+        logs: Mapping[int, JoinedLog],
+        replayed: Mapping[int, Replayed],
+        judged: Mapping[int, Judged],
+        outlines: Iterable[SpanFacts],
+    ) -> list[Violation]:
+        by_replica: dict[int, list[SpanFacts]] = defaultdict(list)
+        for facts in outlines:
+            by_replica[facts.span.replica].append(facts)
+        known = [
+            IndexEnds(
+                replica=log.replica,
+                ends=replayed[number].ends,
+                deleted=replayed[number].deleted,
+                knows_all=replayed[number].is_known,
+                log_end=log.end,
+                committed=min(judged[log.replica.group].committed, log.last_index),
+                absent_units=[each for facts in by_replica[number] for each in facts.absent_units],
+                absent_keys=[each for facts in by_replica[number] for each in facts.absent_keys],
+            )
+            for number, log in logs.items()
+            if log.replica.indexes is not None
+        ]
+        violations, notes = self._engine.index_ends(known)
+        for note in notes:
+            group = next(each.replica.group for each in known if note.startswith(each.replica.source))
+            self._notes[group].append(note)
+        return violations
+
+    def _acknowledged(
+        self,
+        histories: Sequence[Path],
+        judged: Mapping[int, Judged],
+        replayed: Mapping[int, Replayed],
+        logs: Mapping[int, JoinedLog],
+        violations: list[Violation],
+    ) -> AcknowledgedReport | None:
+        if not histories:
+            return None
+        wanted, begins, all_kept = [], {}, True
+        for group, each in judged.items():
+            topics = {number: topic_hash(name) for number, name in self._names(group, replayed).items()}
+            log = logs[each.reference]
+            wanted.append(Wanted(each.reference, topics, each.committed, log.end))
+            for (topic, queue), offset in replayed[each.reference].begins.items():
+                if topic in topics:
+                    begins[topics[topic], queue] = offset
+            all_kept &= log.replica.base is None
+        found = self._engine.acknowledged(histories, wanted, begins, all_kept=all_kept)
+        violations += found.violations
+        paths = tuple(map(str, histories))
+        return AcknowledgedReport(paths, found.acknowledged, found.in_tail, found.dropped)
+
+    # -- names
+
+    def _names(self, group: int, replayed: Mapping[int, Replayed]) -> dict[int, str]:
+        """Of the topics that any replica of the group knows; ids are the same in all groups."""
+        names: dict[int, str] = {}
+        for each in sorted(replayed.values(), key=lambda each: self._plan.replicas[each.replica].group == group):
+            names.update(each.topics)
+        return names
+
+    def _group_report(self, report: GroupReport) -> GroupReport:
+        notes = dict.fromkeys([*self._notes[report.group], *report.notes])
+        return replace(report, notes=tuple(notes))
+
+
+def _begins_now(replica: Replica) -> int:
+    """Position where the log of a running replica begins by now."""
+    if replica.base is not None or not replica.segments[0].path.startswith("http"):
+        path = replica.base or str(Path(replica.segments[0].path).parent.parent / "base")
+    else:
+        path = replica.segments[0].path.rpartition("/segments/")[0] + "/base"
+    try:
+        data = access_to(path).file(path)
+        return Base.decode(data).end if data is not None else 0
+    except (SourceError, ValueError):
+        return 0
+
+
+def _counted(replicas: Iterable[Replica], outlines: Iterable[SpanFacts]) -> dict[int, tuple[int, int, int, int]]:
+    counted = {replica.number: (0, 0, 0, 0) for replica in replicas}
+    for facts in outlines:
+        size, messages, units, keys = counted[facts.span.replica]
+        counted[facts.span.replica] = (
+            size + facts.bytes, messages + facts.messages, units + facts.units, keys + facts.keys
+        )  # fmt: skip
+    return counted
+
+
+def _path(replica: Replica, position: int) -> str | None:
+    return next((each.path for each in replica.segments if each.base <= position < each.base + each.length), None)
+
+
+def _named(violation: Violation, names: Mapping[int, Mapping[int, str]]) -> Violation:
+    """With the topic's name instead of its id."""
+    topic = violation.topic
+    if topic is None or not topic.startswith("id ") or not topic[3:].isdigit():
+        return violation
+    return replace(violation, topic=names.get(violation.group, {}).get(int(topic[3:]), topic))

@@ -1,0 +1,204 @@
+"""Rows as messages: each once, also where tasks are killed and queries started again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql.functions import col, concat, lit, rand
+from reading import run_to_the_end, stream, table, values
+
+from conftest import MakeTopic
+from ledger import Producer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def write(frame: DataFrame, bootstrap: str, **options: str) -> None:
+    frame.write.format("ledgermq").option("bootstrap.servers", bootstrap).options(**options).mode("append").save()
+
+
+def write_stream(frame: DataFrame, bootstrap: str, path: Path, **options: str) -> None:
+    """All that there is now."""
+    writer = frame.writeStream.format("ledgermq").option("bootstrap.servers", bootstrap).options(**options)
+    run_to_the_end(writer, path)
+
+
+def test_all_columns_arrive_and_a_key_finds_its_queue(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    first, second = make_topic(4), make_topic(1)
+    rows = [
+        (first, b"k1", "one", "paid", [("h", bytearray(b"1"))]),
+        (first, b"k1", "two", None, None),
+        (second, None, "three", None, []),
+    ]
+    schema = "topic STRING, key BINARY, value STRING, tag STRING, headers ARRAY<STRUCT<key STRING, value BINARY>>"
+    write(spark.createDataFrame(rows, schema).coalesce(1), bootstrap)
+    one, two = table(spark, bootstrap, subscribe=first, includeHeaders="true").orderBy("offset").collect()
+    assert (bytes(one.key), bytes(one.value), one.tag, one.headers[0].key) == (b"k1", b"one", "paid", "h")
+    assert (bytes(two.value), two.tag, two.headers, two.partition) == (b"two", None, None, one.partition)
+    assert values(table(spark, bootstrap, subscribe=second)) == ["three"]
+
+
+def test_many_rows_arrive_once_in_compressed_batches(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(3)
+    frame = spark.range(50_000).selectExpr("CAST(id AS STRING) AS value", "CAST(id % 100 AS STRING) AS key")
+    write(frame.repartition(3), bootstrap, topic=topic, compression="lz4")
+    found = table(spark, bootstrap, subscribe=topic).selectExpr("count(*) n", "count(DISTINCT value) d").first()
+    assert found is not None
+    assert tuple(found) == (50_000, 50_000)
+
+
+def killed_behind_the_first(marker: str) -> object:
+    """Passes rows on, one batch after the other; the first process that comes so far dies behind the first batch."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, batch in enumerate(batches):
+            if number == 3:
+                try:
+                    os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    pass
+                else:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    return pass_on
+
+
+def test_a_task_that_is_killed_in_the_middle_doubles_nothing(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic, marker = make_topic(2), tmp_path / "killed"
+    frame = spark.range(0, 2_000, 1, 1).selectExpr("CAST(id AS STRING) AS value")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+    try:
+        dying = frame.mapInArrow(killed_behind_the_first(str(marker)), "value STRING")  # type: ignore[arg-type]
+        write(dying, bootstrap, topic=topic, rowOrder="arrival")
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert marker.exists()
+    assert values(table(spark, bootstrap, subscribe=topic)) == sorted(str(number) for number in range(2_000))
+
+
+def fails_before(marker: str, value: str) -> object:
+    """Passes rows on; whoever sees this value fails, as long as the marker is not there."""
+
+    def pass_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if value.encode() in batch.column(0).to_pylist() and not os.path.exists(marker):
+                raise RuntimeError("dies here")
+            yield batch
+
+    return pass_on
+
+
+def test_a_query_that_dies_between_its_tasks_and_is_started_again_doubles_nothing(
+    spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """One task has written its rows, another one fails each time; then the whole micro-batch is done again."""
+    source, topic, marker = make_topic(2), make_topic(2), tmp_path / "goes on"
+    for queue in (0, 1):
+        producer.send_many(source, [b"%d-%d" % (queue, number) for number in range(300)], queue=queue)
+    rows = stream(spark, bootstrap, subscribe=source).select("value")
+    passed = rows.mapInArrow(fails_before(str(marker), "1-0"), "value BINARY")  # type: ignore[arg-type]
+    with pytest.raises(StreamingQueryException, match="dies here"):
+        write_stream(passed, bootstrap, tmp_path, topic=topic)
+    written = table(spark, bootstrap, subscribe=topic).count()
+    assert written == 300  # of the task that did not fail
+    marker.touch()
+    write_stream(passed, bootstrap, tmp_path, topic=topic)
+    expected = sorted(f"{queue}-{number}" for queue in (0, 1) for number in range(300))
+    assert values(table(spark, bootstrap, subscribe=topic)) == expected
+
+
+def test_a_stream_goes_from_topic_to_topic_micro_batch_by_micro_batch(
+    spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    source, topic = make_topic(2), make_topic(2)
+    for part in range(3):
+        producer.send_many(source, [b"%d" % number for number in range(100 * part, 100 * part + 100)], key=b"k")
+        rows = stream(spark, bootstrap, subscribe=source, maxOffsetsPerTrigger="30")
+        marked = rows.select("key", concat(col("value"), lit("!")).alias("value"))
+        write_stream(marked, bootstrap, tmp_path, topic=topic)
+    kept = table(spark, bootstrap, subscribe=topic).orderBy("offset").collect()
+    assert [bytes(row.value).decode() for row in kept] == [f"{number}!" for number in range(300)]  # a key keeps order
+
+
+def test_a_batch_with_a_name_is_written_once_however_often(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """What foreachBatch needs; and rows come in another order each time, as behind a shuffle."""
+    topic = make_topic(2)
+    for epoch, seed in ((0, 1), (0, 2), (1, 3)):
+        rows = spark.createDataFrame([(str(number),) for number in range(100)], "value STRING").orderBy(rand(seed))
+        write(rows.coalesce(1), bootstrap, topic=topic, producer=topic, epoch=str(epoch))
+    twice = sorted([str(number) for number in range(100)] * 2)  # of epoch 0 once, and of epoch 1
+    assert values(table(spark, bootstrap, subscribe=topic)) == twice
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "told"),
+    [
+        ("'x' AS body", {"topic": "T"}, 'no column "value"'),
+        ("1 AS value", {"topic": "T"}, '"value" is of type int.*binary or string'),
+        ("'x' AS value, 'y' AS tags", {"topic": "T"}, '"tags" is none'),
+        ("'x' AS value", {}, 'Neither the option "topic" nor a column'),
+        ("'x' AS value", {"topic": "nowhere"}, 'option "topic" is "nowhere"'),
+        ("CAST(NULL AS STRING) AS value", {"topic": "T"}, '"value" is null in 1 rows'),
+        ("'x' AS value, 'nowhere' AS topic", {}, 'no topic "nowhere"'),
+        ("'x' AS value", {"topic": "T", "servers": "127.0.0.1:1"}, "bootstrap.servers.*127.0.0.1:1"),
+        ("space(5000000) AS value", {"topic": "T"}, "5000000 bytes.*over the limit"),
+    ],
+)
+def test_what_cannot_be_written_is_told(
+    spark: SparkSession, bootstrap: str, make_topic: MakeTopic, columns: str, options: dict[str, str], told: str
+) -> None:
+    topic = make_topic(1)
+    given = {name: topic if value == "T" else value for name, value in options.items()}
+    frame = spark.range(0, 1, 1, 1).selectExpr(*columns.split(", "))
+    writer = frame.write.format("ledgermq").options(**{"servers": bootstrap, **given}).mode("append")
+    with pytest.raises(PySparkException, match=rf"(?s){told}"):
+        writer.save()
+    assert table(spark, bootstrap, subscribe=topic).count() == 0
+
+
+def test_a_log_is_not_overwritten(spark: SparkSession, bootstrap: str, make_topic: MakeTopic, tmp_path: Path) -> None:
+    topic = make_topic(1)
+    frame = spark.range(1).selectExpr("'x' AS value")
+    options = {"servers": bootstrap, "topic": topic}
+    with pytest.raises(PySparkException, match='mode "overwrite"'):
+        frame.write.format("ledgermq").options(**options).mode("overwrite").save()
+    counts = stream(spark, bootstrap, subscribe=topic).groupBy("key").count().selectExpr("CAST(count AS STRING) value")
+    with pytest.raises(PySparkException, match='outputMode "complete"'):
+        run_to_the_end(counts.writeStream.format("ledgermq").options(**options).outputMode("complete"), tmp_path)
+
+
+def test_a_micro_batch_that_has_more_rows_than_before_is_refused_and_not_taken_for_written(
+    spark: SparkSession, bootstrap: str, producer: Producer, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    """As from an older copy of a checkpoint, which plans anew what was written since."""
+    source, topic = make_topic(1), make_topic(1)
+    checkpoint, copy = tmp_path / "checkpoint", tmp_path / "copy"
+    for number in range(2):
+        producer.send(source, b"%d" % number)
+        write_stream(stream(spark, bootstrap, subscribe=source), bootstrap, tmp_path, topic=topic)
+        if number == 0:
+            shutil.copytree(checkpoint, copy)
+    producer.send(source, b"2")
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+    with pytest.raises(StreamingQueryException, match="older copy of its checkpoint"):
+        write_stream(stream(spark, bootstrap, subscribe=source), bootstrap, tmp_path, topic=topic)
+    assert values(table(spark, bootstrap, subscribe=topic)) == ["0", "1"]

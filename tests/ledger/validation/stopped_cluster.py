@@ -1,0 +1,322 @@
+"""Replicas of one group whose nodes are down, made by the store and the state machine themselves, and open to damage.
+
+    entry 1         configuration: nodes 1 to 3
+    entries 2, 3    topics `orders` (id 1, two queues) and `events` (id 2, one queue)
+    entries 4 ...   batches of one to three messages with keys and tags, in turn; a command now and then
+
+Node 1 is written; nodes 2 and 3 are copies of it. All are stopped in order, and all but the last entry is committed by
+what entries say.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import google_crc32c
+
+from ledger.batch import BatchHeader, encode, key_hashes, tag_hashes
+from ledger.history import HistoryWriter, Open, Outcome, Send
+from ledger.state import State
+from ledger.v1 import command_pb2
+from raft.configuration_entry import GroupConfiguration, Member, encode_configuration
+from store import (
+    Base,
+    Checkpoint,
+    CommitLog,
+    ConsumeQueues,
+    Draft,
+    Header,
+    KeyIndex,
+    Kind,
+    NodeDirectory,
+    PosixDisk,
+    VoteFile,
+)
+from store.entry import HEADER_SIZE, chained, encode as encode_entry, padded
+
+SEGMENT = 8192
+TIME_MS = 1_700_000_000_000
+PRODUCER = 0x51
+NODES = (1, 2, 3)
+ORDERS, EVENTS = 1, 2
+TOPICS = {ORDERS: "orders", EVENTS: "events"}
+
+
+@dataclass(slots=True)
+class Written:
+    """A message as its producer knows it."""
+
+    topic: str
+    queue: int
+    offset: int
+    sequence: int
+    value: bytes
+
+
+@dataclass
+class Writer:
+    """Appends to one node's log as its leader would, and applies what it appends."""
+
+    path: Path
+    term: int = 1
+    cluster: str = "test"
+    node: int = 1
+    segment_bytes: int = SEGMENT
+    state: State = field(default_factory=State)
+    written: list[Written] = field(default_factory=list)
+    sequences: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    incarnation: int = 0
+
+    def __post_init__(self) -> None:
+        disk = PosixDisk()
+        self.directory = NodeDirectory.open(disk, self.path, cluster=self.cluster, node=self.node)
+        VoteFile.open(disk, self.directory.vote_path(0), new_incarnation=bytes(range(16))).close()
+        self.bases = self.directory.bases(0)
+        self.directory.record_boot(0, "a-boot")
+        group = self.directory.group_directory(0)
+        self.log = CommitLog.open(disk, group / "log", segment_bytes=self.segment_bytes)
+        self.queues = ConsumeQueues(disk, group / "queues")
+        self.keys = KeyIndex(disk, group / "keys", first_capacity=16)
+        self.configuration = encode_configuration(
+            GroupConfiguration(
+                self.cluster,
+                {node: Member(bytes([self.incarnation, node]) * 8) for node in NODES},
+                self.segment_bytes,
+                self.segment_bytes // 2,
+            )
+        )
+        self.append(Draft(Kind.CONFIGURATION, self.configuration))
+
+    def append(self, draft: Draft, *, time_ms: int | None = None, commit: int | None = None) -> Header:
+        known = self.log.last_index if commit is None else commit
+        now = TIME_MS + self.log.last_index if time_ms is None else time_ms
+        (header,) = self.log.append([draft], term=self.term, commit=known, now_ms=now)
+        return header
+
+    def command(self, **command: object) -> Header:
+        body = command_pb2.Command(**command).SerializeToString()  # type: ignore[arg-type]
+        header = self.append(Draft(Kind.COMMAND, body))
+        self.state.apply_command(body, header.append_time_ms, index=header.index)
+        return header
+
+    def create_topic(self, name: str, queues: int) -> Header:
+        return self.command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
+
+    def batch(
+        self,
+        values: Sequence[bytes],
+        *,
+        topic_id: int = ORDERS,
+        queue: int = 0,
+        producer: int = PRODUCER,
+        keys: Sequence[bytes | None] | None = None,
+        tags: Sequence[str | None] | None = None,
+        time_ms: int | None = None,
+    ) -> Header:
+        sequence = self.sequences.get((producer, topic_id, queue), 0)
+        body = encode(
+            list(values), topic_id=topic_id, queue=queue, producer_id=producer, epoch=0, first_sequence=sequence,
+            base_timestamp_ms=TIME_MS, keys=keys, tags=tags,
+        )  # fmt: skip
+        offset = self.state.next_offset(topic_id, queue)
+        draft = Draft(Kind.BATCH, body, topic_id=topic_id, queue=queue, base_offset=offset, count=len(values))
+        header = self.append(draft, time_ms=time_ms)
+        self.sequences[producer, topic_id, queue] = sequence + len(values)
+        self.apply(header, body)
+        name = TOPICS.get(topic_id, str(topic_id))
+        self.written += [
+            Written(name, queue, offset + at, sequence + at, value) for at, value in enumerate(values)
+        ]
+        return header
+
+    def apply(self, header: Header, body: bytes) -> None:
+        hashes = key_hashes(body)
+        if hashes is not None:
+            self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)
+        self.queues.get(header.topic_id, header.queue).put(
+            header.base_offset, header.position, header.size, tag_hashes(body), header.count
+        )
+        said = BatchHeader.parse(body)
+        self.state.apply_batch(
+            topic_id=header.topic_id, queue=header.queue, base_offset=header.base_offset, count=header.count,
+            append_time_ms=header.append_time_ms, index=header.index, term=header.term,
+            producer_id=said.producer_id, epoch=said.epoch, first_sequence=said.first_sequence,
+        )  # fmt: skip
+
+    def keep_base(self) -> None:
+        """Where the log may begin some day: behind its last entry."""
+        self.bases.keep(self._base())
+
+    def checkpoint(self) -> None:
+        self.bases.save(Checkpoint(self._base(), 1, False, ()), self.bases.log_number)
+
+    def _base(self) -> Base:
+        index = self.log.last_index
+        return self.log.base_at(index, configuration=self.configuration, state=self.state.encode())
+
+    def stop(self) -> None:
+        self.log.sync()
+        self.directory.write_clean_mark(0, self.log.clean_mark())
+        self.log.close()
+        self.queues.close()
+        self.keys.close()
+        self.directory.close()
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedReplica:
+    """One node's directory."""
+
+    path: Path
+
+    @property
+    def group(self) -> Path:
+        return self.path / "group-0"
+
+    def segment(self, position: int) -> Path:
+        return self.group / "log" / f"{position - position % SEGMENT:020}"
+
+    def units(self, queue: int, topic: int = ORDERS) -> Path:
+        return self.group / "queues" / f"{topic}-{queue}" / f"{0:020}"
+
+    def key_files(self) -> list[Path]:
+        return sorted(path for path in (self.group / "keys").iterdir() if not path.suffix)
+
+    def bytes_of(self, header: Header) -> bytes:
+        at = header.position % SEGMENT
+        return self.segment(header.position).read_bytes()[at : at + padded(header.size)]
+
+    def headers(self) -> list[Header]:
+        log = CommitLog.open(PosixDisk(), self.group / "log", segment_bytes=SEGMENT)
+        try:
+            return [log.header(index) for index in range(1, log.last_index + 1)]
+        finally:
+            log.close()
+
+    def killed(self) -> StoppedReplica:
+        (self.group / "clean").unlink(missing_ok=True)
+        return self
+
+    def overwrite(self, path: Path, offset: int, data: bytes) -> None:
+        whole = bytearray(path.read_bytes())
+        whole[offset : offset + len(data)] = data
+        path.write_bytes(whole)
+
+    def put(self, position: int, data: bytes) -> None:
+        """Bytes into the log."""
+        self.overwrite(self.segment(position), position % SEGMENT, data)
+
+    def flip(self, path: Path, offset: int, bit: int = 3) -> None:
+        self.overwrite(path, offset, bytes([path.read_bytes()[offset] ^ 1 << bit]))
+
+    def rewritten(self, first: int, change: Callable[[Header, bytes], tuple[Header, bytes] | None]) -> None:
+        """The log from entry `first` on written anew, each entry as `change` makes it of header and body (None: left
+        out), with CRCs and chains that are right, in its old places or, where it has another size, behind the last."""
+        headers = self.headers()
+        bodies = [self.bytes_of(header)[HEADER_SIZE : header.size] for header in headers]
+        chain = headers[first - 2].chain if first > 1 else 0
+        position = headers[first - 1].position
+        for path in sorted((self.group / "log").iterdir()):
+            base = int(path.name)
+            if base + SEGMENT > position:
+                at = max(0, position - base)
+                self.overwrite(path, at, bytes(SEGMENT - at))
+        for header, body in zip(headers[first - 1 :], bodies[first - 1 :], strict=True):
+            changed = change(header, body)
+            if changed is None:
+                continue
+            new, content = changed
+            size = HEADER_SIZE + len(content)
+            if position % SEGMENT and position % SEGMENT + padded(size) > SEGMENT:
+                position += SEGMENT - position % SEGMENT
+            data, chain = sealed(new, content, position, chain)
+            self.put(position, data)
+            position += len(data)
+        self.killed()
+
+
+def sealed(header: Header, body: bytes, position: int, previous_chain: int) -> tuple[bytes, int]:
+    """The bytes of an entry with right CRCs, whatever it says; and its chain."""
+    draft = Draft(header.kind, body, header.topic_id, header.queue, header.base_offset, header.count)
+    made, parts = encode_entry(
+        draft, index=header.index, term=header.term, position=position, commit=header.commit,
+        append_time_ms=header.append_time_ms, previous_chain=previous_chain,
+    )  # fmt: skip
+    assert chained(previous_chain, made.crc) == made.chain
+    return b"".join(parts), made.chain
+
+
+def resealed_batch(body: bytes, **changes: int) -> bytes:
+    """The same batch with other fields in its header, and the right CRC."""
+    from ledger.batch.header import seal
+
+    return seal(replace(BatchHeader.parse(body), **changes).pack(), memoryview(body)[64:])
+
+
+@dataclass(slots=True)
+class StoppedCluster:
+    path: Path
+    replicas: list[StoppedReplica]
+    written: list[Written]
+
+    @staticmethod
+    def make(path: Path, batches: int = 60, **settings: object) -> StoppedCluster:
+        writer = Writer(path / "node-1", **settings)  # type: ignore[arg-type]
+        writer.create_topic("orders", 2)
+        writer.create_topic("events", 1)
+        for number in range(batches):
+            values = [f"message {number}.{at}".encode() for at in range(number % 3 + 1)]
+            topic, queue = (EVENTS, 0) if number % 5 == 4 else (ORDERS, number % 2)
+            keyed = number % 4 != 3
+            writer.batch(
+                values,
+                topic_id=topic,
+                queue=queue,
+                keys=[f"key {number % 7}".encode() for _ in values] if keyed else None,
+                tags=["even" if number % 2 == 0 else None for _ in values],
+            )
+            if number == batches // 3:
+                writer.keep_base()
+            if number == batches // 2:
+                writer.checkpoint()
+                writer.term = 2
+                writer.append(Draft(Kind.NO_OP, b""))
+        writer.append(Draft(Kind.NO_OP, b""))
+        writer.stop()
+        cluster = StoppedCluster(path, [StoppedReplica(path / "node-1")], writer.written)
+        for node in NODES[1:]:
+            cluster.replicas.append(cluster.copy(node))
+        return cluster
+
+    def copy(self, node: int) -> StoppedReplica:
+        to = self.path / f"node-{node}"
+        shutil.copytree(self.path / "node-1", to)
+        identity = to / "identity.json"
+        identity.write_text(json.dumps({**json.loads(identity.read_text()), "node": node}))
+        return StoppedReplica(to)
+
+    @property
+    def sources(self) -> list[str]:
+        return [str(replica.path) for replica in self.replicas]
+
+    def history(self, path: Path, change: Callable[[Send], Send] = lambda send: send) -> Path:
+        """Of all messages, acknowledged as they lie there."""
+        with HistoryWriter(path) as writer:
+            writer.write(Open(1, f"{PRODUCER:016x}", 1))
+            for message in self.written:
+                crc = google_crc32c.value(message.value)
+                writer.write(
+                    change(
+                        Send(
+                            1, Outcome.OK, message.topic, message.queue, True, message.offset, f"{PRODUCER:016x}", 0,
+                            message.sequence, [crc], [len(message.value)], None, 1, 2,
+                        )
+                    )
+                )  # fmt: skip
+        return path
+
+
