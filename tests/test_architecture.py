@@ -98,6 +98,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "ledger/broker/",
         "ledger/client/",
         "ledger/nameserver/",
+        "ledger/spark/",
         "ledger/v1/",
         "cluster/",
         "chaos/",
