@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fixtures import MakeTopic
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.functions import col, concat, lit, rand
 from reading import run_to_the_end, stream, table, values
 
-from conftest import MakeTopic
 from ledger import Producer
 
 if TYPE_CHECKING:
