@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -81,31 +82,48 @@ class _RowReader(DataSourceReader):
                     return
 
 
-def measured(name: str, frame: DataFrame, rows: int, rounds: int) -> Read:
+def measured(name: str, frame: DataFrame, rows: int, rounds: int, clock: ProcessorClock) -> Read:
     """The median of so many rounds."""
     clocks, processors = [], []
     for number in range(rounds + 1):
-        cpu, start = cpu_seconds(), time.perf_counter()
+        cpu, start = clock.seconds(), time.perf_counter()
         counted = frame.count()
         assert counted == rows, f"{counted} rows of {rows}"
         if number:
             clocks.append(time.perf_counter() - start)
-            processors.append(cpu_seconds() - cpu)
+            processors.append(clock.seconds() - cpu)
     seconds, processor = statistics.median(clocks), statistics.median(processors)
     mib = rows * MESSAGE_BYTES / seconds / (1 << 20)
     return Read(name, rows, seconds, processor, rows / seconds, rows / processor, mib, 0.0)
 
 
-def cpu_seconds() -> float:
-    """Of all that this process has started but nodes: the JVM and its Python workers, also those that have ended."""
-    total = 0
-    for process in descendants(os.getpid()):
-        try:
-            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(map(int, fields[11:15]))
-    return total / TICKS
+class ProcessorClock:
+    """The processor's time of all that this process has started but nodes: the JVM, and its Python workers. It looks
+    often, since workers end, and who ends takes its figures along."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, int] = {}
+        self._lock = threading.Lock()
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def seconds(self) -> float:
+        self._update()
+        with self._lock:
+            return sum(self._of.values()) / TICKS
+
+    def _look(self) -> None:
+        while True:
+            self._update()
+            time.sleep(0.2)
+
+    def _update(self) -> None:
+        for process in descendants(os.getpid()):
+            try:
+                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            with self._lock:
+                self._of[process] = int(fields[11]) + int(fields[12])
 
 
 def descendants(process: int) -> Iterator[int]:
@@ -146,11 +164,12 @@ def reads(spark: SparkSession, bootstrap: str, rounds: int) -> list[Read]:
     where = {"servers": bootstrap, "subscribe": TOPIC}
     ours = spark.read.format("ledgermq").options(**where)
     by_row = spark.read.format("row-at-a-time").options(**where, rows=few)
-    slow = measured("a row at a time", by_row.load(), few, rounds)
+    clock = ProcessorClock()
+    slow = measured("a row at a time", by_row.load(), few, rounds, clock)
     found = [
         slow,
-        measured("ledgermq", ours.load(), rows, rounds),
-        measured("ledgermq, value alone", ours.schema("value BINARY").load(), rows, rounds),
+        measured("ledgermq", ours.load(), rows, rounds, clock),
+        measured("ledgermq, value alone", ours.schema("value BINARY").load(), rows, rounds, clock),
     ]
     return [_against(each, slow) for each in found]
 

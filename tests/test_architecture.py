@@ -90,6 +90,7 @@ def module_files(name: str) -> list[Path]:
 RIM_OF_RAFT = ("raft/control_lines.py", "raft/transport.py", "raft/streams.py")
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
+    "pyarrow": ("ledger/spark/",),
     "docker": ("chaos/hosts/", "cluster/docker_cluster.py", "cluster/docker_engine.py"),
     "grpc": (
         *RIM_OF_RAFT,
@@ -97,6 +98,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "ledger/broker/",
         "ledger/client/",
         "ledger/nameserver/",
+        "ledger/spark/",
         "ledger/v1/",
         "cluster/",
         "chaos/",

@@ -38,6 +38,10 @@ def test_a_range_comes_over_the_wire_even_where_it_begins_at_zero() -> None:
     assert isinstance(came, errors.OffsetOutOfRangeError)
 
 
+def test_a_forgotten_duplicate_tells_how_far_its_producer_has_come() -> None:
+    assert from_wire(to_wire(errors.DuplicateForgottenError("Long ago.", next_sequence=7))).next_sequence == 7
+
+
 def test_facts_that_do_not_apply_are_none() -> None:
     came = from_wire(to_wire(errors.BusyError("Full.")))
     assert (came.leader, came.leader_address, came.first_offset, came.end_offset) == (None, None, None, None)

@@ -47,6 +47,7 @@ def test_only_the_last_batches_are_remembered() -> None:
     decision = sequence.check(5, 0, 1)
     assert isinstance(decision, Forgotten)
     assert isinstance(decision.error(), DuplicateForgottenError)
+    assert decision.error().next_sequence == decision.next_sequence
     assert isinstance(sequence.check(5, 1, 1), Duplicate)
 
 

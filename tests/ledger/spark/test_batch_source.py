@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fixtures import MakeTopic
 from pyspark.errors import PySparkException
 from reading import table, values
 
-from conftest import MakeTopic
 from ledger import Producer
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fixtures import MakeTopic
 from pyspark.errors import StreamingQueryException
 from reading import copy, eventually, run_to_the_end, stream, values
 
-from conftest import MakeTopic
 from ledger import Admin, Producer
 
 if TYPE_CHECKING:

@@ -1,0 +1,95 @@
+"""One Spark session and one small cluster of real node processes for all tests here; a test has topics of its own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "cluster"))
+from ports import free_base_port
+
+from cluster.dev import DevCluster
+from ledger import Admin, Producer
+from ledger.spark.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeTopic = Callable[..., str]
+"""The fixture `make_topic`: takes the number of queues, gives a new topic's name."""
+
+_numbers = itertools.count(1)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The first query of a session takes long where others work on the machine too."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(300))
+
+
+def home_without_zip(path: Path) -> Path:
+    """Spark's home, but for the zip with another copy of pyspark: of that each Python worker compiles all that it
+    imports, which takes a second of the processor each time. The installed one is compiled already."""
+    import pyspark
+
+    for each in Path(pyspark.__file__).parent.iterdir():
+        if each.name != "python":
+            (path / each.name).symlink_to(each)
+    return path
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        # What is run a few times does not gain by being compiled well, which takes longer than the tests.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
+    }
+    os.environ["SPARK_HOME"] = str(home_without_zip(tmp_path_factory.mktemp("home")))
+    session = start_session("tests", master="local[2,2]", conf=conf)  # a task that fails is tried again
+    yield session
+    session.stop()
+    del os.environ["SPARK_HOME"]
+
+
+@pytest.fixture(scope="session")
+def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
+    """Three nodes, two Raft groups."""
+    cluster = DevCluster(tmp_path_factory.mktemp("cluster"))
+    cluster.start(3, base_port=free_base_port(3), groups=2, segment_bytes=8 << 20)
+    yield cluster
+    cluster.purge()
+
+
+@pytest.fixture(scope="session")
+def bootstrap(nodes: DevCluster) -> str:
+    return nodes.bootstrap
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap: str) -> Iterator[Admin]:
+    with Admin(bootstrap) as admin:
+        yield admin
+
+
+@pytest.fixture(scope="session")
+def producer(bootstrap: str) -> Iterator[Producer]:
+    with Producer(bootstrap) as producer:
+        yield producer
+
+
+@pytest.fixture
+def make_topic(admin: Admin) -> MakeTopic:
+    def make(queues: int = 2) -> str:
+        return admin.create_topic(f"topic-{next(_numbers)}", queues).name
+
+    return make
