@@ -134,11 +134,9 @@ def look(block: Block, position: int) -> tuple[Gap, int | None]:
     return Gap(kind, position, reason), following.position if following is not None else None
 
 
-def look_at(access: Access, segment: Segment, position: int, largest: int) -> Gap:
-    """The same of a place at which a span ends or begins."""
-    end = segment.base + segment.length
-    block = Block.read(access, segment, position, min(position + ALIGNMENT, end), largest)
-    return look(block, position)[0]
+def look_at(access: Access, segment: Segment, position: int, end: int, largest: int) -> Gap:
+    """The same of a place in [position, end) that no span begins with."""
+    return look(Block.read(access, segment, position, end, largest), position)[0]
 
 
 class _SpanReader:

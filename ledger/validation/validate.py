@@ -169,10 +169,9 @@ class _Validation:
         return logs
 
     def _join(self, replica: Replica, outlines: Mapping[int, SpanFacts]) -> JoinedLog:
-        def look(which: int, position: int) -> Gap:
-            return look_at(
-                access_to(replica.segments[0].path), replica.segments[which], position, replica.largest_entry
-            )
+        def look(which: int, position: int, end: int) -> Gap:
+            segment = replica.segments[which]
+            return look_at(access_to(segment.path), segment, position, end, replica.largest_entry)
 
         mine = [facts for facts in outlines.values() if facts.span.replica == replica.number]
         try:
