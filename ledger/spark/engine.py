@@ -23,7 +23,7 @@ import numpy as np
 from ledger.errors import LedgerError
 from ledger.history import read_history
 from ledger.validation.access import Access, SourceError, access_to
-from ledger.validation.acknowledged import Book, Messages, Sent, sent_in, shares
+from ledger.validation.acknowledged import Book, KnownQueue, Messages, Sent, sent_in, shares
 from ledger.validation.engine import (
     AcknowledgedFound,
     Bounds,
@@ -118,14 +118,15 @@ class SparkEngine:
         steps = self._facts.map(lambda facts: ((facts.span.replica, facts.span.begin), (facts.steps, facts.last_index)))
         ordered = self._sc.parallelize(nothing, 1).union(steps)
 
-        def replayed(part: Iterator[tuple[tuple[int, int], tuple[list[Step], int]]]) -> Iterator[Replay]:
+        def replayed(part: Iterable[tuple[tuple[int, int], tuple[list[Step], int]]]) -> Iterator[Replay]:
             """Of one replica, whose steps come in the order of its log."""
-            (number, _), _ = next(part)
+            steps = iter(part)
+            (number, _), _ = next(steps)
             replica = plan.value[number]
             last = 0
             try:
                 replay = begin_replay(replica)
-                for _, (some, index) in part:
+                for _, (some, index) in steps:
                     replay.take(some, end=bounds[number])
                     last = max(last, index)
                 result = replay.result()
@@ -192,12 +193,12 @@ class SparkEngine:
         self,
         histories: Sequence[Path],
         wanted: Sequence[Wanted],
-        begins: Mapping[tuple[int, int], int],
+        queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:
         count = max(2, 2 * self._sc.defaultParallelism)
-        known = self._sc.broadcast((self._plan.replicas, {each.replica: each for each in wanted}, dict(begins)))
+        known = self._sc.broadcast((self._plan.replicas, {each.replica: each for each in wanted}, dict(queues)))
         pieces = [piece for path in histories for piece in _pieces(path)]
 
         def sent(piece: tuple[str, int, int]) -> Iterator[tuple[int, Sent]]:

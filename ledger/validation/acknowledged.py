@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -145,6 +146,14 @@ def _payload_crcs(block: Block, fact: np.void) -> list[int]:
 # -- one against the other
 
 
+class KnownQueue(NamedTuple):
+    """A queue that the logs have."""
+
+    group: int
+    begin: int
+    """The first offset that is kept."""
+
+
 @dataclass(slots=True)
 class Book:
     """Messages that were sent, to be found in the log. Any share of all messages that has every message of a key."""
@@ -153,12 +162,16 @@ class Book:
     topics: dict[int, str]
     violations: list[Violation] = field(default_factory=list)
     found: npt.NDArray[np.int64] = field(init=False)
+    """How often each was."""
+    groups: npt.NDArray[np.int64] = field(init=False)
+    """Where each was found; -1: nowhere."""
     in_tail: int = 0
     """How many acknowledged ones were found only behind what is committed."""
 
     def __post_init__(self) -> None:
         self.sent = self.sent[np.argsort(self.sent["key"], kind="stable")]
         self.found = np.zeros(len(self.sent), np.int64)
+        self.groups = np.full(len(self.sent), -1, np.int64)
 
     @staticmethod
     def of(parts: Iterable[Sent]) -> Book:
@@ -181,28 +194,31 @@ class Book:
         for row in np.flatnonzero(high - low > 1).tolist():
             self._take_several(there[row : row + 1], np.arange(low[row], high[row]))
 
-    def finish(self, begins: Mapping[tuple[int, int], int], all_kept: bool) -> int:
-        """What was acknowledged and not found. `begins`: first offsets by topic (hash) and queue of those that are not
-        kept from 0 on; not `all_kept`: some topics may be gone with what the logs do not keep. Returns how many
-        messages are kept no longer."""
+    def finish(self, queues: Mapping[tuple[int, int], KnownQueue], all_kept: bool) -> int:
+        """What was acknowledged and not found. `queues`: by topic (hash) and queue; not `all_kept`: topics may be gone
+        with what the logs do not keep. Returns how many messages are kept no longer."""
         ok = self.sent["outcome"] == OK
         for row in np.flatnonzero(ok & (self.found > 1)).tolist():
             count = int(self.found[row])
-            self._tell(ViolationKind.ACKNOWLEDGED_REPEATED, self.sent[row], None, f"it is there {count} times")
+            reason, group = f"it is there {count} times", int(self.groups[row])
+            self._tell(ViolationKind.ACKNOWLEDGED_REPEATED, self.sent[row], None, reason, group)
         dropped = 0
         for row in np.flatnonzero(ok & (self.found == 0)).tolist():
             send = self.sent[row]
-            begin = begins.get((int(send["topic"]), int(send["queue"])), 0 if all_kept else None)
-            if begin is None or send["offset"] < begin:
+            queue = queues.get((int(send["topic"]), int(send["queue"])))
+            if send["offset"] < queue.begin if queue is not None else not all_kept:
                 dropped += 1
-            else:
-                self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, "it is in no log that is committed")
+                continue
+            group = queue.group if queue is not None else -1
+            reason = "it is in no log that is committed"
+            self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, reason, group)
         return dropped
 
     def _take_single(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
         sent = self.sent[rows]
         ok, failed = sent["outcome"] == OK, sent["outcome"] == FAIL
         self.found += np.bincount(rows[ok], minlength=len(self.sent))
+        self.groups[rows] = there["group"]
         self.in_tail += int((there["in_tail"][ok] != 0).sum())
         same = there["crc"] == sent["crc"]
         for at in np.flatnonzero(ok & ~same).tolist():
@@ -231,7 +247,7 @@ class Book:
     def _failed(self, there: np.void, send: np.void) -> None:
         self._tell(ViolationKind.FAILED_PRESENT, send, there, f"its send surely failed, and it is at {there['offset']}")
 
-    def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str) -> None:
+    def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str, group: int = -1) -> None:
         if len(self.violations) >= MAX_TOLD:
             return
         name = f"{int(send['producer_id']):016x}/{send['epoch']}/{send['sequence']}"
@@ -239,7 +255,7 @@ class Book:
         self.violations.append(
             Violation(
                 kind,
-                int(there["group"]) if there is not None else -1,
+                int(there["group"]) if there is not None else group,
                 "",
                 f"message {name}: {reason}",
                 index=int(there["index"]) if there is not None else None,

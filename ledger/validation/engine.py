@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ledger.validation.access import Access, SegmentGoneError, SourceError
-from ledger.validation.acknowledged import Messages, messages_in
+from ledger.validation.acknowledged import KnownQueue, Messages, messages_in
 from ledger.validation.batches import batches_of
 from ledger.validation.block import Block
 from ledger.validation.entries import Entries
@@ -106,7 +106,7 @@ class Engine(Protocol):
         self,
         histories: Sequence[Path],
         wanted: Sequence[Wanted],
-        begins: Mapping[tuple[int, int], int],
+        queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:

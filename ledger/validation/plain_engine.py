@@ -17,7 +17,7 @@ import numpy as np
 from ledger.errors import LedgerError
 from ledger.history import read_history
 from ledger.validation.access import Access, SourceError, access_to
-from ledger.validation.acknowledged import Book, sent_in
+from ledger.validation.acknowledged import Book, KnownQueue, sent_in
 from ledger.validation.engine import (
     AcknowledgedFound,
     Bounds,
@@ -120,7 +120,7 @@ class PlainEngine:
         self,
         histories: Sequence[Path],
         wanted: Sequence[Wanted],
-        begins: Mapping[tuple[int, int], int],
+        queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:
@@ -130,7 +130,7 @@ class PlainEngine:
             for facts in self._of(replica):
                 for messages in messages_of(replica, facts.span, self._access(replica), each):
                     book.take(messages)
-        dropped = book.finish(begins, all_kept)
+        dropped = book.finish(queues, all_kept)
         return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
 
     def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:

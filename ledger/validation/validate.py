@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from ledger.validation.access import SourceError, access_to
-from ledger.validation.acknowledged import topic_hash
+from ledger.validation.acknowledged import KnownQueue, topic_hash
 from ledger.validation.engine import Bounds, Engine, Plan, Wanted, misfit_violation
 from ledger.validation.index_ends import IndexEnds
 from ledger.validation.joining import JoinedLog, join
@@ -255,16 +255,19 @@ class _Validation:
     ) -> AcknowledgedReport | None:
         if not histories:
             return None
-        wanted, begins, all_kept = [], {}, True
+        wanted: list[Wanted] = []
+        queues: dict[tuple[int, int], KnownQueue] = {}
+        all_kept = True
         for group, each in judged.items():
             topics = {number: topic_hash(name) for number, name in self._names(group, replayed).items()}
             log = logs[each.reference]
             wanted.append(Wanted(each.reference, topics, each.committed, log.end))
-            for (topic, queue), offset in replayed[each.reference].begins.items():
+            told = replayed[each.reference]
+            for topic, queue in told.ends:
                 if topic in topics:
-                    begins[topics[topic], queue] = offset
+                    queues[topics[topic], queue] = KnownQueue(group, told.begins.get((topic, queue), 0))
             all_kept &= log.replica.base is None
-        found = self._engine.acknowledged(histories, wanted, begins, all_kept=all_kept)
+        found = self._engine.acknowledged(histories, wanted, queues, all_kept=all_kept)
         violations += found.violations
         paths = tuple(map(str, histories))
         return AcknowledgedReport(paths, found.acknowledged, found.in_tail, found.dropped)

@@ -37,14 +37,20 @@ from store import (
     PosixDisk,
     VoteFile,
 )
-from store.entry import HEADER_SIZE, chained, encode as encode_entry, padded
+from store.entry import HEADER_SIZE, chained, padded
+from store.entry import encode as encode_entry
 
 SEGMENT = 8192
 TIME_MS = 1_700_000_000_000
 PRODUCER = 0x51
 NODES = (1, 2, 3)
 ORDERS, EVENTS = 1, 2
-TOPICS = {ORDERS: "orders", EVENTS: "events"}
+
+
+def topics_of(group: int) -> dict[int, str]:
+    """Names of the two topics in that group."""
+    behind = f"-{group}" if group else ""
+    return {ORDERS: f"orders{behind}", EVENTS: f"events{behind}"}
 
 
 @dataclass(slots=True)
@@ -130,10 +136,8 @@ class Writer:
         header = self.append(draft, time_ms=time_ms)
         self.sequences[producer, topic_id, queue] = sequence + len(values)
         self.apply(header, body)
-        name = TOPICS.get(topic_id, str(topic_id))
-        self.written += [
-            Written(name, queue, offset + at, sequence + at, value) for at, value in enumerate(values)
-        ]
+        name = topics_of(self.group)[topic_id]
+        self.written += [Written(name, queue, offset + at, sequence + at, value) for at, value in enumerate(values)]
         return header
 
     def apply(self, header: Header, body: bytes) -> None:
@@ -271,8 +275,8 @@ class StoppedCluster:
     @staticmethod
     def make(path: Path, batches: int = 60, *, group: int = 0, **settings: object) -> StoppedCluster:
         writer = Writer(path / "node-1", group=group, producer=PRODUCER + group, **settings)  # type: ignore[arg-type]
-        writer.create_topic("orders", 2)
-        writer.create_topic("events", 1)
+        for topic, queues in zip(topics_of(group).values(), (2, 1), strict=True):
+            writer.create_topic(topic, queues)
         for number in range(batches):
             write_batch(writer, number)
             if number == batches // 3:
