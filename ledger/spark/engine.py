@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +53,14 @@ if TYPE_CHECKING:
 OnProgress = Callable[[int, int, int], None]
 _LOOK_S = 0.5
 _WINDOWS_AT_ONCE = 64
+_TASK_BYTES = 64 << 20
+"""Of logs that one task reads, where there are more of them than tasks are needed to keep everybody busy."""
 _HISTORY_BYTES = 16 << 20
 """Of a history that one task reads."""
 
 Replay = tuple[Replayed, list[Violation], str]
+_Keyed = tuple[tuple[int, int], tuple[list[Step], int]]
+"""The steps of a span, and its last index, by replica and position."""
 _Sums = dict[int, WindowSum]
 
 
@@ -70,6 +75,11 @@ class SparkEngine:
     @property
     def name(self) -> str:
         return f"Spark {self._spark.version}, {self._sc.master}"
+
+    @property
+    def _shares(self) -> int:
+        """Into how many parts what is brought together by a shuffle is cut."""
+        return 2 * int(self._sc.defaultParallelism)
 
     # -- reading
 
@@ -104,24 +114,24 @@ class SparkEngine:
                         counter.add(more)
                 yield facts
 
-        slices = max(1, min(len(spans), max(2 * self._sc.defaultParallelism, len(spans) // 2)))
+        size = sum(span.end - span.begin for span in spans)
+        slices = max(1, min(len(spans), max(self._shares, size // _TASK_BYTES)))
         return self._sc.parallelize(spans, slices).mapPartitions(read).persist(StorageLevel.MEMORY_AND_DISK)
 
     # -- states
 
     def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
         plan, bounds = self._sc.broadcast(self._plan.replicas), dict(ends)
-        count = len(self._plan.replicas)
-        nothing: list[tuple[tuple[int, int], tuple[list[Step], int]]] = [
-            ((replica.number, -1), ([], 0)) for replica in self._plan.replicas
-        ]
+        nothing: list[_Keyed] = [((replica.number, -1), ([], 0)) for replica in self._plan.replicas]
         steps = self._facts.map(lambda facts: ((facts.span.replica, facts.span.begin), (facts.steps, facts.last_index)))
         ordered = self._sc.parallelize(nothing, 1).union(steps)
 
-        def replayed(part: Iterable[tuple[tuple[int, int], tuple[list[Step], int]]]) -> Iterator[Replay]:
-            """Of one replica, whose steps come in the order of its log."""
-            steps = iter(part)
-            (number, _), _ = next(steps)
+        def replayed(part: Iterable[_Keyed]) -> Iterator[Replay]:
+            """Of some replicas, one after the other; the steps of each come in the order of its log."""
+            for number, steps in groupby(part, key=lambda each: each[0][0]):
+                yield replay_one(number, steps)
+
+        def replay_one(number: int, steps: Iterable[_Keyed]) -> Replay:
             replica = plan.value[number]
             last = 0
             try:
@@ -130,11 +140,15 @@ class SparkEngine:
                     replay.take(some, end=bounds[number])
                     last = max(last, index)
                 result = replay.result()
-                yield result, list(check_snapshots(replica, result, last)), ""
+                return result, list(check_snapshots(replica, result, last)), ""
             except SourceError as error:
-                yield Replayed(number, is_known=False), [], str(error)
+                return Replayed(number, is_known=False), [], str(error)
 
-        found = ordered.repartitionAndSortWithinPartitions(count, lambda key: key[0]).mapPartitions(replayed).collect()
+        found = (
+            ordered.repartitionAndSortWithinPartitions(self._shares, lambda key: key[0])
+            .mapPartitions(replayed)
+            .collect()
+        )
         violations = [violation for _, some, _ in found for violation in some]
         return [each for each, _, _ in found], violations, [why for _, _, why in found if why]
 
@@ -148,7 +162,12 @@ class SparkEngine:
             for each in facts.windows:
                 yield (groups[number], each.window), {number: each}
 
-        found = self._facts.flatMap(sums).reduceByKey(_added).filter(lambda each: differ(each[1].values())).keys()
+        found = (
+            self._facts.flatMap(sums)
+            .reduceByKey(_added, self._shares)
+            .filter(lambda each: differ(each[1].values()))
+            .keys()
+        )
         windows: dict[int, set[int]] = {}
         for group, window in found.collect():
             windows.setdefault(group, set()).add(window)
@@ -177,7 +196,7 @@ class SparkEngine:
             return [(group, parting) for parting in partings(np.concatenate(list(parts)))]
 
         found: dict[int, list[Parting]] = {}
-        for group, parting in self._facts.flatMap(said).groupByKey().flatMap(compared).collect():
+        for group, parting in self._facts.flatMap(said).groupByKey(self._shares).flatMap(compared).collect():
             found.setdefault(group, []).append(parting)
         return {group: joined(parts) for group, parts in found.items()}
 
@@ -186,7 +205,7 @@ class SparkEngine:
     def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[str]]:
         if not known:
             return [], []
-        found = self._sc.parallelize(known, len(known)).map(check_index_ends).collect()
+        found = self._sc.parallelize(known, min(len(known), self._shares)).map(check_index_ends).collect()
         return [each for violations, _ in found for each in violations], [each for _, notes in found for each in notes]
 
     def acknowledged(
@@ -197,7 +216,7 @@ class SparkEngine:
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:
-        count = max(2, 2 * self._sc.defaultParallelism)
+        count = self._shares
         known = self._sc.broadcast((self._plan.replicas, {each.replica: each for each in wanted}, dict(queues)))
         pieces = [piece for path in histories for piece in _pieces(path)]
 
@@ -224,7 +243,7 @@ class SparkEngine:
             dropped = book.finish(known.value[2], all_kept)
             return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
 
-        spoken = self._sc.parallelize(pieces, max(1, len(pieces))).flatMap(sent)
+        spoken = self._sc.parallelize(pieces, max(1, min(len(pieces), 8 * self._shares))).flatMap(sent)
         found = spoken.cogroup(self._facts.flatMap(there), count).map(judged).collect()
         return AcknowledgedFound(
             [violation for each in found for violation in each.violations],
