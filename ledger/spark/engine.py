@@ -39,7 +39,7 @@ from ledger.validation.engine import (
 from ledger.validation.index_ends import IndexEnds, check_index_ends
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Span
-from ledger.validation.report import SHOWN
+from ledger.validation.report import first_of_each_kind
 from ledger.validation.snapshots import begin_replay, check_snapshots
 from ledger.validation.span_reader import SpanFacts, read_span
 from ledger.validation.steps import Step
@@ -202,7 +202,7 @@ class SparkEngine:
 
     # -- what lies beside the logs, and what clients were told
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[str]]:
+    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
         if not known:
             return [], []
         found = self._sc.parallelize(known, min(len(known), self._shares)).map(check_index_ends).collect()
@@ -264,11 +264,11 @@ class SparkEngine:
 
         found = self._facts.flatMap(within).union(self._sc.parallelize(list(others), 1)).persist()
         counts = found.map(lambda violation: violation.kind.value).countByValue()
-        first = found.takeOrdered(SHOWN, key=lambda violation: violation.order)
+        first = found.mapPartitions(first_of_each_kind).collect()
         if out is not None:
             self._write(found, out)
         found.unpersist()
-        return Violations(tuple(first), dict(counts))
+        return Violations(tuple(first_of_each_kind(first)), dict(counts))
 
     def _write(self, found: RDD[Violation], out: Path) -> None:
         from pyspark.errors import PySparkException

@@ -54,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Messages that are to be laid over the histories: those of one group, in its reference."""
+    """Messages that are to be laid over the histories: those of one replica."""
 
     replica: int
     topics: Mapping[int, int]
@@ -100,7 +100,8 @@ class Engine(Protocol):
     def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
         """By group: where replicas part, within these windows. Reads them once more."""
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[str]]: ...
+    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
+        """What `check_index_ends` says of all of them."""
 
     def acknowledged(
         self,
@@ -193,4 +194,4 @@ def said_of(replica: Replica, span: Span, access: Access, windows: Iterable[int]
 def messages_of(replica: Replica, span: Span, access: Access, wanted: Wanted) -> Iterator[Messages]:
     for block, entries in entries_in(replica, span, access, wanted.end):
         facts, _ = batches_of(block, entries)
-        yield messages_in(block, facts, wanted.topics, replica.group, wanted.committed)
+        yield messages_in(block, facts, wanted.topics, replica, wanted.committed)

@@ -54,6 +54,8 @@ class JoinedLog:
     """The largest commit that its entries mention."""
     entries: int = 0
     messages: int = 0
+    is_read: bool = True
+    """Whether all of it could be read."""
     wrong: list[Place] = field(default_factory=list)
     torn: list[Place] = field(default_factory=list)
     """Behind its end, and such as a killed write leaves there; or in the changing end of a node that runs."""
@@ -125,6 +127,7 @@ class _Joining:
     def _pass_over(self, facts: SpanFacts) -> None:
         """Nothing is known of it: whatever comes next may follow."""
         self._segment, self._tail, self._due_chain, self._gap = facts.span.segment, None, None, None
+        self._log.is_read = False
         self._is_blind = True
 
     def _next_segment(self, number: int, base: int) -> None:

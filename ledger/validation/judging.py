@@ -75,9 +75,9 @@ class GroupJudge:
         )
         return Judged(report, tuple(self._violations), self._reference.number, committed)
 
-    def _worth(self, log: JoinedLog) -> tuple[int, int, int]:
+    def _worth(self, log: JoinedLog) -> tuple[bool, bool, int, int]:
         """Of the logs that know most of what is committed the longest, and rather a whole one."""
-        return (0 if log.wrong else 1, self._commits[log.replica.number], log.last_index)
+        return log.is_read, not log.wrong, self._commits[log.replica.number], log.last_index
 
     # -- replicas against each other
 

@@ -93,7 +93,9 @@ def test_a_running_cluster_is_valid_over_http_and_from_its_directories(
 ) -> None:
     for engine in (PlainEngine(), SparkEngine(spark)):
         assert_valid(validate(urls(cluster), engine, histories=[history]), indexes=False)
-    assert_valid(validate(directories(cluster), PlainEngine(), histories=[history], span_bytes=SPAN_BYTES), indexes=True)
+    assert_valid(
+        validate(directories(cluster), PlainEngine(), histories=[history], span_bytes=SPAN_BYTES), indexes=True
+    )
 
 
 def test_a_node_that_dies_while_it_is_read_is_never_valid_and_hides_no_violation(
@@ -114,7 +116,7 @@ def test_a_node_that_dies_while_it_is_read_is_never_valid_and_hides_no_violation
     report = validate([urls(cluster)[2], str(copy)], engine, histories=[history], span_bytes=SPAN_BYTES)
     assert report.status == NOT_JUDGED
     assert any("cannot be read" in why for why in report.not_judged)
-    assert any(violation.kind is ViolationKind.DAMAGED_ENTRY for violation in report.violations)
+    assert {violation.kind for violation in report.violations} == {ViolationKind.DAMAGED_ENTRY}
 
 
 def test_a_stopped_cluster_is_valid_and_a_lost_message_is_not(

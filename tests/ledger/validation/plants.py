@@ -113,7 +113,7 @@ def same(header: Header, body: bytes) -> tuple[Header, bytes]:
     return header, body
 
 
-def changing(index: int, change: Callable[[Header, bytes], tuple[Header, bytes] | None]):
+def changing(index: int, change: Change) -> Change:
     """Only that entry."""
     return lambda header, body: change(header, body) if header.index == index else (header, body)
 
