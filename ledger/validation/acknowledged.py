@@ -35,8 +35,8 @@ from store.entry import HEADER_SIZE
 MESSAGE = np.dtype(
     [
         ("key", "<u8"), ("topic", "<u8"), ("producer_id", "<u8"), ("sequence", "<u8"), ("offset", "<i8"),
-        ("index", "<u8"), ("queue", "<u4"), ("epoch", "<u4"), ("crc", "<u4"), ("group", "<u4"), ("replica", "<u4"), ("outcome", "u1"),
-        ("in_tail", "u1"),
+        ("index", "<u8"), ("queue", "<u4"), ("epoch", "<u4"), ("crc", "<u4"), ("group", "<u4"),
+        ("replica", "<u4"), ("outcome", "u1"), ("in_tail", "u1"),
     ]
 )  # fmt: skip
 """A message: that was sent, or that is in a log. `topic`: xxh3 of its name. `key`: of all that it is known by.
@@ -100,9 +100,9 @@ def _rows_of(send: Send, topic: int) -> list[tuple[int, ...]]:
     producer, outcome = int(send.producer, 16), _OUTCOMES[send.outcome]
     first = _NO_OFFSET if send.offset is None else send.offset
     return [
-        (0, topic, producer, send.sequence + at, first + at if first >= 0 else _NO_OFFSET, 0, send.queue, send.epoch)
-        + (crc, 0, 0, outcome, 0)
+        (0, topic, producer, send.sequence + at, offset, 0, send.queue, send.epoch, crc, 0, 0, outcome, 0)
         for at, crc in enumerate(send.crcs)
+        for offset in (first + at if first >= 0 else _NO_OFFSET,)
     ]
 
 
@@ -276,7 +276,7 @@ class Book:
                 topic=self.topics.get(int(send["topic"])),
                 queue=int(send["queue"]),
                 offset=int(place["offset"]),
-            )  # fmt: skip
+            )
         )
 
 

@@ -91,7 +91,8 @@ class GroupJudge:
         elif ours >= parting.index and parting.last_term >= _last_term(one):
             why = f"{one.replica.source} calls it committed, and the other one goes on in term {parting.last_term}"
         elif theirs >= parting.index and parting.first_last_term >= _last_term(other):
-            why = f"{other.replica.source} calls it committed, and the other one goes on in term {parting.first_last_term}"
+            term = parting.first_last_term
+            why = f"{other.replica.source} calls it committed, and the other one goes on in term {term}"
         else:
             self._notes.append(f"{names} part at entry {parting.index}, in a tail that Raft replaces: {entries}")
             return
@@ -105,7 +106,7 @@ class GroupJudge:
                 index=parting.index,
                 position=parting.position,
                 last_index=parting.last_index,
-            )  # fmt: skip
+            )
         )
 
     def _strangers(self, parting: Parting) -> str:

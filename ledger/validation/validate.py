@@ -1,6 +1,6 @@
 """The validation: from sources to a report.
 
-    sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories laid over ─> report
+    sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories ─> report
 
 One idea: it is the same few steps whichever engine runs them, and none of them touches a message here. What cannot be
 read makes the report say so, whatever else was found.

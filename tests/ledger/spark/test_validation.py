@@ -44,7 +44,7 @@ def test_every_plant_is_found_and_both_engines_say_the_same(spark: SparkSession,
     for group, (name, due) in dues.items():
         check(name, due, [violation for violation in report.violations if violation.group == group])
         assert all(part in " ".join(groups[group].notes) for part in due.notes), name
-    plain = validate(sources, PlainEngine(), histories=histories, out=tmp_path / "plain", span_bytes=1 << 20)
+    plain = validate(sources, PlainEngine(), histories=histories, out=tmp_path / "plain", span_bytes=4096)
     assert verdict_of(report) == verdict_of(plain)
     rows = spark.read.parquet(str(out / "violations.parquet"))
     assert rows.count() == report.violation_count > len(PLANTS) // 2

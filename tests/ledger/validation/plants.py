@@ -17,17 +17,15 @@ from stopped_cluster import (
     TIME_MS,
     StoppedCluster,
     StoppedReplica,
-    Writer,
     resealed_batch,
     sealed,
-    write_batch,
 )
 
-from ledger.batch import HEADER_BYTES, BatchHeader
+from ledger.batch import BatchHeader
 from ledger.history import Outcome, Send
 from ledger.state import State
 from ledger.validation.violation import Violation, ViolationKind
-from store import Base, Checkpoint, Draft, Header, Kind
+from store import Base, Checkpoint, Header, Kind
 from store.consume_queue import UNIT_BYTES
 from store.entry import HEADER_SIZE, padded
 from store.key_file import ENTRY_BYTES
@@ -107,10 +105,6 @@ def last_batch(replica: StoppedReplica, queue: int = 0) -> Header:
     """The last one of a queue of `orders`."""
     headers = [each for each in replica.headers() if each.kind is Kind.BATCH]
     return [each for each in headers if (each.topic_id, each.queue) == (ORDERS, queue)][-1]
-
-
-def same(header: Header, body: bytes) -> tuple[Header, bytes]:
-    return header, body
 
 
 def changing(index: int, change: Change) -> Change:
@@ -640,9 +634,4 @@ def a_number_that_was_refused_and_given_again(cluster: StoppedCluster) -> Plante
 @plant
 def a_replica_that_is_behind(cluster: StoppedCluster) -> Planted:
     _cut(cluster.replicas[2].killed(), 58)
-    for queue in (0, 1):
-        pass
     return Planted([], alone=False)
-
-
-__all__ = ["HEADER_BYTES", "PLANTS", "Draft", "Planted", "Writer", "check", "same", "write_batch"]
