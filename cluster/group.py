@@ -48,6 +48,7 @@ from raft.held_up import HeldUp
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
+    Base,
     CommitLog,
     Disk,
     DiskFullError,
@@ -223,6 +224,11 @@ class LocalGroup:
     @property
     def _checkpoints(self) -> Checkpoints:
         return self._files.checkpoints
+
+    @property
+    def base(self) -> Base | None:
+        """Where the log begins; None: at entry 1."""
+        return self._opened.bases.base
 
     @property
     def commit(self) -> int:

@@ -1,5 +1,7 @@
 """The log's segments over HTTP: for replicas that are made by copying, for Spark, for whoever wants to look.
 
+    GET /groups                                     whose node this is, and which groups it has, as JSON
+    GET /groups/0/base                              the base where the log begins; 404 where it begins at entry 1
     GET /groups/0/segments                          what there is, as JSON
     GET /groups/0/segments/00000000000067108864     the file up to its last entry; with Range, and HEAD
 
@@ -22,7 +24,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cluster.file_sender import FileSender
-from store import CommitLog, RangeDamagedError, SegmentSpan
+from store import Base, CommitLog, RangeDamagedError, SegmentSpan
 from store.entry import EntryFlawError
 
 MAX_DOWNLOADS = 8
@@ -45,13 +47,19 @@ class Group(Protocol):
     @property
     def log(self) -> CommitLog: ...
     @property
+    def base(self) -> Base | None:
+        """Where the log begins; None: at entry 1."""
+
+    @property
     def commit(self) -> int:
         """Index up to which the log is surely committed."""
 
 
 class SegmentRoutes:
-    def __init__(self, groups: Mapping[int, Group]) -> None:
+    def __init__(self, node: int, cluster: str, groups: Mapping[int, Group]) -> None:
         """`groups`: by number, as they come to this node."""
+        self._node = node
+        self._cluster = cluster
         self._groups = groups
         self._threads = ThreadPoolExecutor(MAX_DOWNLOADS, "segments")
         self._downloads = 0
@@ -59,6 +67,8 @@ class SegmentRoutes:
     def routes(self) -> list[web.RouteDef]:
         """HEAD comes with GET."""
         return [
+            web.get("/groups", self._list_groups),
+            web.get(r"/groups/{group:\d{1,9}}/base", self._base),
             web.get(r"/groups/{group:\d{1,9}}/segments", self._list),
             web.get(r"/groups/{group:\d{1,9}}/segments/{name:\d{20}}", self._segment),
         ]
@@ -66,6 +76,15 @@ class SegmentRoutes:
     def close(self) -> None:
         """Once no request is served any more."""
         self._threads.shutdown(wait=False)
+
+    async def _list_groups(self, _: web.Request) -> web.Response:
+        return web.json_response({"node": self._node, "cluster": self._cluster, "groups": sorted(self._groups)})
+
+    async def _base(self, request: web.Request) -> web.Response:
+        base = self._group(request).base
+        if base is None:
+            raise web.HTTPNotFound(text="the log of this node begins at entry 1: it has no base")
+        return web.Response(body=base.encode(), content_type="application/octet-stream")
 
     async def _list(self, request: web.Request) -> web.Response:
         group = self._group(request)

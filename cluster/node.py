@@ -109,7 +109,7 @@ class Node:
         self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, now_ms)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         self._server = aio.server(options=SERVER_OPTIONS)
-        served = SegmentRoutes(groups.local) if settings.serve_segments else None
+        served = SegmentRoutes(settings.node, settings.cluster, groups.local) if settings.serve_segments else None
         self._http = HttpPort(self._registry, groups.not_ready, served)
         self._tasks: list[asyncio.Task[None]] = []
 

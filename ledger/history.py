@@ -191,14 +191,22 @@ def to_line(operation: Operation) -> str:
     return json.dumps(values, separators=(",", ":")) + "\n"
 
 
-def read_history(path: Path) -> Iterator[Operation]:
-    """The operations of a file, in its order. A last line without an end is left out: its process was killed while it
-    wrote. Raises HistoryError with file and line where something else is wrong."""
+def read_history(path: Path, begin: int = 0, end: int | None = None) -> Iterator[Operation]:
+    """The operations of a file, in its order; or those whose lines begin in bytes [begin, end) of it. A last line
+    without an end is left out: its process was killed while it wrote. Raises HistoryError with file and line (counted
+    from `begin`) where something else is wrong."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open("rb") as file:
+            if begin:
+                file.seek(begin - 1)
+                file.readline()  # the rest of a line that begins before
+            position = file.tell()
             for number, line in enumerate(file, 1):
-                if line.endswith("\n"):
-                    yield _from_line(line, path, number)
+                if end is not None and position >= end:
+                    return
+                position += len(line)
+                if line.endswith(b"\n"):
+                    yield _from_line(line.decode("utf-8"), path, number)
     except (OSError, UnicodeDecodeError) as error:
         raise HistoryError(f"{path}: cannot be read: {error}") from error
 

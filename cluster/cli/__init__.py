@@ -49,6 +49,7 @@ _COMMANDS = {
     "nameserver": Entry("cluster.cli.nameserver", "nameserver", "Run a name server; see what it knows."),
     "log": Entry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
     "bench": Entry("cluster.cli.bench", "bench", "Measure a cluster: produce, consume, e2e, failover, idle."),
+    "validate": Entry("cluster.cli.validate", "validate", "Prove from the bytes that replicas agree."),
     "demo": Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
 }
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import google_crc32c
 import numpy as np
@@ -27,14 +28,15 @@ from ledger.errors import LedgerError
 from ledger.history import Operation, Outcome, Send
 from ledger.validation.batches import Facts, body_of
 from ledger.validation.block import Block
+from ledger.validation.replica import Replica
 from ledger.validation.violation import Violation, ViolationKind
 from store.entry import HEADER_SIZE
 
 MESSAGE = np.dtype(
     [
         ("key", "<u8"), ("topic", "<u8"), ("producer_id", "<u8"), ("sequence", "<u8"), ("offset", "<i8"),
-        ("index", "<u8"), ("queue", "<u4"), ("epoch", "<u4"), ("crc", "<u4"), ("group", "<u4"), ("outcome", "u1"),
-        ("in_tail", "u1"),
+        ("index", "<u8"), ("queue", "<u4"), ("epoch", "<u4"), ("crc", "<u4"), ("group", "<u4"),
+        ("replica", "<u4"), ("outcome", "u1"), ("in_tail", "u1"),
     ]
 )  # fmt: skip
 """A message: that was sent, or that is in a log. `topic`: xxh3 of its name. `key`: of all that it is known by.
@@ -98,18 +100,16 @@ def _rows_of(send: Send, topic: int) -> list[tuple[int, ...]]:
     producer, outcome = int(send.producer, 16), _OUTCOMES[send.outcome]
     first = _NO_OFFSET if send.offset is None else send.offset
     return [
-        (
-            0, topic, producer, send.sequence + at, first + at if first >= 0 else _NO_OFFSET, 0, send.queue,
-            send.epoch, crc, 0, outcome, 0,
-        )
+        (0, topic, producer, send.sequence + at, offset, 0, send.queue, send.epoch, crc, 0, 0, outcome, 0)
         for at, crc in enumerate(send.crcs)
-    ]  # fmt: skip
+        for offset in (first + at if first >= 0 else _NO_OFFSET,)
+    ]
 
 
 # -- what is there
 
 
-def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], group: int, committed: int) -> Messages:
+def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], replica: Replica, committed: int) -> Messages:
     """Those of the topics (hashes of names by id). What lies behind entry `committed` is in the tail."""
     wanted = np.isin(facts["topic_id"], np.array(list(topics), np.uint32))
     facts = facts[wanted]
@@ -121,7 +121,7 @@ def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], group: in
         found[name] = np.repeat(facts[name], counts)
     found["sequence"] = np.repeat(facts["first_sequence"], counts) + within
     found["offset"] = np.repeat(facts["base_offset"], counts) + within.astype(np.int64)
-    found["group"], found["in_tail"] = group, found["index"] > committed
+    found["group"], found["replica"], found["in_tail"] = replica.group, replica.number, found["index"] > committed
     found["crc"] = np.array([crc for fact in facts for crc in _payload_crcs(block, fact)], np.uint32)
     return _with_keys(found)
 
@@ -145,6 +145,14 @@ def _payload_crcs(block: Block, fact: np.void) -> list[int]:
 # -- one against the other
 
 
+class KnownQueue(NamedTuple):
+    """A queue that the logs have."""
+
+    group: int
+    begin: int
+    """The first offset that is kept."""
+
+
 @dataclass(slots=True)
 class Book:
     """Messages that were sent, to be found in the log. Any share of all messages that has every message of a key."""
@@ -152,13 +160,17 @@ class Book:
     sent: Messages
     topics: dict[int, str]
     violations: list[Violation] = field(default_factory=list)
-    found: npt.NDArray[np.int64] = field(init=False)
-    in_tail: int = 0
-    """How many acknowledged ones were found only behind what is committed."""
+    found: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict)
+    """By replica: how often each was found."""
+    is_committed: npt.NDArray[np.bool_] = field(init=False)
+    """Whether each was found where it is surely committed."""
+    groups: npt.NDArray[np.int64] = field(init=False)
+    """Where each was found; -1: nowhere."""
 
     def __post_init__(self) -> None:
         self.sent = self.sent[np.argsort(self.sent["key"], kind="stable")]
-        self.found = np.zeros(len(self.sent), np.int64)
+        self.is_committed = np.zeros(len(self.sent), np.bool_)
+        self.groups = np.full(len(self.sent), -1, np.int64)
 
     @staticmethod
     def of(parts: Iterable[Sent]) -> Book:
@@ -172,6 +184,19 @@ class Book:
     def acknowledged(self) -> int:
         return int((self.sent["outcome"] == OK).sum())
 
+    @property
+    def times(self) -> npt.NDArray[np.int64]:
+        """How often each was found in the replica that has it most often: replicas have the same."""
+        times = np.zeros(len(self.sent), np.int64)
+        for found in self.found.values():
+            np.maximum(times, found, out=times)
+        return times
+
+    @property
+    def in_tail(self) -> int:
+        """How many acknowledged ones were found only behind what is surely committed."""
+        return int(((self.sent["outcome"] == OK) & (self.times > 0) & ~self.is_committed).sum())
+
     def take(self, there: Messages) -> None:
         """Messages that are in the log."""
         low = np.searchsorted(self.sent["key"], there["key"], "left")
@@ -181,29 +206,34 @@ class Book:
         for row in np.flatnonzero(high - low > 1).tolist():
             self._take_several(there[row : row + 1], np.arange(low[row], high[row]))
 
-    def finish(self, begins: Mapping[tuple[int, int], int], all_kept: bool) -> int:
-        """What was acknowledged and not found. `begins`: first offsets by topic (hash) and queue of those that are not
-        kept from 0 on; not `all_kept`: some topics may be gone with what the logs do not keep. Returns how many
-        messages are kept no longer."""
-        ok = self.sent["outcome"] == OK
-        for row in np.flatnonzero(ok & (self.found > 1)).tolist():
-            count = int(self.found[row])
-            self._tell(ViolationKind.ACKNOWLEDGED_REPEATED, self.sent[row], None, f"it is there {count} times")
+    def finish(self, queues: Mapping[tuple[int, int], KnownQueue], all_kept: bool) -> int:
+        """What was acknowledged and not found. `queues`: by topic (hash) and queue; not `all_kept`: topics may be gone
+        with what the logs do not keep. Returns how many messages are kept no longer."""
+        ok, times = self.sent["outcome"] == OK, self.times
+        for row in np.flatnonzero(ok & (times > 1)).tolist():
+            count = int(times[row])
+            reason, group = f"it is there {count} times", int(self.groups[row])
+            self._tell(ViolationKind.ACKNOWLEDGED_REPEATED, self.sent[row], None, reason, group)
         dropped = 0
-        for row in np.flatnonzero(ok & (self.found == 0)).tolist():
+        for row in np.flatnonzero(ok & (times == 0)).tolist():
             send = self.sent[row]
-            begin = begins.get((int(send["topic"]), int(send["queue"])), 0 if all_kept else None)
-            if begin is None or send["offset"] < begin:
+            queue = queues.get((int(send["topic"]), int(send["queue"])))
+            if send["offset"] < queue.begin if queue is not None else not all_kept:
                 dropped += 1
-            else:
-                self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, "it is in no log that is committed")
+                continue
+            group = queue.group if queue is not None else -1
+            reason = "it is in no log that is committed"
+            self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, reason, group)
         return dropped
 
     def _take_single(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
         sent = self.sent[rows]
         ok, failed = sent["outcome"] == OK, sent["outcome"] == FAIL
-        self.found += np.bincount(rows[ok], minlength=len(self.sent))
-        self.in_tail += int((there["in_tail"][ok] != 0).sum())
+        for replica in np.unique(there["replica"]).tolist():
+            counts = self.found.setdefault(replica, np.zeros(len(self.sent), np.int64))
+            counts += np.bincount(rows[ok & (there["replica"] == replica)], minlength=len(self.sent))
+        self.groups[rows] = there["group"]
+        self.is_committed[rows[there["in_tail"] == 0]] = True
         same = there["crc"] == sent["crc"]
         for at in np.flatnonzero(ok & ~same).tolist():
             self._altered(there[at], sent[at])
@@ -231,7 +261,7 @@ class Book:
     def _failed(self, there: np.void, send: np.void) -> None:
         self._tell(ViolationKind.FAILED_PRESENT, send, there, f"its send surely failed, and it is at {there['offset']}")
 
-    def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str) -> None:
+    def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str, group: int = -1) -> None:
         if len(self.violations) >= MAX_TOLD:
             return
         name = f"{int(send['producer_id']):016x}/{send['epoch']}/{send['sequence']}"
@@ -239,14 +269,14 @@ class Book:
         self.violations.append(
             Violation(
                 kind,
-                int(there["group"]) if there is not None else -1,
+                int(there["group"]) if there is not None else group,
                 "",
                 f"message {name}: {reason}",
                 index=int(there["index"]) if there is not None else None,
                 topic=self.topics.get(int(send["topic"])),
                 queue=int(send["queue"]),
                 offset=int(place["offset"]),
-            )  # fmt: skip
+            )
         )
 
 

@@ -95,8 +95,14 @@ class Block:
 
     def blank_from(self, position: int) -> tuple[int, int] | None:
         """First and last position of a byte in [position, end) that is not zero; None where all are zero."""
-        piece = self.data[position - self.begin : self.end - self.begin]
-        stripped = piece.rstrip(b"\0")
-        if not stripped:
-            return None
-        return position + len(stripped) - len(stripped.lstrip(b"\0")), position + len(stripped) - 1
+        found = written_in(self.data[position - self.begin : self.end - self.begin])
+        return (position + found[0], position + found[1]) if found is not None else None
+
+
+def written_in(data: bytes) -> tuple[int, int] | None:
+    """The places of the first and last byte that is not zero; None where all are. Zeros cost next to nothing."""
+    words = np.frombuffer(data, "<u8", len(data) // ALIGNMENT)
+    if not np.count_nonzero(words) and not any(data[len(words) * ALIGNMENT :]):
+        return None
+    there = np.frombuffer(data, np.uint8) != 0
+    return int(there.argmax()), len(there) - 1 - int(there[::-1].argmax())

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ledger.validation.access import Access, SegmentGoneError, SourceError
-from ledger.validation.acknowledged import Messages, messages_in
+from ledger.validation.acknowledged import KnownQueue, Messages, messages_in
 from ledger.validation.batches import batches_of
 from ledger.validation.block import Block
 from ledger.validation.entries import Entries
@@ -54,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Messages that are to be laid over the histories: those of one group, in its reference."""
+    """Messages that are to be laid over the histories: those of one replica."""
 
     replica: int
     topics: Mapping[int, int]
@@ -100,13 +100,14 @@ class Engine(Protocol):
     def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
         """By group: where replicas part, within these windows. Reads them once more."""
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[str]]: ...
+    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
+        """What `check_index_ends` says of all of them."""
 
     def acknowledged(
         self,
         histories: Sequence[Path],
         wanted: Sequence[Wanted],
-        begins: Mapping[tuple[int, int], int],
+        queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:
@@ -193,4 +194,4 @@ def said_of(replica: Replica, span: Span, access: Access, windows: Iterable[int]
 def messages_of(replica: Replica, span: Span, access: Access, wanted: Wanted) -> Iterator[Messages]:
     for block, entries in entries_in(replica, span, access, wanted.end):
         facts, _ = batches_of(block, entries)
-        yield messages_in(block, facts, wanted.topics, replica.group, wanted.committed)
+        yield messages_in(block, facts, wanted.topics, replica, wanted.committed)

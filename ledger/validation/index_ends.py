@@ -37,13 +37,13 @@ class IndexEnds:
     absent_keys: Sequence[WrongKeys]
 
 
-def check_index_ends(known: IndexEnds) -> tuple[list[Violation], list[str]]:
-    """Violations and notes. Of a replica that runs, nothing: its indexes change."""
+def check_index_ends(known: IndexEnds) -> tuple[list[Violation], list[tuple[int, str]]]:
+    """Violations, and notes with their group. Of a replica that runs, nothing: its indexes change."""
     if known.replica.indexes is None or known.replica.is_running:
         return [], []
     check = _Check(known)
     violations = [*check.units(), *check.keys()]
-    return violations, check.notes
+    return violations, [(known.replica.group, note) for note in check.notes]
 
 
 class _Check:

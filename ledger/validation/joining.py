@@ -23,8 +23,8 @@ from store import Tail
 from store.grid import Grid
 from store.numbered import name_of
 
-Look = Callable[[int, int], Gap]
-"""(which segment, position): what lies there, where no whole entry does. Reads it."""
+Look = Callable[[int, int, int], Gap]
+"""(which segment, position, end): what lies there, where no whole entry does, as far as `end`. Reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class JoinedLog:
     """The largest commit that its entries mention."""
     entries: int = 0
     messages: int = 0
+    is_read: bool = True
+    """Whether all of it could be read."""
     wrong: list[Place] = field(default_factory=list)
     torn: list[Place] = field(default_factory=list)
     """Behind its end, and such as a killed write leaves there; or in the changing end of a node that runs."""
@@ -125,6 +127,7 @@ class _Joining:
     def _pass_over(self, facts: SpanFacts) -> None:
         """Nothing is known of it: whatever comes next may follow."""
         self._segment, self._tail, self._due_chain, self._gap = facts.span.segment, None, None, None
+        self._log.is_read = False
         self._is_blind = True
 
     def _next_segment(self, number: int, base: int) -> None:
@@ -163,10 +166,7 @@ class _Joining:
         if isinstance(first, Run) and found < due:
             self._log.misled.append((facts.span.number, due))
         elif due < found and due < facts.span.end:
-            gap = self._look(facts.span.segment, max(due, begin))
-            if gap.kind is GapKind.BLANK and facts.lead is not None and facts.lead[1] >= gap.position:
-                gap = Gap(gap.kind, gap.position, gap.reason, max(facts.lead[0], gap.position))
-            self._open(gap)
+            self._open(self._look(facts.span.segment, max(due, begin), facts.span.end))
 
     def _due_position(self, facts: SpanFacts) -> int:
         """Where the next entry of this segment begins, or the blank."""
@@ -184,32 +184,32 @@ class _Joining:
             self._gap = None
         if self._ended:
             return
+        due = None
         if self._tail is not None:
-            found = self._judge(run)
+            found, due = self._judge(run, self._tail)
             if found is not None:
                 self._wrong(_place_of(found))
         log = self._log
         if log.first_index is None:
             log.first_index = run.first.index
-        self._tail, self._due_chain, self._lost = Tail.of(run.last), run.due_chain, False
+        self._tail, self._lost = Tail.of(run.last), False
+        self._due_chain = due if run.first.index == run.last.index else run.due_chain
         log.end = run.last.end
         log.known_commit = max(log.known_commit, run.commit)
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
-    def _judge(self, run: Run) -> Break | None:
-        assert self._tail is not None
-        tail, header = self._tail, run.first
+    def _judge(self, run: Run, tail: Tail) -> tuple[Break | None, int | None]:
+        """What is wrong where the run begins, and the chain that its first entry ought to have, if another one."""
+        header = run.first
         if not self._lost:
-            found, due = break_between(tail, header, self._grid, self._due_chain)
-            if run.first.index == run.last.index:
-                self._due_chain = due
-            return found
+            return break_between(tail, header, self._grid, self._due_chain)
         place = (header.position, header.index, header.end, header.index)
         if header.index <= tail.index:
-            return Break(ViolationKind.OUT_OF_PLACE, f"index {header.index} follows index {tail.index}", *place)
+            return Break(ViolationKind.OUT_OF_PLACE, f"index {header.index} follows index {tail.index}", *place), None
         if header.term < tail.term:
-            return Break(ViolationKind.TERM_FALLS, f"term {header.term} follows the higher term {tail.term}", *place)
-        return None
+            reason = f"term {header.term} follows the higher term {tail.term}"
+            return Break(ViolationKind.TERM_FALLS, reason, *place), None
+        return None, None
 
     def _close(self, gap: Gap, run: Run) -> None:
         """An entry follows."""

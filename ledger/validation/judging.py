@@ -75,9 +75,9 @@ class GroupJudge:
         )
         return Judged(report, tuple(self._violations), self._reference.number, committed)
 
-    def _worth(self, log: JoinedLog) -> tuple[int, int, int]:
+    def _worth(self, log: JoinedLog) -> tuple[bool, bool, int, int]:
         """Of the logs that know most of what is committed the longest, and rather a whole one."""
-        return (0 if log.wrong else 1, self._commits[log.replica.number], log.last_index)
+        return log.is_read, not log.wrong, self._commits[log.replica.number], log.last_index
 
     # -- replicas against each other
 
@@ -91,7 +91,8 @@ class GroupJudge:
         elif ours >= parting.index and parting.last_term >= _last_term(one):
             why = f"{one.replica.source} calls it committed, and the other one goes on in term {parting.last_term}"
         elif theirs >= parting.index and parting.first_last_term >= _last_term(other):
-            why = f"{other.replica.source} calls it committed, and the other one goes on in term {parting.first_last_term}"
+            term = parting.first_last_term
+            why = f"{other.replica.source} calls it committed, and the other one goes on in term {term}"
         else:
             self._notes.append(f"{names} part at entry {parting.index}, in a tail that Raft replaces: {entries}")
             return
@@ -105,7 +106,7 @@ class GroupJudge:
                 index=parting.index,
                 position=parting.position,
                 last_index=parting.last_index,
-            )  # fmt: skip
+            )
         )
 
     def _strangers(self, parting: Parting) -> str:

@@ -65,14 +65,14 @@ class KeyEntryCheck:
         if self._agrees(due, there):
             self.right += len(due)
         else:
-            self._tell(facts, due, [each for each in there if len(each.entries)], begin)
+            self._tell(facts, due, there)
 
     @staticmethod
     def _agrees(due: Due, there: list[KeyEntries]) -> bool:
         found = _joined(there)
         return len(found) == len(due) and found.tobytes() == due.tobytes()
 
-    def _tell(self, facts: Facts, due: Due, there: list[KeyEntries], begin: int) -> None:
+    def _tell(self, facts: Facts, due: Due, there: list[KeyEntries]) -> None:
         found = _joined(there)
         alike = min(len(found), len(due))
         differs = np.flatnonzero(found[:alike] != due[:alike])
@@ -82,9 +82,9 @@ class KeyEntryCheck:
         same_behind = int(behind[0]) if len(behind) else rest
         missing, extra = due[first : len(due) - same_behind], found[first : len(found) - same_behind]
         self.right += first + same_behind
-        path, position = self._place(there, first)
         index = _index_at(facts, int(missing["position"][0])) if len(missing) else None
         at = int(missing["position"][0]) if len(missing) else int(extra["position"][0])
+        path, position = self._place(there, first, at)
         kind = ViolationKind.KEY_WRONG if len(missing) and len(extra) else ViolationKind.KEY_MISSING
         if not len(missing):
             kind = ViolationKind.KEY_SURPLUS
@@ -92,16 +92,17 @@ class KeyEntryCheck:
         goes_on = same_behind > 0 or any(file.reaches(at) for file in self._files or ())
         (self.wrong if len(extra) or goes_on else self.absent).append(wrong)
 
-    def _place(self, there: list[KeyEntries], number: int) -> tuple[str, int]:
-        """File and place of the entry with that number; behind the last one, where there are not so many."""
+    def _place(self, there: list[KeyEntries], number: int, log_position: int) -> tuple[str, int]:
+        """File and place of the entry with that number; where there are not so many, the place where it belongs."""
         for each in there:
-            if number <= len(each.entries):
+            if number < len(each.entries):
                 return str(each.file.path), each.file.place(each.first + number)
             number -= len(each.entries)
-        if self._files:
-            last = self._files[-1]
-            return str(last.path), last.place(last.count)
-        return str(self._directory), 0
+        fitting = [each for each in there if len(each.entries) or int(each.file.path.name) <= log_position]
+        if not fitting:
+            return str(self._directory), 0
+        last = fitting[-1]
+        return str(last.file.path), last.file.place(last.first + len(last.entries))
 
 
 def due_of(block: Block, facts: Facts) -> Due:

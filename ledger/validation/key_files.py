@@ -56,8 +56,11 @@ class KeyFile:
     def between(self, begin: int, end: int, *, thoroughly: bool = False) -> KeyEntries:
         """Those of batches in [begin, end) of the log. `thoroughly`: also where some positions are wrong."""
         if thoroughly:
-            positions = _mended(self.entries()["position"])
+            said = self.entries()["position"]
+            positions = _mended(said)
             first, last = np.searchsorted(positions, np.array([begin, end], np.uint64)).tolist()
+            while first and said[first - 1] != positions[first - 1]:
+                first -= 1  # it may be of the first batch here as well as of the one before
         else:
             first = self._bisected(begin, 0)
             last = self._bisected(end, first)

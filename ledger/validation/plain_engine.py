@@ -17,7 +17,7 @@ import numpy as np
 from ledger.errors import LedgerError
 from ledger.history import read_history
 from ledger.validation.access import Access, SourceError, access_to
-from ledger.validation.acknowledged import Book, sent_in
+from ledger.validation.acknowledged import Book, KnownQueue, sent_in
 from ledger.validation.engine import (
     AcknowledgedFound,
     Bounds,
@@ -32,7 +32,7 @@ from ledger.validation.engine import (
 from ledger.validation.index_ends import IndexEnds, check_index_ends
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica, Span
-from ledger.validation.report import SHOWN
+from ledger.validation.report import first_of_each_kind
 from ledger.validation.snapshots import begin_replay, check_snapshots
 from ledger.validation.span_reader import SpanFacts, read_span
 from ledger.validation.violation import TYPES, Violation
@@ -107,9 +107,9 @@ class PlainEngine:
                 said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
         return partings(np.concatenate(said))
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[str]]:
+    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
         violations: list[Violation] = []
-        notes: list[str] = []
+        notes: list[tuple[int, str]] = []
         for each in known:
             found, told = check_index_ends(each)
             violations += found
@@ -120,7 +120,7 @@ class PlainEngine:
         self,
         histories: Sequence[Path],
         wanted: Sequence[Wanted],
-        begins: Mapping[tuple[int, int], int],
+        queues: Mapping[tuple[int, int], KnownQueue],
         *,
         all_kept: bool,
     ) -> AcknowledgedFound:
@@ -130,14 +130,14 @@ class PlainEngine:
             for facts in self._of(replica):
                 for messages in messages_of(replica, facts.span, self._access(replica), each):
                     book.take(messages)
-        dropped = book.finish(begins, all_kept)
+        dropped = book.finish(queues, all_kept)
         return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
 
     def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
         found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
         if out is not None:
             write_parquet(found, out)
-        return Violations(tuple(found[:SHOWN]), Counter(violation.kind.value for violation in found))
+        return Violations(tuple(first_of_each_kind(found)), Counter(violation.kind.value for violation in found))
 
     def _within(self, bounds: Mapping[int, Bounds]) -> Iterator[Violation]:
         for facts in self._facts.values():

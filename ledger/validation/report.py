@@ -8,17 +8,17 @@ It must not know terminals, files, or engines.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ledger.validation.violation import ORDER, Violation, ViolationKind
+from ledger.validation.violation import Violation, ViolationKind
 
 VALID, VIOLATED, NOT_JUDGED = 0, 1, 2
 """Exit statuses."""
-SHOWN = 1000
-"""Violations that a report carries."""
+SHOWN = 100
+"""Violations of each kind that a report carries: no kind hides another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Report:
     groups: tuple[GroupReport, ...]
     acknowledged: AcknowledgedReport | None
     violations: tuple[Violation, ...]
-    """The first ones, by group, kind and place."""
+    """The first ones of each kind, by group, kind and place."""
     counts: tuple[tuple[str, int], ...]
     """Of all violations, by kind."""
     not_judged: tuple[str, ...]
@@ -128,7 +128,10 @@ class Report:
         }
 
 
-def counted(violations: Sequence[Violation]) -> tuple[tuple[str, int], ...]:
-    """By kind, in the order of kinds."""
-    counts = Counter(violation.kind for violation in violations)
-    return tuple((kind.value, counts[kind]) for kind in sorted(counts, key=lambda kind: ORDER[ViolationKind(kind)]))
+def first_of_each_kind(violations: Iterable[Violation]) -> list[Violation]:
+    """Those that a report carries."""
+    shown: dict[ViolationKind, list[Violation]] = defaultdict(list)
+    for violation in sorted(violations, key=lambda violation: violation.order):
+        if len(shown[violation.kind]) < SHOWN:
+            shown[violation.kind].append(violation)
+    return sorted((each for kind in shown.values() for each in kind), key=lambda violation: violation.order)

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ledger.validation.access import Access
-from ledger.validation.block import Block
+from ledger.validation.block import Block, written_in
+from ledger.validation.entries import entries_from
 from ledger.validation.replica import Replica, Segment
 from store import Header
 from store.entry import ALIGNMENT
@@ -38,9 +39,9 @@ def _last_byte(access: Access, segment: Segment, end: int) -> int:
     """Behind the last byte before `end` that is not zero; the segment's beginning where all are."""
     while end > segment.base:
         begin = max(segment.base, end - _PIECE)
-        data = access.read(segment, begin, end).rstrip(b"\0")
-        if data:
-            return begin + len(data)
+        found = written_in(access.read(segment, begin, end))
+        if found is not None:
+            return begin + found[1] + 1
         end = begin
     return segment.base
 
@@ -57,7 +58,9 @@ def _entries_before(replica: Replica, segment: Segment, access: Access, end: int
     return []
 
 
-def _whole(block: Block, at: int) -> Iterator[Header]:
-    while (header := block.next_whole(at)) is not None:
-        yield header
-        at = header.end
+def _whole(block: Block, begin: int) -> Iterator[Header]:
+    position = begin
+    while (first := block.next_whole(position)) is not None:
+        entries, position = entries_from(block, first.position)
+        yield from (entries.header(number) for number in range(len(entries)))
+        position += ALIGNMENT

@@ -27,8 +27,8 @@ def begin_replay(replica: Replica) -> Replay:
     state, configuration = State(), b""
     if replica.base is not None:
         base = _base_of(access_to(replica.base), replica.base)
-        if replica.start is not None and base.tail != replica.start:
-            raise SourceError(f"{replica.base}: the log begins elsewhere by now; try again")
+        if base.tail != replica.start:  # the log begins later by now
+            return Replay(replica.number, state=None, start=replica.start, configuration=base.configuration)
         try:
             state, configuration = State.decode(base.state), base.configuration
         except LedgerError as error:

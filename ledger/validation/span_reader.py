@@ -18,7 +18,7 @@ import numpy as np
 
 from ledger.validation.access import Access, SegmentGoneError, SourceError
 from ledger.validation.batches import Facts, batches_of
-from ledger.validation.block import Block
+from ledger.validation.block import Block, written_in
 from ledger.validation.continuity import Continuity, continuity_of
 from ledger.validation.entries import Entries, entries_from
 from ledger.validation.key_entries import KeyEntryCheck, WrongKeys
@@ -76,8 +76,8 @@ class SpanFacts:
 
 
 def read_span(replica: Replica, span: Span, access: Access, cuts: Sequence[int]) -> SpanFacts:
-    """`cuts`: indexes at which the replay is to tell the state, ascending. Whatever keeps the span from being read is in
-    what is returned."""
+    """`cuts`: indexes at which the replay is to tell the state, ascending. Whatever keeps the span from being read is
+    in what is returned."""
     facts = SpanFacts(span, bytes=span.end - span.begin)
     try:
         segment = replica.segments[span.segment]
@@ -134,11 +134,9 @@ def look(block: Block, position: int) -> tuple[Gap, int | None]:
     return Gap(kind, position, reason), following.position if following is not None else None
 
 
-def look_at(access: Access, segment: Segment, position: int, largest: int) -> Gap:
-    """The same of a place at which a span ends or begins."""
-    end = segment.base + segment.length
-    block = Block.read(access, segment, position, min(position + ALIGNMENT, end), largest)
-    return look(block, position)[0]
+def look_at(access: Access, segment: Segment, position: int, end: int, largest: int) -> Gap:
+    """The same of a place in [position, end) that no span begins with."""
+    return look(Block.read(access, segment, position, end, largest), position)[0]
 
 
 class _SpanReader:
@@ -168,11 +166,9 @@ class _SpanReader:
         first = self._facts.pieces[0] if self._facts.pieces else None
         assert not isinstance(first, Gap)
         end = first.first.position if first is not None else self._block.end
-        piece = self._block.data[: end - self._block.begin]
-        stripped = piece.rstrip(b"\0")
-        if stripped:
-            begins = len(stripped) - len(stripped.lstrip(b"\0"))
-            self._facts.lead = (self._block.begin + begins, self._block.begin + len(stripped) - 1)
+        begin = self._block.begin
+        found = written_in(self._block.data[: end - begin])
+        self._facts.lead = (begin + found[0], begin + found[1]) if found is not None else None
 
     def _take(self, entries: Entries) -> None:
         run, breaks = check_run(entries, self._grid)
@@ -194,7 +190,8 @@ class _SpanReader:
 
     def _compare_indexes(self, entries: Entries, batches: Facts, continuity: Continuity) -> None:
         """Of a running replica, what nobody changes any more."""
-        assert self._units is not None and self._keys is not None
+        assert self._units is not None
+        assert self._keys is not None
         begin, end = entries.header(0).position, entries.header(-1).position + 1
         if self._replica.is_running:
             end = min(end, self._replica.settled)

@@ -1,6 +1,6 @@
 """The validation: from sources to a report.
 
-    sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories laid over ─> report
+    sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories ─> report
 
 One idea: it is the same few steps whichever engine runs them, and none of them touches a message here. What cannot be
 read makes the report say so, whatever else was found.
@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 
 from ledger.validation.access import SourceError, access_to
-from ledger.validation.acknowledged import topic_hash
+from ledger.validation.acknowledged import KnownQueue, topic_hash
 from ledger.validation.engine import Bounds, Engine, Plan, Wanted, misfit_violation
 from ledger.validation.index_ends import IndexEnds
 from ledger.validation.joining import JoinedLog, join
@@ -169,17 +169,16 @@ class _Validation:
         return logs
 
     def _join(self, replica: Replica, outlines: Mapping[int, SpanFacts]) -> JoinedLog:
-        def look(which: int, position: int) -> Gap:
-            return look_at(
-                access_to(replica.segments[0].path), replica.segments[which], position, replica.largest_entry
-            )
+        def look(which: int, position: int, end: int) -> Gap:
+            segment = replica.segments[which]
+            return look_at(access_to(segment.path), segment, position, end, replica.largest_entry)
 
         mine = [facts for facts in outlines.values() if facts.span.replica == replica.number]
         try:
             log = join(replica, mine, look)
         except SourceError as error:
             self._not_judged.append(str(error))
-            log = JoinedLog(replica, last=replica.start, end=replica.begin)
+            log = JoinedLog(replica, last=replica.start, end=replica.begin, is_read=False)
         log.entries = sum(facts.entries for facts in mine)
         log.messages = sum(facts.messages for facts in mine)
         for place in log.torn:
@@ -241,8 +240,7 @@ class _Validation:
             if log.replica.indexes is not None
         ]
         violations, notes = self._engine.index_ends(known)
-        for note in notes:
-            group = next(each.replica.group for each in known if note.startswith(each.replica.source))
+        for group, note in notes:
             self._notes[group].append(note)
         return violations
 
@@ -256,19 +254,38 @@ class _Validation:
     ) -> AcknowledgedReport | None:
         if not histories:
             return None
-        wanted, begins, all_kept = [], {}, True
+        wanted: list[Wanted] = []
+        queues: dict[tuple[int, int], KnownQueue] = {}
+        all_kept = True
         for group, each in judged.items():
             topics = {number: topic_hash(name) for number, name in self._names(group, replayed).items()}
             log = logs[each.reference]
-            wanted.append(Wanted(each.reference, topics, each.committed, log.end))
-            for (topic, queue), offset in replayed[each.reference].begins.items():
+            # What a log lacks that is not whole, another one may have.
+            whole = log.is_read and not log.wrong
+            others = [logs[replica.number] for replica in self._by_group[group]]
+            wanted += [
+                Wanted(one.replica.number, topics, each.committed, one.end) for one in ([log] if whole else others)
+            ]
+            told = replayed[each.reference]
+            for topic, queue in told.ends:
                 if topic in topics:
-                    begins[topics[topic], queue] = offset
+                    queues[topics[topic], queue] = KnownQueue(group, told.begins.get((topic, queue), 0))
             all_kept &= log.replica.base is None
-        found = self._engine.acknowledged(histories, wanted, begins, all_kept=all_kept)
-        violations += found.violations
+        found = self._engine.acknowledged(histories, wanted, queues, all_kept=all_kept)
+        violations += self._judged_missing(found.violations, judged, logs)
         paths = tuple(map(str, histories))
         return AcknowledgedReport(paths, found.acknowledged, found.in_tail, found.dropped)
+
+    def _judged_missing(
+        self, found: list[Violation], judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
+    ) -> list[Violation]:
+        """Without those that may lie in what could not be read."""
+        if all(logs[each.reference].is_read for each in judged.values()):
+            return found
+        missing = [each for each in found if each.kind is ViolationKind.ACKNOWLEDGED_MISSING]
+        if missing:
+            self._not_judged.append(f"{len(missing):,} acknowledged messages are not in what could be read")
+        return [each for each in found if each.kind is not ViolationKind.ACKNOWLEDGED_MISSING]
 
     # -- names
 

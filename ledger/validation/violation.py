@@ -73,7 +73,7 @@ ORDER = {kind: number for number, kind in enumerate(ViolationKind)}
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """None where something does not apply. `position`: in the log, or in the file `path` where that is not a segment."""
+    """None where something does not apply. `position`: in the log, or in the file `path` where that is no segment."""
 
     kind: ViolationKind
     group: int

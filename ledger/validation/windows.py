@@ -165,7 +165,7 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Parting]
                 int(one["position"]),
                 int(theirs["term"][also[here]].max()),
                 int(ours["term"][at[here]].max()),
-            )  # fmt: skip
+            )
         )
     return found
 

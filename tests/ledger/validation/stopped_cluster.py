@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import google_crc32c
 
 from ledger.batch import BatchHeader, encode, key_hashes, tag_hashes
+from ledger.batch.header import seal
 from ledger.history import HistoryWriter, Open, Outcome, Send
 from ledger.state import State
 from ledger.v1 import command_pb2
@@ -36,14 +37,20 @@ from store import (
     PosixDisk,
     VoteFile,
 )
-from store.entry import HEADER_SIZE, chained, encode as encode_entry, padded
+from store.entry import HEADER_SIZE, chained, padded
+from store.entry import encode as encode_entry
 
 SEGMENT = 8192
 TIME_MS = 1_700_000_000_000
 PRODUCER = 0x51
 NODES = (1, 2, 3)
 ORDERS, EVENTS = 1, 2
-TOPICS = {ORDERS: "orders", EVENTS: "events"}
+
+
+def topics_of(group: int) -> dict[int, str]:
+    """Names of the two topics in that group."""
+    behind = f"-{group}" if group else ""
+    return {ORDERS: f"orders{behind}", EVENTS: f"events{behind}"}
 
 
 @dataclass(slots=True)
@@ -65,6 +72,8 @@ class Writer:
     term: int = 1
     cluster: str = "test"
     node: int = 1
+    group: int = 0
+    producer: int = PRODUCER
     segment_bytes: int = SEGMENT
     state: State = field(default_factory=State)
     written: list[Written] = field(default_factory=list)
@@ -74,10 +83,10 @@ class Writer:
     def __post_init__(self) -> None:
         disk = PosixDisk()
         self.directory = NodeDirectory.open(disk, self.path, cluster=self.cluster, node=self.node)
-        VoteFile.open(disk, self.directory.vote_path(0), new_incarnation=bytes(range(16))).close()
-        self.bases = self.directory.bases(0)
-        self.directory.record_boot(0, "a-boot")
-        group = self.directory.group_directory(0)
+        VoteFile.open(disk, self.directory.vote_path(self.group), new_incarnation=bytes(range(16))).close()
+        self.bases = self.directory.bases(self.group)
+        self.directory.record_boot(self.group, "a-boot")
+        group = self.directory.group_directory(self.group)
         self.log = CommitLog.open(disk, group / "log", segment_bytes=self.segment_bytes)
         self.queues = ConsumeQueues(disk, group / "queues")
         self.keys = KeyIndex(disk, group / "keys", first_capacity=16)
@@ -112,11 +121,11 @@ class Writer:
         *,
         topic_id: int = ORDERS,
         queue: int = 0,
-        producer: int = PRODUCER,
         keys: Sequence[bytes | None] | None = None,
         tags: Sequence[str | None] | None = None,
         time_ms: int | None = None,
     ) -> Header:
+        producer = self.producer
         sequence = self.sequences.get((producer, topic_id, queue), 0)
         body = encode(
             list(values), topic_id=topic_id, queue=queue, producer_id=producer, epoch=0, first_sequence=sequence,
@@ -127,10 +136,8 @@ class Writer:
         header = self.append(draft, time_ms=time_ms)
         self.sequences[producer, topic_id, queue] = sequence + len(values)
         self.apply(header, body)
-        name = TOPICS.get(topic_id, str(topic_id))
-        self.written += [
-            Written(name, queue, offset + at, sequence + at, value) for at, value in enumerate(values)
-        ]
+        name = topics_of(self.group)[topic_id]
+        self.written += [Written(name, queue, offset + at, sequence + at, value) for at, value in enumerate(values)]
         return header
 
     def apply(self, header: Header, body: bytes) -> None:
@@ -160,7 +167,7 @@ class Writer:
 
     def stop(self) -> None:
         self.log.sync()
-        self.directory.write_clean_mark(0, self.log.clean_mark())
+        self.directory.write_clean_mark(self.group, self.log.clean_mark())
         self.log.close()
         self.queues.close()
         self.keys.close()
@@ -169,13 +176,14 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class StoppedReplica:
-    """One node's directory."""
+    """One group in one node's directory."""
 
     path: Path
+    number: int = 0
 
     @property
     def group(self) -> Path:
-        return self.path / "group-0"
+        return self.path / f"group-{self.number}"
 
     def segment(self, position: int) -> Path:
         return self.group / "log" / f"{position - position % SEGMENT:020}"
@@ -252,33 +260,25 @@ def sealed(header: Header, body: bytes, position: int, previous_chain: int) -> t
 
 def resealed_batch(body: bytes, **changes: int) -> bytes:
     """The same batch with other fields in its header, and the right CRC."""
-    from ledger.batch.header import seal
-
     return seal(replace(BatchHeader.parse(body), **changes).pack(), memoryview(body)[64:])
 
 
 @dataclass(slots=True)
 class StoppedCluster:
+    """One group of it; several of them may lie in one place."""
+
     path: Path
+    group: int
     replicas: list[StoppedReplica]
     written: list[Written]
 
     @staticmethod
-    def make(path: Path, batches: int = 60, **settings: object) -> StoppedCluster:
-        writer = Writer(path / "node-1", **settings)  # type: ignore[arg-type]
-        writer.create_topic("orders", 2)
-        writer.create_topic("events", 1)
+    def make(path: Path, batches: int = 60, *, group: int = 0, **settings: object) -> StoppedCluster:
+        writer = Writer(path / "node-1", group=group, producer=PRODUCER + group, **settings)  # type: ignore[arg-type]
+        for topic, queues in zip(topics_of(group).values(), (2, 1), strict=True):
+            writer.create_topic(topic, queues)
         for number in range(batches):
-            values = [f"message {number}.{at}".encode() for at in range(number % 3 + 1)]
-            topic, queue = (EVENTS, 0) if number % 5 == 4 else (ORDERS, number % 2)
-            keyed = number % 4 != 3
-            writer.batch(
-                values,
-                topic_id=topic,
-                queue=queue,
-                keys=[f"key {number % 7}".encode() for _ in values] if keyed else None,
-                tags=["even" if number % 2 == 0 else None for _ in values],
-            )
+            write_batch(writer, number)
             if number == batches // 3:
                 writer.keep_base()
             if number == batches // 2:
@@ -287,36 +287,51 @@ class StoppedCluster:
                 writer.append(Draft(Kind.NO_OP, b""))
         writer.append(Draft(Kind.NO_OP, b""))
         writer.stop()
-        cluster = StoppedCluster(path, [StoppedReplica(path / "node-1")], writer.written)
-        for node in NODES[1:]:
-            cluster.replicas.append(cluster.copy(node))
+        cluster = StoppedCluster(path, group, [StoppedReplica(path / "node-1", group)], writer.written)
+        cluster.replicas += [cluster.copy(node) for node in NODES[1:]]
         return cluster
 
+    @property
+    def producer(self) -> int:
+        return PRODUCER + self.group
+
     def copy(self, node: int) -> StoppedReplica:
-        to = self.path / f"node-{node}"
-        shutil.copytree(self.path / "node-1", to)
-        identity = to / "identity.json"
-        identity.write_text(json.dumps({**json.loads(identity.read_text()), "node": node}))
-        return StoppedReplica(to)
+        """Node 1's group, as that of another node."""
+        of, to = self.path / "node-1", self.path / f"node-{node}"
+        shutil.copytree(of / f"group-{self.group}", to / f"group-{self.group}")
+        identity = json.loads((of / "identity.json").read_text())
+        (to / "identity.json").write_text(json.dumps({**identity, "node": node}))
+        return StoppedReplica(to, self.group)
 
     @property
     def sources(self) -> list[str]:
         return [str(replica.path) for replica in self.replicas]
 
-    def history(self, path: Path, change: Callable[[Send], Send] = lambda send: send) -> Path:
-        """Of all messages, acknowledged as they lie there."""
+    def send(self, message: Written) -> Send:
+        """It, acknowledged where it lies."""
+        crc = google_crc32c.value(message.value)
+        return Send(
+            1, Outcome.OK, message.topic, message.queue, True, message.offset, f"{self.producer:016x}", 0,
+            message.sequence, [crc], [len(message.value)], None, 1, 2,
+        )  # fmt: skip
+
+    def history(self, path: Path, sends: Iterable[Send] | None = None) -> Path:
+        """Of all messages, acknowledged as they lie there; or of these sends."""
         with HistoryWriter(path) as writer:
-            writer.write(Open(1, f"{PRODUCER:016x}", 1))
-            for message in self.written:
-                crc = google_crc32c.value(message.value)
-                writer.write(
-                    change(
-                        Send(
-                            1, Outcome.OK, message.topic, message.queue, True, message.offset, f"{PRODUCER:016x}", 0,
-                            message.sequence, [crc], [len(message.value)], None, 1, 2,
-                        )
-                    )
-                )  # fmt: skip
+            writer.write(Open(1, f"{self.producer:016x}", 1))
+            for send in map(self.send, self.written) if sends is None else sends:
+                writer.write(send)
         return path
 
 
+def write_batch(writer: Writer, number: int) -> Header:
+    """Of one to three messages, with a tag each or none, and three times out of four with a key."""
+    values = [f"message {number}.{at}".encode() for at in range(number % 3 + 1)]
+    topic, queue = (EVENTS, 0) if number % 5 == 4 else (ORDERS, number % 2)
+    return writer.batch(
+        values,
+        topic_id=topic,
+        queue=queue,
+        keys=[f"key {number % 7}".encode() for _ in values] if number % 4 != 3 else None,
+        tags=["even" if number % 2 == 0 else None for _ in values],
+    )

@@ -1,0 +1,179 @@
+"""How fast logs are validated: GiB of three replicas, by one process and by Spark; and what that costs beside reading.
+
+    .venv/bin/python bench/validate.py --gib 0.25                          plain, in a minute
+    .venv/bin/python bench/validate.py --gib 1 2 4 8 --engine "local[1]" "local[2]"
+
+`batches`: of 500 messages of 128 bytes (64 KiB); `single`: entries of one message of 128 bytes. `share_beside`: of the
+plain engine's time, what is not spent on reading and on the CRCs that an entry has; measured by doing these alone.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import google_crc32c
+from tables import options, show
+
+from ledger.batch import encode, tag_hashes
+from ledger.v1 import command_pb2
+from ledger.validation.access import FileAccess
+from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.report import Report
+from ledger.validation.sources import open_sources
+from ledger.validation.validate import plan_of, validate
+from raft.configuration_entry import GroupConfiguration, Member, encode_configuration
+from store import CommitLog, ConsumeQueues, Draft, Kind, NodeDirectory, PosixDisk, VoteFile
+from store.entry import HEADER_SIZE
+
+NODES = (1, 2, 3)
+MESSAGE_BYTES = 128
+SHAPES = {"batches": 500, "single": 1}
+GROUP_WRITE = 64
+SPAN_BYTES = 32 << 20
+
+
+def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str]:
+    """Three replicas of a log of that many bytes, in entries of `count` messages, with their ConsumeQueues."""
+    disk, first = PosixDisk(), directory / "node-1"
+    owner = NodeDirectory.open(disk, first, cluster="bench", node=1)
+    VoteFile.open(disk, owner.vote_path(0), new_incarnation=bytes(range(16))).close()
+    log = CommitLog.open(disk, owner.log_directory(0), segment_bytes=segment_bytes)
+    queues = ConsumeQueues(disk, owner.queues_directory(0))
+    _fill(log, queues, size, count, segment_bytes)
+    log.sync()
+    owner.write_clean_mark(0, log.clean_mark())
+    log.close()
+    queues.close()
+    owner.close()
+    return [str(first), *(_copy(first, node) for node in NODES[1:])]
+
+
+def _copy(first: Path, node: int) -> str:
+    to = first.with_name(f"node-{node}")
+    shutil.copytree(first, to)
+    identity = to / "identity.json"
+    identity.write_text(json.dumps({**json.loads(identity.read_text()), "node": node}))
+    return str(to)
+
+
+def _fill(log: CommitLog, queues: ConsumeQueues, size: int, count: int, segment_bytes: int) -> None:
+    members = {node: Member(bytes([node]) * 16) for node in NODES}
+    configuration = GroupConfiguration("bench", members, segment_bytes, 8 << 20)
+    create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="t", queues=4))
+    begin = [
+        Draft(Kind.CONFIGURATION, encode_configuration(configuration)),
+        Draft(Kind.COMMAND, create.SerializeToString()),
+    ]
+    log.append(begin, term=1, commit=0, now_ms=1)
+    for drafts in _drafts(count):
+        headers = log.append(drafts, term=1, commit=log.last_index, now_ms=1)
+        for header, draft in zip(headers, drafts, strict=True):
+            queues.get(1, header.queue).put(
+                header.base_offset, header.position, header.size, tag_hashes(draft.body), header.count
+            )
+        log.prepare_next()
+        if headers[-1].end >= size:
+            return
+
+
+def _drafts(count: int) -> Iterator[list[Draft]]:
+    rng, ends = random.Random(7), [0, 0, 0, 0]
+    while True:
+        drafts = []
+        for queue in range(4):
+            for _ in range(GROUP_WRITE // 4):
+                values = [rng.randbytes(MESSAGE_BYTES)] * count
+                body = encode(
+                    values, topic_id=1, queue=queue, producer_id=7, epoch=0, first_sequence=ends[queue],
+                    base_timestamp_ms=1, tags=["tag"] * count if count > 1 else None,
+                )  # fmt: skip
+                drafts.append(Draft(Kind.BATCH, body, 1, queue, ends[queue], count))
+                ends[queue] += count
+        yield drafts
+
+
+def reading_alone(sources: list[str]) -> float:
+    """Seconds of the processor for reading every byte, and for the two CRCs of each entry, and for nothing else."""
+    replicas, _ = open_sources(sources)
+    begun = time.process_time()
+    for span in plan_of(replicas, SPAN_BYTES).spans:
+        segment = replicas[span.replica].segments[span.segment]
+        data = FileAccess().read(segment, span.begin, span.end)
+        at = 0 if span.is_exact else len(data)
+        while at + HEADER_SIZE <= len(data) and (size := int.from_bytes(data[at + 8 : at + 12], "little")):
+            google_crc32c.extend(google_crc32c.value(data[at : at + 72]), data[at + HEADER_SIZE : at + size])
+            at += (size + 7) & -8
+        if not span.is_exact:  # as many bytes at once, where entries do not begin with the span
+            google_crc32c.value(data)
+    return time.process_time() - begun
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    shape: str
+    gib_x3: float
+    engine: str
+    seconds: float
+    """By a clock on the wall; with Spark, of a session that is up."""
+    mb_per_s: int
+    entries_per_s: int
+    cpu_mb_per_s: int
+    """By the processor's time, which others on the machine change less. Of the plain engine; 0 for Spark."""
+    cpu_entries_per_s: int
+    share_beside: float
+    """Of the processor's time."""
+
+
+def judged(sources: list[str], engine: str) -> Report:
+    if engine == "plain":
+        return validate(sources, PlainEngine(), span_bytes=SPAN_BYTES)
+    from ledger.spark.engine import SparkEngine
+    from ledger.spark.session import spark_session
+
+    with spark_session("bench", master=engine) as spark:
+        spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # the session is up
+        return validate(sources, SparkEngine(spark), span_bytes=SPAN_BYTES)
+
+
+def measured(shape: str, gib: float, engine: str, sources: list[str]) -> Row:
+    begun = time.process_time()
+    report = judged(sources, engine)
+    cpu = time.process_time() - begun if engine == "plain" else float("inf")
+    assert report.status == 0, report.violations or report.not_judged
+    replicas = [replica for group in report.groups for replica in group.replicas]
+    entries, size = sum(replica.entries for replica in replicas), sum(replica.end for replica in replicas) / 1e6
+    alone = reading_alone(sources) if engine == "plain" else 0.0
+    return Row(
+        shape, gib, engine, report.seconds, round(size / report.seconds), round(entries / report.seconds),
+        round(size / cpu), round(entries / cpu), 1 - alone / cpu if alone else 0.0,
+    )  # fmt: skip
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--gib", type=float, nargs="+", default=[0.25], help="of each of the three replicas")
+    parser.add_argument("--engine", nargs="+", default=["plain"], help="plain, local[1], local[2], ...")
+    parser.add_argument("--shape", nargs="+", choices=list(SHAPES), default=list(SHAPES))
+    parser.add_argument("--segment-mib", type=int, default=1024)
+    chosen = parser.parse_args()
+    rows = []
+    for shape in chosen.shape:
+        for gib in chosen.gib:
+            directory = Path(tempfile.mkdtemp(prefix="validate-", dir=chosen.directory))
+            try:
+                sources = make(directory, int(gib * (1 << 30)), SHAPES[shape], chosen.segment_mib << 20)
+                rows += [measured(shape, gib, engine, sources) for engine in chosen.engine]
+            finally:
+                shutil.rmtree(directory)
+    show({"Validation of three replicas": rows}, as_json=chosen.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""The validation as a plain PySpark application.
+
+    spark-submit --master spark://host:7077 --py-files ledgermq.zip ledger/spark/validation.py /data/node-1 /data/node-2
+    python -m ledger.spark.validation --master local[2] /data/node-1 /data/node-2 http://10.0.0.3:9872
+
+One idea: it takes what `ledgermq validate` takes, and says the same; without --master it runs where spark-submit or the
+environment says. docs/VALIDATION.md has how to run it on a cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ledger.errors import LedgerError
+from ledger.spark.engine import SparkEngine
+from ledger.spark.session import spark_session
+from ledger.validation.report import NOT_JUDGED, Report
+from ledger.validation.summary import as_text
+from ledger.validation.validate import OnPlan, validate
+
+OnProgress = Callable[[int, int, int], None]
+
+
+def validate_on_spark(
+    sources: Sequence[str],
+    *,
+    master: str | None,
+    histories: Sequence[Path] = (),
+    out: Path | None = None,
+    on_plan: OnPlan = lambda _spans, _bytes: None,
+    on_progress: OnProgress = lambda _spans, _bytes, _wrong: None,
+) -> Report:
+    """`master`: as `spark_session` takes it. Raises LedgerError."""
+    with spark_session("ledgermq validate", master=master) as spark:
+        engine = SparkEngine(spark, on_progress)
+        return validate(sources, engine, histories=histories, out=out, on_plan=on_plan)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        report = validate_on_spark(
+            options.sources, master=options.master, histories=options.acked, out=options.out, on_progress=_say
+        )
+        if options.out is not None:
+            options.out.mkdir(parents=True, exist_ok=True)
+            (options.out / "verdict.json").write_text(json.dumps(report.fields(), indent=2) + "\n", encoding="utf-8")
+    except (LedgerError, OSError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        return NOT_JUDGED
+    print(json.dumps(report.fields(), indent=2) if options.format == "json" else as_text(report))
+    return report.status
+
+
+def _say(spans: int, size: int, wrong: int) -> None:
+    print(f"\r{spans:,} spans, {size / 1e6:,.0f} MB read, {wrong:,} violations", end="", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ledger.spark.validation", description="Prove from the bytes that replicas agree."
+    )
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a data directory, or http://HOST:PORT of a node")
+    parser.add_argument("--acked", action="append", default=[], type=Path, metavar="HISTORY", help="a client's history")
+    parser.add_argument("--master", help="where Spark runs, as local[2]; by default as spark-submit says")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="verdict.json and violations.parquet go there")
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""`ledgermq validate`: what it says, where it writes, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "ledger" / "validation"))
+from stopped_cluster import StoppedCluster
+
+from cluster.cli import main
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["validate", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> StoppedCluster:
+    return StoppedCluster.make(tmp_path, 12)
+
+
+def test_replicas_that_agree_are_valid(
+    cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = cluster.history(tmp_path / "history.jsonl")
+    assert run(*cluster.sources, "--acked", str(history)) == 0
+    said = capsys.readouterr()
+    assert "all replicas are the same" in said.out
+    assert f"{len(cluster.written)} messages were acknowledged" in said.out
+    assert said.out.splitlines()[-1].startswith("VALID")
+    assert said.err == ""
+
+
+def test_a_violation_is_told_with_its_place_and_written_out(
+    cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replica = cluster.replicas[1]
+    header = replica.headers()[7]
+    replica.flip(replica.segment(header.position), header.position + 90)
+    out = tmp_path / "out"
+    assert run(*cluster.sources, "--format", "json", "--out", str(out)) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["verdict"] == "violated"
+    (violation,) = told["violations"]
+    assert (violation["kind"], violation["index"], violation["position"]) == ("damaged entry", 8, header.position)
+    assert violation["source"] == str(replica.path)
+    assert json.loads((out / "verdict.json").read_text()) == told
+    assert list(out.glob("violations.*"))
+
+
+def test_a_source_that_cannot_be_read_is_not_judged_and_hides_no_violation(
+    cluster: StoppedCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replica = cluster.replicas[0]
+    replica.flip(replica.segment(0), 90)
+    assert run(cluster.sources[0], "/nowhere", "http://127.0.0.1:1") == 2
+    said = capsys.readouterr().out
+    assert "NOT JUDGED: /nowhere" in said
+    assert "NOT JUDGED: http://127.0.0.1:1" in said
+    assert "DAMAGED ENTRY" in said
+
+
+def test_sources_of_two_clusters_are_not_judged(
+    cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = StoppedCluster.make(tmp_path / "other", 3, cluster="another")
+    assert run(cluster.sources[0], other.sources[1]) == 2
+    assert "different clusters" in capsys.readouterr().out
+
+
+def test_sources_without_a_group_in_common_are_not_judged(
+    cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = StoppedCluster.make(tmp_path / "other", 3, group=1)
+    assert run(cluster.sources[0], other.sources[1]) == 2
+    assert "no group in common" in capsys.readouterr().out
+
+
+def test_a_cluster_of_the_same_name_with_other_members_is_told(
+    cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = StoppedCluster.make(tmp_path / "other", 12, incarnation=9)
+    assert run(cluster.sources[0], other.sources[1]) == 1
+    said = capsys.readouterr().out
+    assert "they part at entry 1" in said
+    assert "these are logs of two clusters" in said
+
+
+def test_without_java_one_sentence_says_what_to_install(
+    cluster: StoppedCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert run(cluster.sources[0], "--master", "local[2]") == 2
+    assert "install" in capsys.readouterr().err

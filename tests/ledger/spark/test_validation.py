@@ -1,0 +1,56 @@
+"""The validation on Spark: every planted corruption is told at its exact place, in one run over as many groups, and the
+engine of one process says the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "validation"))
+from plants import PLANTS, Planted, check
+from stopped_cluster import NODES, StoppedCluster
+
+from ledger.spark.engine import SparkEngine
+from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.report import Report
+from ledger.validation.validate import validate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def planted(path: Path) -> tuple[list[str], list[Path], dict[int, tuple[str, Planted]]]:
+    """Three nodes with a group for each plant: sources, histories, and what is due in each group."""
+    dues: dict[int, tuple[str, Planted]] = {}
+    histories = []
+    for group, (name, plant) in enumerate(PLANTS.items()):
+        cluster = StoppedCluster.make(path, group=group)
+        dues[group] = name, plant(cluster)
+        histories.append(cluster.history(path / f"history-{group}.jsonl", dues[group][1].sends))
+    return [str(path / f"node-{node}") for node in NODES], histories, dues
+
+
+def test_every_plant_is_found_and_both_engines_say_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    sources, histories, dues = planted(tmp_path)
+    out = tmp_path / "out"
+    report = validate(sources, SparkEngine(spark), histories=histories, out=out, span_bytes=4096)
+    assert report.not_judged == ()
+    groups = {group.group: group for group in report.groups}
+    for group, (name, due) in dues.items():
+        check(name, due, [violation for violation in report.violations if violation.group == group])
+        assert all(part in " ".join(groups[group].notes) for part in due.notes), name
+    plain = validate(sources, PlainEngine(), histories=histories, out=tmp_path / "plain", span_bytes=4096)
+    assert verdict_of(report) == verdict_of(plain)
+    rows = spark.read.parquet(str(out / "violations.parquet"))
+    assert rows.count() == report.violation_count > len(PLANTS) // 2
+    assert spark.read.parquet(str(tmp_path / "plain" / "violations.parquet")).count() == report.violation_count
+
+
+def verdict_of(report: Report) -> tuple[object, ...]:
+    """All that does not depend on who judged, and how the work was cut up."""
+    return report.status, report.counts, report.violations, report.groups, report.acknowledged, report.not_judged
