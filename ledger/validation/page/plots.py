@@ -36,7 +36,7 @@ _ALARMS = ("#c53030", "#b7791f", "#6b46c1", "#0b7285", "#d6336c", "#2f6f3e", "#1
 _STYLES = tuple(zip(_MARKERS, _ALARMS, strict=True))
 """Marker and colour of each kind of violation; the last ones share what is left."""
 _OTHER = ("x", "#66737f")
-_SETTINGS = {
+_SETTINGS: Any = {
     "font.size": 9, "axes.edgecolor": _GRID, "text.color": _INK, "axes.labelcolor": _INK, "xtick.color": _INK,
     "ytick.color": _INK, "svg.fonttype": "none", "font.family": "sans-serif",
 }  # fmt: skip
@@ -172,7 +172,7 @@ def _draw_places(
         marker, colour = styles[mark.kind]
         if mark.last_index > mark.index:
             axes.plot([mark.index, mark.last_index], [mark.position] * 2, color=colour, linewidth=5, alpha=0.25)
-        edge = {} if marker == "x" else {"markeredgecolor": "white", "markeredgewidth": 0.6}
+        edge: dict[str, Any] = {} if marker == "x" else {"markeredgecolor": "white", "markeredgewidth": 0.6}
         axes.plot(mark.index, mark.position, linestyle="", marker=marker, color=colour, markersize=7, zorder=3, **edge)
     axes.yaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_formatter(EngFormatter(unit="B"))
