@@ -18,7 +18,7 @@ from stopped_cluster import StoppedCluster
 
 from ledger.validation.page.page import PICTURES, ROWS, write_page
 from ledger.validation.page.places import marks_of, without_place
-from ledger.validation.page.plots import REPLICAS_DRAWN, names_of
+from ledger.validation.page.plots import REPLICAS_DRAWN, draw, names_of
 from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.report import COURSE_POINTS, Report
 from ledger.validation.validate import validate
@@ -90,6 +90,22 @@ def test_a_mark_is_at_its_index_and_position_on_its_own_replica_only(cluster: St
     assert marks[1] == marks[3] == []
     (mark,) = marks[2]
     assert (mark.kind, mark.index, mark.position) == (violation.kind, violation.index, violation.position)
+
+
+def test_a_mark_is_drawn_in_the_panel_of_its_replica(cluster: StoppedCluster) -> None:
+    report = judged(cluster, "a flipped bit in a body")
+    (violation,) = report.violations
+    figure = draw(report.groups[0], report.violations)
+    points = {
+        axes.get_title(loc="left"): [tuple(line.get_xydata()[0]) for line in axes.lines if line.get_marker() == "o"]
+        for axes in figure.axes
+        if "position in the log" in axes.get_title(loc="left")
+    }
+    assert points == {
+        "node 1: position in the log, no violation": [],
+        "node 2: position in the log, 1 violation": [(violation.index, violation.position)],
+        "node 3: position in the log, no violation": [],
+    }
 
 
 def test_a_violation_of_a_file_beside_the_log_lies_on_the_course_of_the_log(cluster: StoppedCluster) -> None:

@@ -14,6 +14,7 @@ from ledger.state import ProducerQueue
 from ledger.state.sequence import REMEMBERED_BATCHES, Accept
 from ledger.v1 import command_pb2
 from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.replay import Replayed
 from ledger.validation.sources import open_sources
 from ledger.validation.steps import BatchesApplied
 from ledger.validation.validate import plan_of
@@ -21,6 +22,8 @@ from store import Draft, Header, Kind
 
 DAY_MS = 24 * 60 * 60 * 1000
 PRODUCERS = (0x51, 0x52, 0x53)
+WEIGHTS = (20, 1, 1)
+"""One writes most: its batches, by which the others are forgotten, are left out before theirs are."""
 ENTRIES = 400
 
 
@@ -40,19 +43,19 @@ class RandomHistory:
         self.create_topic()
         while self.writer.log.last_index < ENTRIES:
             self.now_ms += self.chance.choice((0, 1, 1, 50))
-            if self.chance.random() < 0.01:
+            if self.chance.random() < 0.02:
                 self.now_ms += DAY_MS // 2
             self.step()
         self.writer.stop()
 
     def step(self) -> None:
         drawn = self.chance.random()
-        if drawn < 0.015:
+        if drawn < 0.01:
             self.create_topic()
-        elif drawn < 0.025 and len(self.topics) > 1:
+        elif drawn < 0.02 and len(self.topics) > 1:
             gone = self.topics.pop(self.chance.randrange(len(self.topics)))
             self.command(delete_topic=command_pb2.DeleteTopic(topic_id=gone))
-        elif drawn < 0.04:
+        elif drawn < 0.03:
             self.command(hold_log=command_pb2.HoldLog(name="backup", ttl_ms=self.chance.choice((20, DAY_MS))))
         else:
             self.send()
@@ -60,7 +63,8 @@ class RandomHistory:
     def send(self) -> None:
         """Mostly what is next; else a repeat, a gap, another epoch, or what a producer does that had been forgotten."""
         state, chance = self.writer.state, self.chance
-        producer, topic_id, queue = chance.choice(PRODUCERS), chance.choice(self.topics), chance.randrange(2)
+        (producer,) = chance.choices(PRODUCERS, WEIGHTS)
+        topic_id, queue = chance.choice(self.topics), chance.randrange(2)
         known = state.producers.get(ProducerQueue(producer, topic_id, queue))
         epoch, due = (known.epoch, known.next_sequence) if known is not None else (0, 0)
         if chance.random() < 0.2:
@@ -103,16 +107,40 @@ def test_a_replay_of_the_last_few_batches_comes_to_the_state_of_all(tmp_path: Pa
     history = RandomHistory(Writer(tmp_path / "node-1", segment_bytes=1 << 20), chance)
     history.write()
     assert history.refused > 10
-    replicas, _ = open_sources([str(tmp_path / "node-1")])
     cuts = tuple(sorted([*chance.sample(sorted(history.digests), 6), ENTRIES]))
     for span_bytes in (1 << 20, 8192):
-        engine = PlainEngine()
-        plan = replace(plan_of(replicas, span_bytes), cuts={0: cuts})
-        engine.read(plan)
-        (replayed,), violations, not_judged = engine.replay({0: replicas[0].segments[0].length})
-        assert (violations, not_judged, replayed.told) == ([], [], [])
-        states = {index: state for index, (state, _) in replayed.states.items() if index in cuts}
-        assert states == {index: history.digests[index] for index in cuts}
+        found = replayed(tmp_path / "node-1", cuts, span_bytes)
+        assert found.told == []
+        assert states_at(found, cuts) == {index: history.digests[index] for index in cuts}
+
+
+def test_a_producer_that_was_forgotten_begins_anew_though_what_forgot_it_is_left_out(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "node-1", segment_bytes=1 << 20)
+    writer.create_topic("orders", 1)
+    later = TIME_MS + 2 * DAY_MS
+    rare, busy = PRODUCERS[:2]
+    for producer, batches, now_ms in ((rare, 2, TIME_MS), (busy, 1, later), (rare, 1, later), (busy, 8, later)):
+        writer.producer = producer
+        if now_ms == later and producer == rare:
+            del writer.sequences[rare, 1, 0]
+        for _ in range(batches):
+            last = writer.batch([b"value"], time_ms=now_ms).index
+    writer.stop()
+    found = replayed(tmp_path / "node-1", (last,), 1 << 20)
+    assert states_at(found, (last,)) == {last: writer.state.digest()}
+
+
+def replayed(path: Path, cuts: tuple[int, ...], span_bytes: int) -> Replayed:
+    replicas, _ = open_sources([str(path)])
+    engine = PlainEngine()
+    engine.read(replace(plan_of(replicas, span_bytes), cuts={0: cuts}))
+    (found,), violations, not_judged = engine.replay({0: replicas[0].segments[0].length})
+    assert (violations, not_judged) == ([], [])
+    return found
+
+
+def states_at(found: Replayed, cuts: tuple[int, ...]) -> dict[int, int]:
+    return {index: state for index, (state, _) in found.states.items() if index in cuts}
 
 
 def test_most_batches_are_left_out(tmp_path: Path) -> None:
