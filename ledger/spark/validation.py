@@ -54,12 +54,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LedgerError as error:
         print(f"Error: {error}", file=sys.stderr)
         return NOT_JUDGED
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     print(json.dumps(report.fields(), indent=2) if options.format == "json" else as_text(report))
     return report.status
 
 
 def _say(spans: int, size: int, wrong: int) -> None:
-    print(f"\r{spans:,} spans, {size / 1e6:,.0f} MB read, {wrong:,} violations", end="", file=sys.stderr, flush=True)
+    """On a terminal only: one line, which the next one takes the place of."""
+    if sys.stderr.isatty():
+        said = f"{spans:,} spans, {size / 1e6:,.0f} MB read, {wrong:,} violations"
+        print(f"\r\x1b[K{said}", end="", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
