@@ -98,7 +98,9 @@ def test_a_mark_is_drawn_in_the_panel_of_its_replica(cluster: StoppedCluster) ->
     (violation,) = report.violations
     figure = draw(report.groups[0], report.violations)
     points = {
-        axes.get_title(loc="left"): [tuple(np.asarray(line.get_xydata())[0].tolist()) for line in axes.lines if line.get_marker() == "o"]
+        axes.get_title(loc="left"): [
+            tuple(np.asarray(line.get_xydata())[0].tolist()) for line in axes.lines if line.get_marker() == "o"
+        ]
         for axes in figure.axes
         if "position in the log" in axes.get_title(loc="left")
     }
