@@ -91,6 +91,8 @@ RIM_OF_RAFT = ("raft/control_lines.py", "raft/transport.py", "raft/streams.py")
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
     "pyarrow": ("ledger/spark/",),
+    "matplotlib": ("ledger/validation/page/", "chaos/report/"),
+    "jinja2": ("ledger/validation/page/", "chaos/report/"),
     "docker": ("chaos/hosts/", "cluster/docker_cluster.py", "cluster/docker_engine.py"),
     "grpc": (
         *RIM_OF_RAFT,

@@ -6,7 +6,6 @@ the status is the verdict: 0 valid, 1 violated, 2 could not be judged.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +43,7 @@ class CannotJudgeError(click.ClickException):
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write verdict.json there, and all violations as violations.parquet.",
+    help="Write verdict.json there, all violations as violations.parquet, and index.html: a page with pictures.",
 )
 @format_option
 def validate(
@@ -61,14 +60,15 @@ def validate(
             2  it could not be judged: a source cannot be read, nothing is committed, ...
     """
     from ledger.errors import LedgerError
+    from ledger.validation.out_directory import write_verdict
 
     try:
         with _ProgressLine() as progress:
             report = _judged(sources, histories, master, out, progress)
         if out is not None:
-            out.mkdir(parents=True, exist_ok=True)
-            (out / "verdict.json").write_text(json.dumps(report.fields(), indent=2) + "\n", encoding="utf-8")
-    except (LedgerError, OSError) as error:
+            for line in write_verdict(report, out):
+                note_console().print(f"note: {line}", soft_wrap=True, markup=False)
+    except LedgerError as error:
         raise CannotJudgeError(str(error)) from error
     if output == "json":
         print_json(report.fields())

@@ -4,19 +4,22 @@
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
 One idea: whatever Spark must be told so that it works from any virtual environment is told here and nowhere else: which
-Python its workers run, that a local one keeps to the loopback interface, where our own sources lie. And what is missing
-(pyspark, Java) is told in one sentence with what to install, before Spark tells it in fifty lines.
+Python its workers run, that a local one keeps to the loopback interface, where our own sources lie, and that workers
+take the pyspark that is installed. And what is missing (pyspark, Java) is told in one sentence with what to install,
+before Spark tells it in fifty lines.
 
 It must not know what the session is for.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,8 +115,23 @@ def _set_up_environment(*, is_local: bool) -> None:
     if is_local:
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = _LOOPBACK
+        if "SPARK_HOME" not in os.environ:
+            os.environ["SPARK_HOME"] = str(_home_without_zip())
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+
+
+def _home_without_zip() -> Path:
+    """Spark's home, but for the zip with another copy of pyspark, which workers would put first: from a zip each
+    compiles all that it imports, which takes a second of the processor. Removed when this process ends."""
+    import pyspark
+
+    home = Path(tempfile.mkdtemp(prefix="ledgermq-spark-"))
+    for each in Path(pyspark.__file__).parent.iterdir():
+        if each.name != "python":
+            (home / each.name).symlink_to(each)
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    return home
 
 
 def _local_settings() -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from ledger.errors import LedgerError
 from ledger.spark.engine import SparkEngine
 from ledger.spark.session import spark_session
+from ledger.validation.out_directory import write_verdict
 from ledger.validation.report import NOT_JUDGED, Report
 from ledger.validation.summary import as_text
 from ledger.validation.validate import OnPlan, validate
@@ -48,17 +49,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.sources, master=options.master, histories=options.acked, out=options.out, on_progress=_say
         )
         if options.out is not None:
-            options.out.mkdir(parents=True, exist_ok=True)
-            (options.out / "verdict.json").write_text(json.dumps(report.fields(), indent=2) + "\n", encoding="utf-8")
-    except (LedgerError, OSError) as error:
+            for line in write_verdict(report, options.out):
+                print(f"note: {line}", file=sys.stderr)
+    except LedgerError as error:
         print(f"Error: {error}", file=sys.stderr)
         return NOT_JUDGED
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     print(json.dumps(report.fields(), indent=2) if options.format == "json" else as_text(report))
     return report.status
 
 
 def _say(spans: int, size: int, wrong: int) -> None:
-    print(f"\r{spans:,} spans, {size / 1e6:,.0f} MB read, {wrong:,} violations", end="", file=sys.stderr, flush=True)
+    """On a terminal only: one line, which the next one takes the place of."""
+    if sys.stderr.isatty():
+        said = f"{spans:,} spans, {size / 1e6:,.0f} MB read, {wrong:,} violations"
+        print(f"\r\x1b[K{said}", end="", file=sys.stderr, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,7 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a data directory, or http://HOST:PORT of a node")
     parser.add_argument("--acked", action="append", default=[], type=Path, metavar="HISTORY", help="a client's history")
     parser.add_argument("--master", help="where Spark runs, as local[2]; by default as spark-submit says")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="verdict.json and violations.parquet go there")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="verdict.json, violations.parquet and index.html go there"
+    )
     parser.add_argument("--format", choices=["text", "json"], default="text")
     return parser
 

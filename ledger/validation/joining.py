@@ -62,6 +62,8 @@ class JoinedLog:
     misled: list[tuple[int, int]] = field(default_factory=list)
     """Numbers of spans whose first entry was searched for, and found within another one; and where it really begins."""
     terms: list[tuple[int, int]] = field(default_factory=list)
+    course: list[tuple[int, int]] = field(default_factory=list)
+    """(index, position) of the first and the last entry of each run."""
 
     @property
     def last_index(self) -> int:
@@ -196,6 +198,7 @@ class _Joining:
         self._due_chain = due if run.first.index == run.last.index else run.due_chain
         log.end = run.last.end
         log.known_commit = max(log.known_commit, run.commit)
+        log.course += [(header.index, header.position) for header in (run.first, run.last)]
         log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
 
     def _judge(self, run: Run, tail: Tail) -> tuple[Break | None, int | None]:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ledger.validation.joining import JoinedLog
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica
-from ledger.validation.report import GroupReport, ReplicaReport
+from ledger.validation.report import COURSE_POINTS, GroupReport, ReplicaReport
 from ledger.validation.sources import configuration_of
 from ledger.validation.violation import Violation, ViolationKind
 from ledger.validation.windows import Parting
@@ -226,6 +226,7 @@ class GroupJudge:
             has_indexes=replica.indexes is not None,
             state=f"{state[0]:016x}" if state is not None else None,
             terms=tuple(_rising(log.terms))[:_TERMS_SHOWN],
+            course=_some(log.course),
         )
 
 
@@ -245,6 +246,14 @@ def _rising(terms: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         if not found or found[-1][0] != term:
             found.append((term, index))
     return found
+
+
+def _some(course: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Evenly chosen, the first and the last one always."""
+    if len(course) <= COURSE_POINTS:
+        return tuple(dict.fromkeys(course))
+    step = (len(course) - 1) / (COURSE_POINTS - 1)
+    return tuple(dict.fromkeys(course[round(number * step)] for number in range(COURSE_POINTS)))
 
 
 def place_violations(replica: Replica, log: JoinedLog) -> list[Violation]:

@@ -6,15 +6,12 @@ of some windows at a time, where replicas differ.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from ledger.errors import LedgerError
 from ledger.history import read_history
 from ledger.validation.access import Access, SourceError, access_to
 from ledger.validation.acknowledged import Book, KnownQueue, sent_in
@@ -30,12 +27,13 @@ from ledger.validation.engine import (
     violations_in,
 )
 from ledger.validation.index_ends import IndexEnds, check_index_ends
+from ledger.validation.out_directory import write_violations
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica, Span
 from ledger.validation.report import first_of_each_kind
 from ledger.validation.snapshots import begin_replay, check_snapshots
 from ledger.validation.span_reader import SpanFacts, read_span
-from ledger.validation.violation import TYPES, Violation
+from ledger.validation.violation import Violation
 from ledger.validation.windows import SAID, Parting, WindowSum, differing, joined, partings
 
 OnProgress = Callable[[int, int, int], None]
@@ -136,7 +134,7 @@ class PlainEngine:
     def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
         found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
         if out is not None:
-            write_parquet(found, out)
+            write_violations(found, out)
         return Violations(tuple(first_of_each_kind(found)), Counter(violation.kind.value for violation in found))
 
     def _within(self, bounds: Mapping[int, Bounds]) -> Iterator[Violation]:
@@ -154,18 +152,3 @@ class PlainEngine:
         if replica.number not in self._accesses:
             self._accesses[replica.number] = access_to(replica.segments[0].path)
         return self._accesses[replica.number]
-
-
-def write_parquet(violations: Sequence[Violation], out: Path) -> None:
-    """As `<out>/violations.parquet`, where pyarrow is installed; else as JSON lines, `<out>/violations.jsonl`."""
-    rows = [violation.fields() for violation in violations]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if find_spec("pyarrow") is None:
-            (out / "violations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-            return
-        from ledger.spark.parquet import write_rows
-
-        write_rows(rows, TYPES, out / "violations.parquet")
-    except OSError as error:
-        raise LedgerError(f"{out}: cannot be written: {error.strerror or error}") from error

@@ -19,6 +19,7 @@ VALID, VIOLATED, NOT_JUDGED = 0, 1, 2
 """Exit statuses."""
 SHOWN = 100
 """Violations of each kind that a report carries: no kind hides another."""
+COURSE_POINTS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class ReplicaReport:
     """Digest of the replayed state at `GroupReport.state_index`."""
     terms: tuple[tuple[int, int], ...]
     """(term, its first index), as the log goes through them."""
+    course: tuple[tuple[int, int], ...]
+    """(index, position) of some entries, at most `COURSE_POINTS` from the first one to the last: how the log grows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from ledger.validation.engine import Bounds, Engine, Plan, Wanted, misfit_violat
 from ledger.validation.index_ends import IndexEnds
 from ledger.validation.joining import JoinedLog, join
 from ledger.validation.judging import GroupJudge, Judged, place_violations
+from ledger.validation.out_directory import prepare
 from ledger.validation.pieces import Gap
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import SPAN_BYTES, Replica, spans_of
@@ -45,9 +46,11 @@ def validate(
     span_bytes: int = SPAN_BYTES,
     on_plan: OnPlan = lambda _spans, _bytes: None,
 ) -> Report:
-    """Reads all sources and judges them. `out`: where all violations go as Parquet. Raises LedgerError where a history
+    """Reads all sources and judges them. `out`: where all violations go, as Parquet. Raises LedgerError where a history
     cannot be read or `out` not be written; whatever is wrong with sources is in the report."""
     begun = time.perf_counter()
+    if out is not None:
+        prepare(out)
     replicas, not_judged = open_sources(sources)
     not_judged += _strangers(replicas)
     if not replicas or _strangers(replicas):

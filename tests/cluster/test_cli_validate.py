@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "ledger" / "validation
 from stopped_cluster import StoppedCluster
 
 from cluster.cli import main
+from ledger.validation import out_directory
 
 
 def run(*arguments: str) -> int:
@@ -53,6 +55,47 @@ def test_a_violation_is_told_with_its_place_and_written_out(
     assert violation["source"] == str(replica.path)
     assert json.loads((out / "verdict.json").read_text()) == told
     assert list(out.glob("violations.*"))
+    assert ">violated</span>" in (out / "index.html").read_text()
+
+
+def test_what_an_earlier_validation_left_is_not_mixed_with_this_one(cluster: StoppedCluster, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "violations.parquet").mkdir(parents=True)  # as Spark leaves it
+    (out / "index.html").write_text("an old page")
+    (out / "violations.jsonl").write_text("an old violation")
+    (out / "mine.txt").write_text("")
+    assert run("/nowhere", "--out", str(out)) == 2
+    assert sorted(path.name for path in out.iterdir()) == ["index.html", "mine.txt", "verdict.json"]
+    assert "could not be judged" in (out / "index.html").read_text()
+
+
+def test_what_is_not_installed_is_told_in_a_line_each_and_is_no_failure(
+    cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = {"pyarrow", "jinja2", "matplotlib"}
+    monkeypatch.setattr(out_directory, "find_spec", lambda name: None if name in absent else find_spec(name))
+    out = tmp_path / "out"
+    replica = cluster.replicas[1]
+    replica.flip(replica.segment(0), 90)
+    assert run(*cluster.sources, "--out", str(out)) == 1
+    parquet, page = capsys.readouterr().err.splitlines()
+    assert "pip install 'ledgermq[spark]'" in parquet
+    assert str(out / "violations.jsonl") in parquet
+    assert "pip install 'ledgermq[bench]'" in page
+    assert "jinja2 and matplotlib" in page
+    assert sorted(path.name for path in out.iterdir()) == ["verdict.json", "violations.jsonl"]
+    (line,) = (out / "violations.jsonl").read_text().splitlines()
+    assert json.loads(line)["kind"] == "damaged entry"
+
+
+def test_a_directory_that_cannot_be_written_is_told_before_anything_is_read(
+    cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(*cluster.sources, "--out", str(tmp_path / "file" / "out")) == 2
+    said = capsys.readouterr()
+    assert "cannot be written" in said.err
+    assert said.out == ""
 
 
 def test_a_source_that_cannot_be_read_is_not_judged_and_hides_no_violation(

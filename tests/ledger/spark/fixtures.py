@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,17 +33,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(300))
 
 
-def home_without_zip(path: Path) -> Path:
-    """Spark's home, but for the zip with another copy of pyspark: of that each Python worker compiles all that it
-    imports, which takes a second of the processor each time. The installed one is compiled already."""
-    import pyspark
-
-    for each in Path(pyspark.__file__).parent.iterdir():
-        if each.name != "python":
-            (path / each.name).symlink_to(each)
-    return path
-
-
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {
@@ -54,11 +42,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
     }
-    os.environ["SPARK_HOME"] = str(home_without_zip(tmp_path_factory.mktemp("home")))
     session = start_session("tests", master="local[2,2]", conf=conf)  # a task that fails is tried again
     yield session
     session.stop()
-    del os.environ["SPARK_HOME"]
 
 
 @pytest.fixture(scope="session")
