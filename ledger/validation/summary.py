@@ -36,7 +36,7 @@ def group_sentence(group: GroupReport) -> str:
     if group.last_index > group.committed:
         said += f", {group.last_index - group.committed:,} more in the tail"
     if len(group.replicas) > 1:
-        said += "; all replicas are the same" if not behind else f"; {len(behind)} of {len(group.replicas)} are behind"
+        said += "; no replica is behind" if not behind else f"; {len(behind)} of {len(group.replicas)} are behind"
     return said
 
 
@@ -82,7 +82,8 @@ def verdict_sentence(report: Report) -> str:
     size, rate = report.bytes / 1e6, report.bytes / 1e6 / max(report.seconds, 1e-9)
     read = f"{size:,.1f} MB of {len(report.sources)} sources in {report.seconds:.1f} s, {rate:,.0f} MB/s"
     counts = ", ".join(f"{count:,} {kind}" for kind, count in report.counts)
-    found = f"{report.violation_count:,} violations ({counts})" if report.counts else "no violation found"
+    violations = f"{report.violation_count:,} violation{'s' if report.violation_count != 1 else ''}"
+    found = f"{violations} ({counts})" if report.counts else "no violation found"
     return f"{report.verdict.upper()}: {found}; {read}, {report.engine}"
 
 
