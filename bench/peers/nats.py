@@ -1,0 +1,135 @@
+"""NATS JetStream: Debian's nats-server, and nats-py."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from peers.installed import Installed
+from peers.peer import Description, How, UnavailableError, keep_in_flight
+from peers.processes import Processes
+
+_FETCH = 1_000
+_READY_S = 30.0
+
+_CONFIG = """
+server_name: node-{node}
+listen: 127.0.0.1:{port}
+jetstream {{ store_dir: "{store}" }}
+cluster {{
+  name: peers
+  listen: 127.0.0.1:{cluster_port}
+  routes: [{routes}]
+}}
+"""
+
+
+class NatsServers:
+    """Three servers, which found one JetStream cluster."""
+
+    def __init__(self, installed: Installed) -> None:
+        self._installed = installed
+        self._processes: Processes | None = None
+
+    def available(self) -> str | None:
+        try:
+            self._program()
+        except UnavailableError as error:
+            return str(error)
+        return None
+
+    def start(self, directory: Path, ports: Sequence[int]) -> str:
+        self._processes = processes = Processes(directory)
+        clients, routes = ports[:3], ports[3:6]
+        directory.mkdir(parents=True, exist_ok=True)
+        for node in range(3):
+            config = directory / f"node-{node}.conf"
+            config.write_text(
+                _CONFIG.format(
+                    node=node,
+                    port=clients[node],
+                    store=directory / f"node-{node}",
+                    cluster_port=routes[node],
+                    routes=", ".join(f"nats://127.0.0.1:{port}" for port in routes),
+                )
+            )
+            processes.spawn(f"node-{node}", [self._program(), "-c", config])
+        processes.wait_open(clients)
+        return ",".join(f"nats://127.0.0.1:{port}" for port in clients)
+
+    def stop(self) -> None:
+        if self._processes:
+            self._processes.stop()
+
+    def describe(self) -> Description:
+        done = subprocess.run([self._program(), "--version"], capture_output=True, text=True, check=True)
+        return Description(
+            version=done.stdout.strip(),
+            replication="a stream of file storage with 3 replicas, acknowledged by a majority (Raft)",
+            flush="nothing before it acknowledges; every two minutes (its default)",
+            flushes_first=False,
+        )
+
+    def _program(self) -> Path:
+        return self._installed.program("nats-server", "nats-server")
+
+
+class NatsClient:
+    """nats-py. A topic is a stream with one subject."""
+
+    how: ClassVar[How] = How(
+        each="`js.publish`, awaited by as many tasks as are in flight",
+        bulk="`js.publish_async`, with its default of 4,000 in flight",
+        consume=f"a pull consumer without acknowledgements, `fetch({_FETCH})`",
+    )
+
+    async def open(self, address: str, topic: str) -> None:
+        import nats
+
+        self._topic = topic
+        self._connection = await nats.connect(address.split(","))
+        self._stream = self._connection.jetstream()
+        await self._make_stream()
+
+    async def _make_stream(self) -> None:
+        """Waits for the cluster's first leader."""
+        from nats.errors import NoRespondersError
+        from nats.errors import TimeoutError as NatsTimeoutError
+        from nats.js.errors import APIError, NoStreamResponseError
+
+        deadline = asyncio.get_running_loop().time() + _READY_S
+        while True:
+            try:
+                await self._stream.add_stream(name=self._topic, subjects=[self._topic], num_replicas=3, storage="file")
+                return
+            except (APIError, NoStreamResponseError, NatsTimeoutError, NoRespondersError):
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(0.2)
+
+    async def produce_each(self, values: Sequence[bytes], in_flight: int) -> None:
+        async def send(value: bytes) -> None:
+            await self._stream.publish(self._topic, value, timeout=60)
+
+        await keep_in_flight(send, values, in_flight)
+
+    async def produce_bulk(self, values: Sequence[bytes]) -> None:
+        acks: list[Any] = [await self._stream.publish_async(self._topic, value) for value in values]
+        for ack in acks:
+            await ack
+
+    async def consume(self, count: int) -> list[bytes]:
+        from nats.js.api import AckPolicy, ConsumerConfig
+
+        config = ConsumerConfig(ack_policy=AckPolicy.NONE)
+        reader = await self._stream.pull_subscribe(self._topic, stream=self._topic, config=config)
+        found: list[bytes] = []
+        while len(found) < count:
+            found += [message.data for message in await reader.fetch(min(_FETCH, count - len(found)), timeout=30)]
+        return found
+
+    async def close(self) -> None:
+        await self._connection.close()
