@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from peers.etcd import EtcdClient, EtcdServers
 from peers.installed import Installed
 from peers.ledgermq import LedgermqClient, LedgermqServers
 from peers.nats import NatsClient, NatsServers
@@ -36,4 +37,5 @@ def ours(flush: Literal["async", "sync"]) -> Peer:
 
 PEERS = [
     Peer("nats", "NATS JetStream", NatsServers, {"nats-py": NatsClient}),
+    Peer("etcd", "etcd", EtcdServers, {"aetcd": EtcdClient}),
 ]
