@@ -12,6 +12,7 @@ from peers.installed import Installed
 from peers.ledgermq import LedgermqClient, LedgermqServers
 from peers.nats import NatsClient, NatsServers
 from peers.peer import Client, Servers
+from peers.rabbitmq import RabbitmqClient, RabbitmqServers
 from peers.rounds import Driven
 
 
@@ -37,5 +38,6 @@ def ours(flush: Literal["async", "sync"]) -> Peer:
 
 PEERS = [
     Peer("nats", "NATS JetStream", NatsServers, {"nats-py": NatsClient}),
+    Peer("rabbitmq", "RabbitMQ, quorum queue", RabbitmqServers, {"aio-pika": RabbitmqClient}),
     Peer("etcd", "etcd", EtcdServers, {"aetcd": EtcdClient}),
 ]
