@@ -9,6 +9,7 @@ from typing import Literal
 
 from peers.etcd import EtcdClient, EtcdServers
 from peers.installed import Installed
+from peers.kafka import AiokafkaClient, ConfluentClient, KafkaServers
 from peers.ledgermq import LedgermqClient, LedgermqServers
 from peers.nats import NatsClient, NatsServers
 from peers.peer import Client, Servers
@@ -38,6 +39,7 @@ def ours(flush: Literal["async", "sync"]) -> Peer:
 
 PEERS = [
     Peer("nats", "NATS JetStream", NatsServers, {"nats-py": NatsClient}),
+    Peer("kafka", "Kafka", KafkaServers, {"confluent-kafka": ConfluentClient, "aiokafka": AiokafkaClient}),
     Peer("rabbitmq", "RabbitMQ, quorum queue", RabbitmqServers, {"aio-pika": RabbitmqClient}),
     Peer("etcd", "etcd", EtcdServers, {"aetcd": EtcdClient}),
 ]
