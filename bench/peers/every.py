@@ -14,6 +14,7 @@ from peers.ledgermq import LedgermqClient, LedgermqServers
 from peers.nats import NatsClient, NatsServers
 from peers.peer import Client, Servers
 from peers.rabbitmq import RabbitmqClient, RabbitmqServers
+from peers.rocketmq import RocketmqClient, RocketmqServers
 from peers.rounds import Driven
 
 
@@ -40,6 +41,7 @@ def ours(flush: Literal["async", "sync"]) -> Peer:
 PEERS = [
     Peer("nats", "NATS JetStream", NatsServers, {"nats-py": NatsClient}),
     Peer("kafka", "Kafka", KafkaServers, {"confluent-kafka": ConfluentClient, "aiokafka": AiokafkaClient}),
+    Peer("rocketmq", "RocketMQ", RocketmqServers, {"rocketmq-python-client": RocketmqClient}),
     Peer("rabbitmq", "RabbitMQ, quorum queue", RabbitmqServers, {"aio-pika": RabbitmqClient}),
     Peer("etcd", "etcd", EtcdServers, {"aetcd": EtcdClient}),
 ]
