@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from peers.installed import Installed
-from peers.peer import Description, How, UnavailableError, keep_in_flight
+from peers.peer import Description, How, UnavailableError
 from peers.processes import Processes
 
-_FETCH = 1_000
 _READY_S = 30.0
 
 _CONFIG = """
@@ -81,9 +80,9 @@ class NatsClient:
     """nats-py. A topic is a stream with one subject."""
 
     how: ClassVar[How] = How(
-        each="`js.publish`, awaited by as many tasks as are in flight",
-        bulk="`js.publish_async`, with its default of 4,000 in flight",
-        consume=f"a pull consumer without acknowledgements, `fetch({_FETCH})`",
+        each="`publish_async`, `publish_async_max_pending=1000` (a fifth faster than tasks that await `publish`)",
+        bulk="`publish_async`, with its default of 4,000 pending",
+        consume="an ordered consumer with a callback (2.5 times as fast as pulling)",
     )
 
     async def open(self, address: str, topic: str) -> None:
@@ -111,24 +110,27 @@ class NatsClient:
                 await asyncio.sleep(0.2)
 
     async def produce_each(self, values: Sequence[bytes], in_flight: int) -> None:
-        async def send(value: bytes) -> None:
-            await self._stream.publish(self._topic, value, timeout=60)
-
-        await keep_in_flight(send, values, in_flight)
+        await self._publish(self._connection.jetstream(publish_async_max_pending=in_flight), values)
 
     async def produce_bulk(self, values: Sequence[bytes]) -> None:
-        acks: list[Any] = [await self._stream.publish_async(self._topic, value) for value in values]
+        await self._publish(self._stream, values)
+
+    async def _publish(self, stream: Any, values: Sequence[bytes]) -> None:
+        acks: list[Any] = [await stream.publish_async(self._topic, value) for value in values]
         for ack in acks:
             await ack
 
     async def consume(self, count: int) -> list[bytes]:
-        from nats.js.api import AckPolicy, ConsumerConfig
-
-        config = ConsumerConfig(ack_policy=AckPolicy.NONE)
-        reader = await self._stream.pull_subscribe(self._topic, stream=self._topic, config=config)
         found: list[bytes] = []
-        while len(found) < count:
-            found += [message.data for message in await reader.fetch(min(_FETCH, count - len(found)), timeout=30)]
+        all_there = asyncio.Event()
+
+        async def take(message: Any) -> None:
+            found.append(message.data)
+            if len(found) == count:
+                all_there.set()
+
+        await self._stream.subscribe(self._topic, cb=take, ordered_consumer=True)
+        await all_there.wait()
         return found
 
     async def close(self) -> None:
