@@ -37,18 +37,25 @@ Flush = Literal["async", "sync"]
 def main() -> int:
     given = arguments()
     prefer_older_engine()  # the same for ours and for the clients of others that use gRPC
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers are stopped
+    signal.signal(signal.SIGTERM, _interrupted)  # so that servers are stopped
     console = Console(stderr=True)
     began = datetime.now(UTC)
+    out = given.out or Path(f"bench-peers-{began:%Y%m%d-%H%M%S}")
     with tempfile.TemporaryDirectory(prefix="ledgermq-peers-", dir=given.directory) as directory:
         scale = Scale(given.messages, given.rounds, given.seconds, given.in_flight)
         contest = Contest(Path(directory), scale, console)
-        contest.run([peer for peer in PEERS if not given.peers or peer.name in given.peers])
-    told = Told(f"{began:%Y-%m-%d %H:%M} UTC", scale, contest.found, contest.skipped)
-    page = write(told, given.out or Path(f"bench-peers-{began:%Y%m%d-%H%M%S}"))
+        told = Told(f"{began:%Y-%m-%d %H:%M} UTC", scale, contest.found, contest.skipped)
+        for peer in PEERS:
+            if not given.peers or peer.name in given.peers:
+                contest.measure(peer)
+                page = write(told, out)  # after each, so that an interrupted run has told what it measured
     show(told, console=Console(), as_json=given.json)
     console.print(f"{page}", soft_wrap=True)
     return 0 if contest.found else 1
+
+
+def _interrupted(number: int, _: object) -> None:
+    raise KeyboardInterrupt(f"signal {number}")
 
 
 class Contest:
@@ -61,14 +68,14 @@ class Contest:
         self.found: list[Against] = []
         self.skipped: dict[str, str] = {}
 
-    def run(self, peers: list[Peer]) -> None:
-        for peer in peers:
-            self._say(peer.title)
-            try:
-                self._against(peer)
-            except (PeerError, DevError) as error:
-                self.skipped[peer.title] = str(error)
-                self._say(f"  skipped: {error}")
+    def measure(self, peer: Peer) -> None:
+        """It comes to `found`, or to `skipped` with the reason."""
+        self._say(peer.title)
+        try:
+            self._against(peer)
+        except (PeerError, DevError) as error:
+            self.skipped[peer.title] = str(error)
+            self._say(f"  skipped: {error}")
 
     def _against(self, peer: Peer) -> None:
         servers = peer.servers(self._installed)

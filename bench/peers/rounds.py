@@ -27,6 +27,8 @@ PRODUCED: tuple[Way, ...] = ("each", "bulk")
 _BENCH = Path(__file__).resolve().parents[1]
 _WARM = 1_000
 """So many messages a load process sends before the clock starts."""
+_WARM_UP_RUNS, _MOST_WARM_UPS = 2, 6
+"""A warm-up of one case takes the time of so many runs, unless it had so many already."""
 _TIMEOUT_S = 600.0
 
 
@@ -87,15 +89,20 @@ class Rounds:
             return work(*args, **kwargs)
 
     def _warm_up(self, driven: Driven, case: Case) -> None:
-        most = self._scale.most(case.size)
-        count: int | None = min(FIRST_COUNT, most)
-        while count is not None:
+        """Finds out how many messages a run has; the servers' compilers have work to do, too."""
+        most, warmed_s = self._scale.most(case.size), 0.0
+        count = min(FIRST_COUNT, most)
+        for _ in range(_MOST_WARM_UPS):
             topic = self._topic()
             sent = Sent(topic, count)
             run = self._run(driven, topic, case, [sent])
             self._say(f"  {driven.name}, warm-up: {case.way}, {case.size} B: {told(run)}")
             self._counts[driven.name, case] = count
-            count = next_count(count, run.seconds, self._scale.seconds, most)
+            warmed_s += run.seconds
+            then = next_count(count, run.seconds, self._scale.seconds, most)
+            if then is None and warmed_s >= _WARM_UP_RUNS * self._scale.seconds:
+                break
+            count = then or count
         self._run(driven, topic, Case("consume", case.size), [sent])
 
     def _round(self, driven: Driven, size: int) -> list[Run]:

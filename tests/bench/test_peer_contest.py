@@ -42,7 +42,7 @@ class MissingServers:
 
 def test_a_peer_that_cannot_be_had_is_skipped_and_the_page_says_why(tmp_path: Path) -> None:
     contest = Contest(tmp_path, Scale(), Console(stderr=True))
-    contest.run([Peer("missing", "Missing MQ", lambda _: MissingServers(), {})])
+    contest.measure(Peer("missing", "Missing MQ", lambda _: MissingServers(), {}))
     assert contest.skipped == {"Missing MQ": REASON}
     assert f"- Missing MQ: {REASON}" in markdown(Told("now", Scale(), contest.found, contest.skipped))
 
