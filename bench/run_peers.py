@@ -27,6 +27,7 @@ from peers.processes import free_ports
 from peers.rates import Against, Measured, Rates
 from peers.rounds import Rounds, Scale
 from rich.console import Console
+from suite.machine import machine
 
 from cluster.dev import DevError
 from cluster.grpc_engine import prefer_older_engine
@@ -44,7 +45,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="ledgermq-peers-", dir=given.directory) as directory:
         scale = Scale(given.messages, given.rounds, given.seconds, given.in_flight)
         contest = Contest(Path(directory), scale, console)
-        told = Told(f"{began:%Y-%m-%d %H:%M} UTC", scale, contest.found, contest.skipped)
+        told = Told(f"{began:%Y-%m-%d %H:%M} UTC", machine(), scale, contest.found, contest.skipped)
         for peer in PEERS:
             if not given.peers or peer.name in given.peers:
                 contest.measure(peer)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,9 +30,10 @@ _NOTE = (
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """`skipped`: by peer, why."""
+    """`skipped`: by peer, why. `machine`: what `suite.machine` tells of it."""
 
     when: str
+    machine: Mapping[str, str]
     scale: Scale
     found: Sequence[Against]
     skipped: Mapping[str, str]
@@ -66,12 +65,13 @@ def show(told: Told, *, console: Console, as_json: bool) -> None:
 
 
 def markdown(told: Told) -> str:
-    parts = [f"# ledgermq and others, {told.when}", _machine(), _NOTE]
+    parts = [f"# ledgermq and others, {told.when}", _NOTE]
     for way in WAYS:
         parts += [f"## {_TITLES[way]}", _markdown_table(_columns(), _rows(told, way))]
     parts += ["## What was measured", _markdown_table(["system", "acknowledged by", "fsynced"], _systems(told))]
     parts += ["## How it was driven", _markdown_table(["client", "each", "bulk", "consume"], _clients(told))]
     parts += ["## What was consumed is what was sent", _markdown_table(_COMPARED, _compared(told))]
+    parts += ["## Machine", "\n".join(f"- {name}: {what}" for name, what in told.machine.items())]
     if told.skipped:
         parts += ["## Skipped", "\n".join(f"- {title}: {reason}" for title, reason in told.skipped.items())]
     return "\n\n".join(parts) + "\n"
@@ -81,7 +81,7 @@ def as_json(told: Told) -> dict[str, Any]:
     """The summary, and all runs."""
     return {
         "when": told.when,
-        "machine": _machine(),
+        "machine": dict(told.machine),
         "scale": asdict(told.scale),
         "summary": _summary(told),
         "found": [asdict(against) for against in told.found],
@@ -151,10 +151,3 @@ def _compared(told: Told) -> list[list[str]]:
 def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _machine() -> str:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
-    cores = len(os.sched_getaffinity(0))
-    system = f"{platform.system()} {platform.release()}"
-    return f"{cores} cores, {memory:.0f} GiB, {system}, Python {platform.python_version()}."

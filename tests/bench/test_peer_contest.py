@@ -44,7 +44,7 @@ def test_a_peer_that_cannot_be_had_is_skipped_and_the_page_says_why(tmp_path: Pa
     contest = Contest(tmp_path, Scale(), Console(stderr=True))
     contest.measure(Peer("missing", "Missing MQ", lambda _: MissingServers(), {}))
     assert contest.skipped == {"Missing MQ": REASON}
-    assert f"- Missing MQ: {REASON}" in markdown(Told("now", Scale(), contest.found, contest.skipped))
+    assert f"- Missing MQ: {REASON}" in markdown(Told("now", {}, Scale(), contest.found, contest.skipped))
 
 
 def test_a_program_that_no_package_has_is_named(tmp_path: Path) -> None:
