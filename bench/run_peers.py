@@ -22,7 +22,7 @@ from typing import Literal
 from peers.every import PEERS, Peer, ours
 from peers.installed import Installed
 from peers.page import Told, show, write
-from peers.peer import PORTS, PeerError, Servers, UnavailableError
+from peers.peer import PORTS, PeerError, Servers
 from peers.processes import free_ports
 from peers.rates import Against, Measured, Rates
 from peers.rounds import Rounds, Scale
@@ -80,8 +80,7 @@ class Contest:
 
     def _against(self, peer: Peer) -> None:
         servers = peer.servers(self._installed)
-        if reason := servers.available():
-            raise UnavailableError(reason)
+        servers.install()
         python = self._installed.python()
         flush: Flush = "sync" if servers.describe().flushes_first else "async"
         before = self._before.pop(flush, None) or self._ours(flush)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from peers.installed import Installed
-from peers.peer import Description, How, PeerError, UnavailableError, keep_in_flight
+from peers.peer import Description, How, PeerError, keep_in_flight
 from peers.processes import Processes
 
 _TRANSACTION = 128
@@ -25,17 +25,12 @@ class EtcdServers:
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
-        self._processes: Processes | None = None
+        self._processes = Processes()
 
-    def available(self) -> str | None:
-        try:
-            self._program()
-        except UnavailableError as error:
-            return str(error)
-        return None
+    def install(self) -> None:
+        self._program()
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
-        self._processes = processes = Processes(directory)
         clients, peers = ([f"http://127.0.0.1:{port}" for port in some] for some in (ports[:3], ports[3:6]))
         members = ",".join(f"node-{node}={peers[node]}" for node in range(3))
         for node in range(3):
@@ -44,13 +39,12 @@ class EtcdServers:
             command += ["--listen-client-urls", clients[node], "--advertise-client-urls", clients[node]]
             command += ["--listen-peer-urls", peers[node], "--initial-advertise-peer-urls", peers[node]]
             command += ["--initial-cluster", members, "--quota-backend-bytes", str(_QUOTA_BYTES)]
-            processes.spawn(f"node-{node}", command)
-        processes.wait_open(ports[:3])
+            self._processes.spawn(directory, f"node-{node}", command)
+        self._processes.wait_open(ports[:3])
         return f"127.0.0.1:{ports[0]}"
 
     def stop(self) -> None:
-        if self._processes:
-            self._processes.stop()
+        self._processes.stop()
 
     def describe(self) -> Description:
         done = subprocess.run([self._program(), "--version"], capture_output=True, text=True, check=True)

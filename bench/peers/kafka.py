@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from peers.installed import Installed
-from peers.peer import Description, How, PeerError, UnavailableError, keep_in_flight
+from peers.peer import Description, How, PeerError, keep_in_flight
 from peers.processes import Processes
 
 _PARTITIONS = 4
@@ -48,18 +48,13 @@ class KafkaServers:
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
-        self._processes: Processes | None = None
+        self._processes = Processes()
 
-    def available(self) -> str | None:
-        try:
-            self._jars()
-        except UnavailableError as error:
-            return str(error)
-        return None
+    def install(self) -> None:
+        self._jars()
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
         directory.mkdir(parents=True, exist_ok=True)
-        self._processes = processes = Processes(directory)
         brokers, controllers = ports[:3], ports[3:6]
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[:22]
         java = [*_JAVA, "-cp", f"{self._jars()}/*"]
@@ -75,13 +70,12 @@ class KafkaServers:
                 )
             )
             _format(["java", *java[1:], "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)])
-            processes.spawn(f"node-{node}", [*java, "kafka.Kafka", properties])
-        processes.wait_open(brokers, _START_S)
+            self._processes.spawn(directory, f"node-{node}", [*java, "kafka.Kafka", properties])
+        self._processes.wait_open(brokers, _START_S)
         return ",".join(f"127.0.0.1:{port}" for port in brokers)
 
     def stop(self) -> None:
-        if self._processes:
-            self._processes.stop()
+        self._processes.stop()
 
     def describe(self) -> Description:
         jar = next(self._jars().glob("kafka-server-[0-9]*.jar"))

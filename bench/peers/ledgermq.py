@@ -25,8 +25,8 @@ class LedgermqServers:
         self._flush, self._kind = flush, DevCluster
         self._cluster: DevCluster | None = None
 
-    def available(self) -> str | None:
-        return None
+    def install(self) -> None:
+        pass
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
         self._cluster = cluster = self._kind(directory)

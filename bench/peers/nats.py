@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from peers.installed import Installed
-from peers.peer import Description, How, UnavailableError
+from peers.peer import Description, How
 from peers.processes import Processes
 
 _READY_S = 30.0
@@ -31,17 +31,12 @@ class NatsServers:
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
-        self._processes: Processes | None = None
+        self._processes = Processes()
 
-    def available(self) -> str | None:
-        try:
-            self._program()
-        except UnavailableError as error:
-            return str(error)
-        return None
+    def install(self) -> None:
+        self._program()
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
-        self._processes = processes = Processes(directory)
         clients, routes = ports[:3], ports[3:6]
         directory.mkdir(parents=True, exist_ok=True)
         for node in range(3):
@@ -55,13 +50,12 @@ class NatsServers:
                     routes=", ".join(f"nats://127.0.0.1:{port}" for port in routes),
                 )
             )
-            processes.spawn(f"node-{node}", [self._program(), "-c", config])
-        processes.wait_open(clients)
+            self._processes.spawn(directory, f"node-{node}", [self._program(), "-c", config])
+        self._processes.wait_open(clients)
         return ",".join(f"nats://127.0.0.1:{port}" for port in clients)
 
     def stop(self) -> None:
-        if self._processes:
-            self._processes.stop()
+        self._processes.stop()
 
     def describe(self) -> Description:
         done = subprocess.run([self._program(), "--version"], capture_output=True, text=True, check=True)

@@ -39,8 +39,8 @@ class Description:
 class Servers(Protocol):
     """The three replicas of a peer, on this machine."""
 
-    def available(self) -> str | None:
-        """Installs what is missing; the reason where that cannot be done."""
+    def install(self) -> None:
+        """What is missing. Raises UnavailableError."""
         ...
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:

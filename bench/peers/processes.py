@@ -24,18 +24,20 @@ _LOG_TAIL = 1500
 class Processes:
     """Those of one peer."""
 
-    def __init__(self, directory: Path) -> None:
-        """Their logs lie in `directory`."""
-        self._directory = directory
+    def __init__(self) -> None:
         self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: dict[str, Path] = {}
 
-    def spawn(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> None:
-        """Starts `command` in `directory`. `environment` is put over our own."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with self._log(name).open("ab") as log:
+    def spawn(
+        self, directory: Path, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts `command` in `directory`, where its log lies too. `environment` is put over our own."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self._logs[name] = directory / f"{name}.log"
+        with self._logs[name].open("ab") as log:
             self._started[name] = subprocess.Popen(
                 list(map(str, command)),
-                cwd=self._directory,
+                cwd=directory,
                 env=os.environ | dict(environment or {}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -70,15 +72,9 @@ class Processes:
             process.wait()
         self._started.clear()
 
-    def _log(self, name: str) -> Path:
-        return self._directory / f"{name}.log"
-
     def _last_words(self, *names: str) -> str:
-        told = []
-        for name in names or self._started:
-            text = self._log(name).read_text(errors="replace").strip() if self._log(name).exists() else ""
-            told.append(f"The end of {name}'s log: {text[-_LOG_TAIL:]}")
-        return "\n".join(told)
+        texts = {name: self._logs[name].read_text(errors="replace").strip() for name in names or self._started}
+        return "\n".join(f"The end of {name}'s log: {text[-_LOG_TAIL:]}" for name, text in texts.items())
 
 
 def free_ports(count: int) -> list[int]:

@@ -39,24 +39,19 @@ class RabbitmqServers:
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
-        self._processes: Processes | None = None
+        self._processes = Processes()
 
-    def available(self) -> str | None:
-        try:
-            self._scripts()
-            self._virtual_machine()
-        except UnavailableError as error:
-            return str(error)
-        return None
+    def install(self) -> None:
+        self._scripts()
+        self._virtual_machine()
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
-        self._processes = processes = Processes(directory)
         names, clients, between = ports[0], ports[1:4], ports[4:7]
         self._write_erl(directory)
-        processes.spawn(
-            "epmd", [self._virtual_machine() / "bin" / "epmd", "-address", "127.0.0.1", "-port", str(names)]
+        self._processes.spawn(
+            directory, "epmd", [self._virtual_machine() / "bin" / "epmd", "-address", "127.0.0.1", "-port", str(names)]
         )
-        processes.wait_open([names])
+        self._processes.wait_open([names])
         for node in range(3):  # one after the other: the first founds the cluster
             environment = self._environment(directory, node) | {
                 "ERL_EPMD_PORT": str(names),
@@ -64,8 +59,8 @@ class RabbitmqServers:
             }
             config = directory / f"node-{node}" / "rabbitmq.conf"
             config.write_text(_CONFIG.format(port=clients[node], nodes=_NODES))
-            processes.spawn(f"node-{node}", [self._scripts() / "rabbitmq-server"], environment)
-            processes.wait_open([clients[node]], _START_S)
+            self._processes.spawn(directory, f"node-{node}", [self._scripts() / "rabbitmq-server"], environment)
+            self._processes.wait_open([clients[node]], _START_S)
         self._wait_joined(directory)
         return ",".join(f"amqp://guest:guest@127.0.0.1:{port}/" for port in clients)
 
@@ -78,8 +73,7 @@ class RabbitmqServers:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        if self._processes:
-            self._processes.stop()
+        self._processes.stop()
 
     def describe(self) -> Description:
         return Description(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from peers.installed import Installed
-from peers.peer import Description, How, PeerError, UnavailableError
+from peers.peer import Description, How, PeerError
 from peers.processes import Processes
 
 _QUEUES = 4
@@ -50,18 +50,13 @@ class RocketmqServers:
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
-        self._processes: Processes | None = None
+        self._processes = Processes()
 
-    def available(self) -> str | None:
-        try:
-            self._jars()
-        except UnavailableError as error:
-            return str(error)
-        return None
+    def install(self) -> None:
+        self._jars()
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
         directory.mkdir(parents=True, exist_ok=True)
-        self._processes = Processes(directory)
         names, proxy, remoting = ports[:3]
         brokers, members, copies = ports[3:6], ports[6:9], ports[9:12]
         (directory / "names.conf").write_text(f"listenPort={names}\n")
@@ -89,7 +84,6 @@ class RocketmqServers:
 
     def _wait_for_leader(self, names: str) -> None:
         """The proxy gives up where there is none yet."""
-        assert self._processes is not None
         deadline = time.monotonic() + _START_S
         while not _knows_leader(names):
             self._processes.check()
@@ -98,8 +92,7 @@ class RocketmqServers:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        if self._processes:
-            self._processes.stop()
+        self._processes.stop()
 
     def describe(self) -> Description:
         jar = next(self._jars().glob("rocketmq-broker-*.jar"))
@@ -112,11 +105,10 @@ class RocketmqServers:
         )
 
     def _spawn(self, directory: Path, name: str, heap: str, start: str, *options: str) -> None:
-        assert self._processes is not None
         own = f"-Duser.home={directory / name}"  # of its logs
         command = ["java", f"-Xms{heap}", f"-Xmx{heap}", *_JAVA, own, "-cp", f"{self._jars()}/*"]
         environment = {"ROCKETMQ_HOME": str(directory / name)}
-        self._processes.spawn(name, [*command, f"org.apache.rocketmq.{start}", *options], environment)
+        self._processes.spawn(directory, name, [*command, f"org.apache.rocketmq.{start}", *options], environment)
 
     def _jars(self) -> Path:
         return self._installed.jars("rocketmq")

@@ -27,8 +27,8 @@ REASON = "there is no such broker on this machine"
 class MissingServers:
     """Cannot be had, and must not be started then."""
 
-    def available(self) -> str | None:
-        return REASON
+    def install(self) -> None:
+        raise UnavailableError(REASON)
 
     def start(self, directory: Path, ports: Sequence[int]) -> str:
         raise AssertionError("it was started")
@@ -63,8 +63,8 @@ def test_the_packages_to_unpack_are_those_that_apt_would_install() -> None:
 def test_servers_are_ended_with_what_they_started(tmp_path: Path) -> None:
     port = free_ports(1)[0]
     serve = f"import socket, time; it = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"
-    processes = Processes(tmp_path)
-    processes.spawn("shell", ["sh", "-c", f'{sys.executable} -c "{serve}" & wait'])
+    processes = Processes()
+    processes.spawn(tmp_path, "shell", ["sh", "-c", f'{sys.executable} -c "{serve}" & wait'])
     processes.wait_open([port], 30)
     processes.stop()
     with pytest.raises(OSError, match="refused"):
@@ -72,8 +72,8 @@ def test_servers_are_ended_with_what_they_started(tmp_path: Path) -> None:
 
 
 def test_a_server_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
-    processes = Processes(tmp_path)
-    processes.spawn("broker", ["sh", "-c", "echo no such option; exit 3"])
+    processes = Processes()
+    processes.spawn(tmp_path, "broker", ["sh", "-c", "echo no such option; exit 3"])
     with pytest.raises(PeerError, match=r"broker ended with status 3.*no such option"):
         processes.wait_open(free_ports(1), 30)
     processes.stop()
