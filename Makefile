@@ -13,8 +13,9 @@ CHAOS_OUT ?= chaos-$(shell date +%Y%m%d-%H%M%S)
 VOLUMES ?=
 BENCH ?= normal
 LONG ?=
+PEERS ?=
 
-.PHONY: help demo test check sim chaos mutants gates kills bench format proto lock clean image compose-up compose-demo compose-down
+.PHONY: help demo test check sim chaos mutants gates kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +50,9 @@ sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100
 bench: $(VENV)/.chaos ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
 	$(BIN)/python bench/run.py --scale $(BENCH) $(if $(LONG),--long $(LONG))
 
+bench-peers: $(VENV)/.server ## NATS, Kafka, RocketMQ, RabbitMQ and etcd beside ours: throughput, one after the other (PEERS="nats kafka")
+	$(BIN)/python bench/run_peers.py $(if $(PEERS),--peers $(PEERS))
+
 chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three containers; the page is CHAOS_OUT/report.html
 	$(BIN)/ledgermq chaos run --env docker --faults kill --targets leader --seconds 300 --rate 1000 --out $(CHAOS_OUT)
 
@@ -71,6 +75,12 @@ proto: $(VENV)/.test ## generate the protobuf modules anew
 lock: $(VENV)/.test ## pin the newest versions that pyproject.toml allows, with hashes
 	$(PIP) install pip-tools
 	BIN=$(BIN) scripts/lock
+
+lock-peers: $(VENV)/.test ## the same for the clients of other systems that bench-peers measures
+	$(PIP) install pip-tools
+	CUSTOM_COMPILE_COMMAND="make lock-peers" $(BIN)/pip-compile --quiet --upgrade --allow-unsafe --strip-extras \
+	    --generate-hashes --no-annotate --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	    --output-file bench/peers/requirements.txt bench/peers/requirements.in
 
 clean: ## remove the environment and all that tools left here
 	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,47 @@
+"""The peers there are, in the order in which they are measured: those that fsync before they acknowledge come last,
+so that ledgermq is measured once between two of them that it is compared with by the same setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from peers.etcd import EtcdClient, EtcdServers
+from peers.installed import Installed
+from peers.kafka import AiokafkaClient, ConfluentClient, KafkaServers
+from peers.ledgermq import LedgermqClient, LedgermqServers
+from peers.nats import NatsClient, NatsServers
+from peers.peer import Client, Servers
+from peers.rabbitmq import RabbitmqClient, RabbitmqServers
+from peers.rocketmq import RocketmqClient, RocketmqServers
+from peers.rounds import Driven
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """`name`: as `--peers` takes it."""
+
+    name: str
+    title: str
+    servers: Callable[[Installed], Servers]
+    clients: dict[str, type[Client]]
+
+    @property
+    def driven(self) -> list[Driven]:
+        return [Driven(name, f"{kind.__module__}:{kind.__name__}") for name, kind in self.clients.items()]
+
+
+def ours(flush: Literal["async", "sync"]) -> Peer:
+    """ledgermq with this setting."""
+    title = f"ledgermq, flush = {flush}"
+    return Peer("ledgermq", title, lambda _: LedgermqServers(flush), {"ledgermq": LedgermqClient})
+
+
+PEERS = [
+    Peer("nats", "NATS JetStream", NatsServers, {"nats-py": NatsClient}),
+    Peer("kafka", "Kafka", KafkaServers, {"confluent-kafka": ConfluentClient, "aiokafka": AiokafkaClient}),
+    Peer("rocketmq", "RocketMQ", RocketmqServers, {"rocketmq-python-client": RocketmqClient}),
+    Peer("rabbitmq", "RabbitMQ, quorum queue", RabbitmqServers, {"aio-pika": RabbitmqClient}),
+    Peer("etcd", "etcd", EtcdServers, {"aetcd": EtcdClient}),
+]

@@ -1,0 +1,141 @@
+"""What peers need, installed below one directory: nothing of it touches the system, and no service is started.
+
+    build/peers/debian/PACKAGE/    the package and what it lacks here, unpacked; no script of theirs is run
+    build/peers/java/NAME/         jars, resolved by Maven from poms/NAME.xml
+    build/peers/venv/              the Python clients, from requirements.txt
+
+The one idea: a stamp beside each says that it is complete, so the next run starts at once; `make clean` removes all.
+It uses the package managers as this machine has them set up, and knows no address.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from peers.peer import UnavailableError
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_HERE = Path(__file__).resolve().parent
+_TIMEOUT_S = 900.0
+_MAVEN = ("mvn", "--batch-mode", "--quiet")
+_COPY_JARS = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
+_SYSTEM_PATHS = ("/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+class Installed:
+    """Everything is installed when it is first asked for; UnavailableError where that cannot be done."""
+
+    def __init__(self, directory: Path = REPOSITORY / "build" / "peers", say: Callable[[str], None] = print) -> None:
+        """`say`: told of what takes a while."""
+        self._directory, self._say = directory, say
+
+    def debian(self, package: str) -> Path:
+        """The directory below which the package's files lie, as they would below /."""
+        root = self._directory / "debian" / package
+        if not _stamp(root).exists():
+            self._say(f"unpacking Debian's {package} into {root}")
+            _fresh(root)
+            for archive in _download(package, root):
+                _run(["dpkg-deb", "--extract", str(archive), str(root)], f"unpack {archive.name}")
+                archive.unlink()
+            _stamp(root).touch()
+        return root
+
+    def program(self, package: str, name: str) -> Path:
+        """A program of a Debian package; the system's own where the package is installed there."""
+        root = self.debian(package)
+        found = shutil.which(name, path=os.pathsep.join(f"{root}{path}" for path in _SYSTEM_PATHS)) or shutil.which(
+            name
+        )
+        if found is None:
+            raise UnavailableError(f"Debian's {package} has no program {name}")
+        return Path(found)
+
+    def jars(self, name: str) -> Path:
+        """The directory with the jars of poms/NAME.xml."""
+        pom = _HERE / "poms" / f"{name}.xml"
+        directory = self._directory / "java" / name
+        stamp = _stamp(directory, pom)
+        for program in ("java", "mvn"):
+            if shutil.which(program) is None:
+                raise UnavailableError(f"there is no {program}: install default-jre-headless and maven")
+        if not stamp.exists():
+            self._say(f"resolving the jars of {name} into {directory}")
+            _fresh(directory)
+            _run(
+                [*_MAVEN, "--file", str(pom), _COPY_JARS, "-DincludeScope=runtime", f"-DoutputDirectory={directory}"],
+                f"resolve the jars of {name}",
+            )
+            stamp.touch()
+        return directory
+
+    def python(self) -> Path:
+        """The interpreter of the environment with the peers' Python clients."""
+        pins = _HERE / "requirements.txt"
+        venv = self._directory / "venv"
+        stamp = _stamp(venv, pins)
+        python = venv / "bin" / "python"
+        if not stamp.exists():
+            self._say(f"installing the peers' Python clients into {venv}")
+            _fresh(venv)
+            _run([sys.executable, "-m", "venv", str(venv)], f"make {venv}")
+            _run(
+                [str(python), "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(pins)],
+                "install the peers' Python clients",
+            )
+            stamp.touch()
+        return python
+
+
+def needed(simulation: str) -> list[str]:
+    """The packages that apt's simulation of an installation names."""
+    return [words[1] for line in simulation.splitlines() if len(words := line.split()) > 1 and words[0] == "Inst"]
+
+
+def _download(package: str, directory: Path) -> list[Path]:
+    """The package's archive and those of what it needs and the system lacks; none where the system has it."""
+    for program in ("apt-get", "dpkg-deb"):
+        if shutil.which(program) is None:
+            raise UnavailableError(f"there is no {program}, and {package} comes from Debian")
+    simulate = ["apt-get", "install", "--simulate", "--no-install-recommends", package]
+    try:
+        told = _run(simulate, f"find {package}")
+    except UnavailableError:
+        _run(["apt-get", "update"], f"find {package}: apt's lists are missing or old, and `apt-get update`")
+        told = _run(simulate, f"find {package}")
+    if names := needed(told):
+        _run(["apt-get", "download", *names], f"download {package}", directory)
+    return sorted(directory.glob("*.deb"))
+
+
+def _stamp(directory: Path, made_from: Path | None = None) -> Path:
+    """Exists when `directory` is complete, and was made from this content."""
+    content = hashlib.sha256(made_from.read_bytes()).hexdigest()[:12] if made_from else "complete"
+    return directory.with_name(f"{directory.name}.{content}")
+
+
+def _fresh(directory: Path) -> None:
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+
+
+def _run(command: Sequence[str], purpose: str, directory: Path | None = None) -> str:
+    """Its output; UnavailableError with its last words."""
+    environment = os.environ | {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        done = subprocess.run(
+            command, cwd=directory, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(f"cannot {purpose}: `{command[0]}` took longer than {_TIMEOUT_S:g} s") from error
+    if done.returncode:
+        lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        said = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), *lines[-1:])
+        raise UnavailableError(f"cannot {purpose}: {said[:300]}")
+    return done.stdout

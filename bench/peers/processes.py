@@ -1,0 +1,99 @@
+"""Server processes of a peer: each with a log of its own, ended by the ids that we were given when we started them.
+
+The one idea: every process leads a session, and is ended with what it started itself, however far a start came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from peers.peer import PeerError
+
+_STOP_S = 15.0
+_POLL_S = 0.1
+_LOG_TAIL = 1500
+
+
+class Processes:
+    """Those of one peer."""
+
+    def __init__(self) -> None:
+        self._started: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: dict[str, Path] = {}
+
+    def spawn(
+        self, directory: Path, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts `command` in `directory`, where its log lies too. `environment` is put over our own."""
+        directory.mkdir(parents=True, exist_ok=True)
+        self._logs[name] = directory / f"{name}.log"
+        with self._logs[name].open("ab") as log:
+            self._started[name] = subprocess.Popen(
+                list(map(str, command)),
+                cwd=directory,
+                env=os.environ | dict(environment or {}),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait_open(self, ports: Sequence[int], timeout_s: float = 60.0) -> None:
+        """Until all these ports take connections. Raises PeerError where a process ends, or time does."""
+        deadline = time.monotonic() + timeout_s
+        for port in ports:
+            while not _is_open(port):
+                self.check()
+                if time.monotonic() > deadline:
+                    raise PeerError(f"port {port} does not open within {timeout_s:g} s. {self._last_words()}")
+                time.sleep(_POLL_S)
+
+    def check(self) -> None:
+        """Raises PeerError where one has ended by itself."""
+        for name, process in self._started.items():
+            if process.poll() is not None:
+                raise PeerError(f"{name} ended with status {process.returncode}. {self._last_words(name)}")
+
+    def stop(self) -> None:
+        for process in self._started.values():
+            _signal(process, signal.SIGTERM)
+        deadline = time.monotonic() + _STOP_S
+        for process in self._started.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+            _signal(process, signal.SIGKILL)  # also what it started and left behind
+            process.wait()
+        self._started.clear()
+
+    def _last_words(self, *names: str) -> str:
+        texts = {name: self._logs[name].read_text(errors="replace").strip() for name in names or self._started}
+        return "\n".join(f"The end of {name}'s log: {text[-_LOG_TAIL:]}" for name, text in texts.items())
+
+
+def free_ports(count: int) -> list[int]:
+    """So many different ports of the loopback interface, free just now."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _is_open(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """To it and all of its session's group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)

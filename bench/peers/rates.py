@@ -1,0 +1,108 @@
+"""Rates of several rounds, and what they are against others. Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from peers.load import Compared
+from peers.peer import WAYS, Description, How, Way
+
+SIZES = (128, 1024)
+FIRST_COUNT = 2_000
+_MOST_GROWTH = 10
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Case:
+    """What a rate is of."""
+
+    way: Way
+    size: int
+
+
+CASES = [Case(way, size) for way in WAYS for size in SIZES]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measurement."""
+
+    case: Case
+    messages: int
+    seconds: float
+    compared: Compared | None = None
+
+    @property
+    def per_s(self) -> float:
+        return self.messages / self.seconds
+
+
+@dataclass(slots=True)
+class Rates:
+    """All measured runs of one client, of all rounds."""
+
+    client: str
+    how: How
+    runs: list[Run] = field(default_factory=list)
+
+    def of(self, case: Case) -> list[float]:
+        return [run.per_s for run in self.runs if run.case == case]
+
+    @property
+    def consumed(self) -> int:
+        return sum(run.messages for run in self.runs if run.compared)
+
+    @property
+    def compared(self) -> Compared:
+        """Of all rounds together."""
+        each = [run.compared for run in self.runs if run.compared]
+        return Compared(
+            sum(one.missing for one in each), sum(one.strange for one in each), sum(one.twice for one in each)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A peer by all its clients."""
+
+    name: str
+    description: Description
+    rates: list[Rates]
+    load: float
+    """The machine's load average when it began."""
+
+    failures: list[str]
+    """Of runs that were then done again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Against:
+    """A peer, and ledgermq just before and just after it."""
+
+    peer: Measured
+    ours: tuple[Measured, Measured]
+
+    def mine(self, case: Case) -> float:
+        """The median of ours, before and after together."""
+        return median([rate for each in self.ours for rates in each.rates for rate in rates.of(case)])
+
+    def theirs(self, client: str, case: Case) -> float:
+        return median(next(rates for rates in self.peer.rates if rates.client == client).of(case))
+
+    def ratio(self, client: str, case: Case) -> float:
+        """Ours to theirs."""
+        return self.mine(case) / self.theirs(client, case)
+
+
+def next_count(count: int, seconds: float, wanted_s: float, most: int) -> int | None:
+    """How many messages a run should have after one of `count` took `seconds`; None: that one was long enough."""
+    if seconds >= wanted_s / 2 or count >= most:
+        return None
+    return min(most, max(2 * count, min(int(count / seconds * wanted_s), _MOST_GROWTH * count)))
+
+
+def spread(rates: Sequence[float]) -> float:
+    """How far they lie apart, of their median."""
+    return (max(rates) - min(rates)) / median(rates)

@@ -1,0 +1,232 @@
+"""RocketMQ 5 in DLedger mode, from Maven; its Python client, which speaks gRPC with a proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+from peers.installed import Installed
+from peers.peer import Description, How, PeerError
+from peers.processes import Processes
+
+_QUEUES = 4
+_BROKER_HEAP, _PROXY_HEAP, _NAMES_HEAP = "1g", "1g", "256m"
+_JAVA = ["-XX:+UseG1GC", "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED"]
+_JAVA += [f"--add-exports=java.base/{package}=ALL-UNNAMED" for package in ("sun.nio.ch", "sun.security.action")]
+_JAVA += [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.nio", "java.util")]
+_START_S = 300.0
+_TIMEOUT_S = 60.0
+_CONSUME_S = 300.0
+_BULK_IN_FLIGHT = 1_000
+_MAKE_TOPIC, _CLUSTER = 17, 106
+
+_BROKER = """
+brokerClusterName=DefaultCluster
+brokerName=peers
+brokerIP1=127.0.0.1
+listenPort={port}
+haListenPort={ha_port}
+namesrvAddr=127.0.0.1:{names}
+storePathRootDir={directory}
+storePathCommitLog={directory}/commitlog
+enableDLegerCommitLog=true
+dLegerGroup=peers
+dLegerPeers={members}
+dLegerSelfId=n{node}
+waitTimeMillsInSendQueue=10000
+"""
+
+
+class RocketmqServers:
+    """A name server, three brokers that are one DLedger group, and a proxy."""
+
+    def __init__(self, installed: Installed) -> None:
+        self._installed = installed
+        self._processes = Processes()
+
+    def install(self) -> None:
+        self._jars()
+
+    def start(self, directory: Path, ports: Sequence[int]) -> str:
+        directory.mkdir(parents=True, exist_ok=True)
+        names, proxy, remoting = ports[:3]
+        brokers, members, copies = ports[3:6], ports[6:9], ports[9:12]
+        (directory / "names.conf").write_text(f"listenPort={names}\n")
+        self._spawn(directory, "names", _NAMES_HEAP, "namesrv.NamesrvStartup", "-c", "names.conf")
+        self._processes.wait_open([names], _START_S)
+        for node in range(3):
+            text = _BROKER.format(
+                node=node,
+                port=brokers[node],
+                ha_port=copies[node],
+                names=names,
+                directory=directory / f"node-{node}",
+                members=";".join(f"n{place}-127.0.0.1:{port}" for place, port in enumerate(members)),
+            )
+            (directory / f"node-{node}.conf").write_text(text)
+            self._spawn(directory, f"node-{node}", _BROKER_HEAP, "broker.BrokerStartup", "-c", f"node-{node}.conf")
+        self._processes.wait_open(brokers, _START_S)
+        self._wait_for_leader(f"127.0.0.1:{names}")
+        settings = {"rocketMQClusterName": "DefaultCluster", "grpcServerPort": proxy, "remotingListenPort": remoting}
+        (directory / "proxy.json").write_text(json.dumps(settings))
+        options = ["-n", f"127.0.0.1:{names}", "-pm", "cluster", "-pc", "proxy.json"]
+        self._spawn(directory, "proxy", _PROXY_HEAP, "proxy.ProxyStartup", *options)
+        self._processes.wait_open([proxy], _START_S)
+        return ",".join(f"127.0.0.1:{port}" for port in (proxy, *brokers))
+
+    def _wait_for_leader(self, names: str) -> None:
+        """The proxy gives up where there is none yet."""
+        deadline = time.monotonic() + _START_S
+        while not _knows_leader(names):
+            self._processes.check()
+            if time.monotonic() > deadline:
+                raise PeerError(f"RocketMQ's brokers have no leader within {_START_S:g} s")
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        self._processes.stop()
+
+    def describe(self) -> Description:
+        jar = next(self._jars().glob("rocketmq-broker-*.jar"))
+        return Description(
+            version=f"RocketMQ {jar.stem.rpartition('-')[2]}, DLedger, heaps {_BROKER_HEAP}, proxy {_PROXY_HEAP}",
+            replication=f"a topic of {_QUEUES} queues in one DLedger group of 3, acknowledged by a majority; "
+            "`waitTimeMillsInSendQueue=10000`, since by default it refuses some of 1,000 messages in flight",
+            flush="in the background (`flushDiskType=ASYNC_FLUSH`, its default)",
+            flushes_first=False,
+        )
+
+    def _spawn(self, directory: Path, name: str, heap: str, start: str, *options: str) -> None:
+        own = f"-Duser.home={directory / name}"  # of its logs
+        command = ["java", f"-Xms{heap}", f"-Xmx{heap}", *_JAVA, own, "-cp", f"{self._jars()}/*"]
+        environment = {"ROCKETMQ_HOME": str(directory / name)}
+        self._processes.spawn(directory, name, [*command, f"org.apache.rocketmq.{start}", *options], environment)
+
+    def _jars(self) -> Path:
+        return self._installed.jars("rocketmq")
+
+
+class RocketmqClient:
+    """rocketmq-python-client. Its address is the proxy's, and behind that those of the brokers, which make topics."""
+
+    how: ClassVar[How] = How(
+        each="`send_async`, the next one when one is acknowledged",
+        bulk="the same: it has no batches",
+        consume="`PushConsumer` with its default settings, which acknowledges each message",
+    )
+
+    async def open(self, address: str, topic: str) -> None:
+        from rocketmq import ClientConfiguration, Credentials
+
+        proxy, *brokers = address.split(",")
+        self._topic = topic
+        for broker in brokers:
+            await _until(partial(_make_topic, topic, broker))
+        self._settings = ClientConfiguration(proxy, Credentials(), request_timeout=int(_TIMEOUT_S))
+        await _until(self._start_producer)
+
+    def _start_producer(self) -> None:
+        from rocketmq import Producer
+
+        self._producer = Producer(self._settings, [self._topic])
+        self._producer.startup()
+
+    async def produce_each(self, values: Sequence[bytes], in_flight: int) -> None:
+        from rocketmq import Message
+
+        room, failures = threading.Semaphore(in_flight), []
+
+        def done(sent: Any) -> None:
+            if error := sent.exception():
+                failures.append(error)
+            room.release()
+
+        for value in values:
+            message = Message()
+            message.topic, message.body = self._topic, value
+            room.acquire()
+            self._producer.send_async(message).add_done_callback(done)
+        for _ in range(in_flight):
+            room.acquire()
+        if failures:
+            raise PeerError(f"RocketMQ did not take {len(failures)} messages: {failures[0]}")
+
+    async def produce_bulk(self, values: Sequence[bytes]) -> None:
+        await self.produce_each(values, _BULK_IN_FLIGHT)
+
+    async def consume(self, count: int) -> list[bytes]:
+        from rocketmq import ConsumeResult, FilterExpression, Message, MessageListener, PushConsumer
+
+        found: list[bytes] = []
+        all_there = threading.Event()
+
+        class Listener(MessageListener):  # type: ignore[misc]
+            def consume(self, message: Message) -> ConsumeResult:
+                found.append(message.body)
+                if len(found) >= count:
+                    all_there.set()
+                return ConsumeResult.SUCCESS
+
+        subscription = {self._topic: FilterExpression()}
+        consumer = PushConsumer(self._settings, f"readers-of-{self._topic}", Listener(), subscription)
+        consumer.startup()
+        if not await asyncio.to_thread(all_there.wait, _CONSUME_S):
+            raise PeerError(f"RocketMQ gave {len(found)} of {count} messages within {_CONSUME_S:g} s")
+        consumer.shutdown()
+        return found
+
+    async def close(self) -> None:
+        self._producer.shutdown()
+
+
+async def _until(attempt: Callable[[], None]) -> None:
+    """Until it raises nothing: the proxy learns of a topic somewhat later."""
+    deadline = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            return attempt()
+        except Exception as error:  # the client's own kinds among them
+            if time.monotonic() > deadline:
+                raise PeerError(f"RocketMQ: {error}") from error
+        await asyncio.sleep(0.3)
+
+
+def _make_topic(topic: str, broker: str) -> None:
+    """As `mqadmin updateTopic` asks for it, without the seconds that a virtual machine needs to start."""
+    fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": _QUEUES, "writeQueueNums": _QUEUES}
+    _ask(
+        broker, _MAKE_TOPIC, fields | {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
+    )
+
+
+def _knows_leader(names: str) -> bool:
+    """Whether a broker has told the name server that it leads: its number is 0 then."""
+    return b'{0:"' in _ask(names, _CLUSTER, {}).replace(b'{"0":"', b'{0:"')
+
+
+def _ask(server: str, code: int, fields: Mapping[str, object]) -> bytes:
+    """The body of its answer; PeerError where that is a refusal.
+
+    | u32 bytes behind it | u32 bytes of header | header as JSON | body |
+    """
+    told = {"code": code, "language": "PYTHON", "version": 0, "opaque": 1, "flag": 0}
+    header = json.dumps(told | {"extFields": {name: str(value) for name, value in fields.items()}}).encode()
+    host, _, port = server.partition(":")
+    with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as connection:
+        connection.sendall(struct.pack(">II", 4 + len(header), len(header)) + header)
+        answers = connection.makefile("rb")
+        total, size = struct.unpack(">II", answers.read(8))
+        size &= 0xFFFFFF
+        answer = json.loads(answers.read(size))
+        body = answers.read(total - 4 - size)
+    if answer["code"] != 0:
+        raise PeerError(f"RocketMQ's {server} refuses request {code}: {answer.get('remark')}")
+    return body

@@ -1,0 +1,152 @@
+"""Rounds of load processes against servers that run.
+
+    warm-up    produce each way with more and more messages, until a run is long enough: that many it is then
+    round      for each size, for each client: each, bulk, and consume all that these two sent, comparing it
+
+The one idea: every run is a fresh process on a fresh topic, and clients and sizes take turns within a round, so
+whatever drifts meets them alike.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from peers.load import Answer, Order, Sent
+from peers.peer import PeerError, Way
+from peers.rates import FIRST_COUNT, SIZES, Case, Rates, Run, next_count
+
+P = ParamSpec("P")
+R = TypeVar("R")
+PRODUCED: tuple[Way, ...] = ("each", "bulk")
+_BENCH = Path(__file__).resolve().parents[1]
+_WARM = 1_000
+"""So many messages a load process sends before the clock starts."""
+_WARM_UP_RUNS, _MOST_WARM_UPS = 2, 6
+"""A warm-up of one case takes the time of so many runs, unless it had so many already."""
+_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much is measured. `messages`: the most of a run, at 128 B; of larger ones fewer, by their bytes."""
+
+    messages: int = 1_000_000
+    rounds: int = 3
+    seconds: float = 3.0
+    """So long a run should take; it is shorter where it has the most messages."""
+    in_flight: int = 1_000
+
+    def most(self, size: int) -> int:
+        return max(FIRST_COUNT, self.messages * SIZES[0] // size)
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """A client: what it is called, and how a load process finds it."""
+
+    name: str
+    path: str
+    """module:class"""
+
+
+class Rounds:
+    """Against one peer's servers. Topics are named by a counter, so that no two runs meet."""
+
+    def __init__(self, python: Path, address: str, scale: Scale, say: Callable[[str], None]) -> None:
+        self._python, self._address, self._scale, self._say = python, address, scale, say
+        self._topics = 0
+        self._counts: dict[tuple[str, Case], int] = {}
+        self.failures: list[str] = []
+        """Of runs that were then done again."""
+
+    def measure(self, clients: Mapping[Driven, Rates]) -> None:
+        """Fills `clients`. Raises PeerError where something fails twice."""
+        for size in SIZES:
+            for driven in clients:
+                for way in PRODUCED:
+                    self._again(self._warm_up, driven, Case(way, size))
+        for number in range(self._scale.rounds):
+            for size in SIZES:
+                for driven, rates in clients.items():
+                    where = f"{driven.name}, round {number + 1} of {self._scale.rounds}"
+                    for run in self._again(self._round, driven, size):
+                        rates.runs.append(run)
+                        self._say(f"  {where}: {run.case.way}, {size} B: {told(run)}")
+
+    def _again(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """`work`, and once more where that failed; topics are fresh each time."""
+        try:
+            return work(*args, **kwargs)
+        except PeerError as error:
+            self.failures.append(str(error))
+            self._say(f"  done again, since it failed: {error}")
+            return work(*args, **kwargs)
+
+    def _warm_up(self, driven: Driven, case: Case) -> None:
+        """Finds out how many messages a run has; the servers' compilers have work to do, too."""
+        most, warmed_s = self._scale.most(case.size), 0.0
+        count = min(FIRST_COUNT, most)
+        for _ in range(_MOST_WARM_UPS):
+            topic = self._topic()
+            sent = Sent(topic, count)
+            run = self._run(driven, topic, case, [sent])
+            self._say(f"  {driven.name}, warm-up: {case.way}, {case.size} B: {told(run)}")
+            self._counts[driven.name, case] = count
+            warmed_s += run.seconds
+            then = next_count(count, run.seconds, self._scale.seconds, most)
+            if then is None and warmed_s >= _WARM_UP_RUNS * self._scale.seconds:
+                break
+            count = then or count
+        self._run(driven, topic, Case("consume", case.size), [sent])
+
+    def _round(self, driven: Driven, size: int) -> list[Run]:
+        topic, runs, sent = self._topic(), [], []
+        for way in PRODUCED:
+            case = Case(way, size)
+            sent.append(Sent(f"{topic}-{way}", self._counts[driven.name, case] + _WARM))
+            runs.append(self._run(driven, topic, case, sent[-1:]))
+        runs.append(self._run(driven, topic, Case("consume", size), sent))
+        return runs
+
+    def _run(self, driven: Driven, topic: str, case: Case, sent: list[Sent]) -> Run:
+        warm = min(_WARM, sent[0].count // 2) if case.way != "consume" else 0
+        order = Order(driven.path, self._address, topic, case.way, case.size, sent, warm, self._scale.in_flight)
+        answer = _answered(self._python, order)
+        return Run(case, answer.messages, answer.seconds, answer.compared)
+
+    def _topic(self) -> str:
+        self._topics += 1
+        return f"topic-{self._topics}"
+
+
+def told(run: Run) -> str:
+    """For the progress line."""
+    sentence = f"{run.per_s:,.0f}/s ({run.messages:,} in {run.seconds:.1f} s)"
+    return sentence if run.compared is None or run.compared.alike else f"{sentence}, DIFFERS: {run.compared}"
+
+
+def _answered(python: Path, order: Order) -> Answer:
+    """What a load process says of it. Raises PeerError with its last words."""
+    path = os.pathsep.join([str(_BENCH), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [str(python), "-m", "peers.load", json.dumps(asdict(order))]
+    what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"
+    try:
+        done = subprocess.run(
+            command,
+            env=os.environ | {"PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise PeerError(f"{what}: not done within {_TIMEOUT_S:g} s") from error
+    if done.returncode:
+        raise PeerError(f"{what}: {done.stderr.strip()[-1500:] or f'status {done.returncode}'}")
+    return Answer.of(done.stdout.splitlines()[-1])

@@ -1,0 +1,128 @@
+"""ledgermq and what users would pick instead, one after the other on this machine: throughput, as ratios.
+
+    make bench-peers                 half an hour; installs what is missing below build/peers
+    .venv/bin/python bench/run_peers.py [--peers nats kafka] [--messages 1000000] [--rounds 3] [--json]
+
+Writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). A peer that cannot be had is skipped
+with the reason. Leave the machine alone meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from peers.every import PEERS, Peer, ours
+from peers.installed import Installed
+from peers.page import Told, show, write
+from peers.peer import PORTS, PeerError, Servers
+from peers.processes import free_ports
+from peers.rates import Against, Measured, Rates
+from peers.rounds import Rounds, Scale
+from rich.console import Console
+from suite.machine import machine
+
+from cluster.dev import DevError
+from cluster.grpc_engine import prefer_older_engine
+
+Flush = Literal["async", "sync"]
+
+
+def main() -> int:
+    given = arguments()
+    prefer_older_engine()  # the same for ours and for the clients of others that use gRPC
+    signal.signal(signal.SIGTERM, _interrupted)  # so that servers are stopped
+    console = Console(stderr=True)
+    began = datetime.now(UTC)
+    out = given.out or Path(f"bench-peers-{began:%Y%m%d-%H%M%S}")
+    with tempfile.TemporaryDirectory(prefix="ledgermq-peers-", dir=given.directory) as directory:
+        scale = Scale(given.messages, given.rounds, given.seconds, given.in_flight)
+        contest = Contest(Path(directory), scale, console)
+        told = Told(f"{began:%Y-%m-%d %H:%M} UTC", machine(), scale, contest.found, contest.skipped)
+        for peer in PEERS:
+            if not given.peers or peer.name in given.peers:
+                contest.measure(peer)
+                page = write(told, out)  # after each, so that an interrupted run has told what it measured
+    show(told, console=Console(), as_json=given.json)
+    console.print(f"{page}", soft_wrap=True)
+    return 0 if contest.found else 1
+
+
+def _interrupted(number: int, _: object) -> None:
+    raise KeyboardInterrupt(f"signal {number}")
+
+
+class Contest:
+    """Peers one after the other, each between two measurements of ours."""
+
+    def __init__(self, directory: Path, scale: Scale, console: Console) -> None:
+        self._directory, self._scale, self._console = directory, scale, console
+        self._installed = Installed(say=self._say)
+        self._before: dict[Flush, Measured] = {}
+        self.found: list[Against] = []
+        self.skipped: dict[str, str] = {}
+
+    def measure(self, peer: Peer) -> None:
+        """It comes to `found`, or to `skipped` with the reason."""
+        self._say(peer.title)
+        try:
+            self._against(peer)
+        except (PeerError, DevError) as error:
+            self.skipped[peer.title] = str(error)
+            self._say(f"  skipped: {error}")
+
+    def _against(self, peer: Peer) -> None:
+        servers = peer.servers(self._installed)
+        servers.install()
+        python = self._installed.python()
+        flush: Flush = "sync" if servers.describe().flushes_first else "async"
+        before = self._before.pop(flush, None) or self._ours(flush)
+        self._before.clear()
+        theirs = self._measured(peer, servers, python)
+        after = self._before[flush] = self._ours(flush)
+        self.found.append(Against(theirs, (before, after)))
+
+    def _ours(self, flush: Flush) -> Measured:
+        peer = ours(flush)
+        self._say(peer.title)
+        return self._measured(peer, peer.servers(self._installed), Path(sys.executable))
+
+    def _measured(self, peer: Peer, servers: Servers, python: Path) -> Measured:
+        directory, load = self._directory / peer.name, os.getloadavg()[0]
+        rates = {driven: Rates(driven.name, peer.clients[driven.name].how) for driven in peer.driven}
+        try:
+            address = servers.start(directory, free_ports(PORTS))
+            rounds = Rounds(python, address, self._scale, self._say)
+            rounds.measure(rates)
+            return Measured(peer.title, servers.describe(), list(rates.values()), load, rounds.failures)
+        finally:
+            servers.stop()
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _say(self, sentence: str) -> None:
+        self._console.print(sentence, highlight=False, soft_wrap=True)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names, default = [peer.name for peer in PEERS], Scale()
+    parser.add_argument("--peers", choices=names, nargs="+", help="these alone")
+    parser.add_argument("--messages", type=int, default=default.messages, help="the most of a run, at 128 B")
+    parser.add_argument("--rounds", type=int, default=default.rounds, help="(default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=default.seconds, help="of a run (default: %(default)s)")
+    parser.add_argument("--in-flight", type=int, default=default.in_flight, help="(default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--out", type=Path, help="where to write (default: bench-peers-DATE)")
+    parser.add_argument("--directory", type=Path, help="where the servers' data lies meanwhile (default: temporary)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

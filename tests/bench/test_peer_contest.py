@@ -1,0 +1,89 @@
+"""bench/run_peers.py: what cannot be had is skipped with the reason, and the page says so."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+from peers.every import Peer
+from peers.installed import Installed, needed
+from peers.page import Told, markdown
+from peers.peer import Description, PeerError, UnavailableError
+from peers.processes import Processes, free_ports
+from peers.rounds import Scale
+from rich.console import Console
+from run_peers import Contest
+
+REASON = "there is no such broker on this machine"
+
+
+class MissingServers:
+    """Cannot be had, and must not be started then."""
+
+    def install(self) -> None:
+        raise UnavailableError(REASON)
+
+    def start(self, directory: Path, ports: Sequence[int]) -> str:
+        raise AssertionError("it was started")
+
+    def stop(self) -> None:
+        raise AssertionError("it was stopped")
+
+    def describe(self) -> Description:
+        raise AssertionError("it was described")
+
+
+def test_a_peer_that_cannot_be_had_is_skipped_and_the_page_says_why(tmp_path: Path) -> None:
+    contest = Contest(tmp_path, Scale(), Console(stderr=True))
+    contest.measure(Peer("missing", "Missing MQ", lambda _: MissingServers(), {}))
+    assert contest.skipped == {"Missing MQ": REASON}
+    assert f"- Missing MQ: {REASON}" in markdown(Told("now", {}, Scale(), contest.found, contest.skipped))
+
+
+def test_a_program_that_no_package_has_is_named(tmp_path: Path) -> None:
+    installed = Installed(tmp_path, say=lambda _: None)
+    (tmp_path / "debian" / "broker").mkdir(parents=True)
+    (tmp_path / "debian" / "broker.complete").touch()
+    with pytest.raises(UnavailableError, match="broker has no program no-such-program"):
+        installed.program("broker", "no-such-program")
+
+
+def test_the_packages_to_unpack_are_those_that_apt_would_install() -> None:
+    simulation = "Reading package lists...\nInst erlang-base (1:25 Debian:12)\nInst broker (3.10)\nConf broker (3.10)\n"
+    assert needed(simulation) == ["erlang-base", "broker"]
+
+
+def test_servers_are_ended_with_what_they_started(tmp_path: Path) -> None:
+    port = free_ports(1)[0]
+    serve = f"import socket, time; it = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"
+    processes = Processes()
+    processes.spawn(tmp_path, "shell", ["sh", "-c", f'{sys.executable} -c "{serve}" & wait'])
+    processes.wait_open([port], 30)
+    processes.stop()
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def test_a_server_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
+    processes = Processes()
+    processes.spawn(tmp_path, "broker", ["sh", "-c", "echo no such option; exit 3"])
+    with pytest.raises(PeerError, match=r"broker ended with status 3.*no such option"):
+        processes.wait_open(free_ports(1), 30)
+    processes.stop()
+
+
+def test_the_command_names_the_peers_that_there_are() -> None:
+    script = Path(__file__).resolve().parents[2] / "bench" / "run_peers.py"
+    told = subprocess.run(
+        [sys.executable, str(script), "--peers", "zeromq"], capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 2
+    for name in ("nats", "kafka", "rocketmq", "rabbitmq", "etcd"):
+        assert name in told.stderr

@@ -1,0 +1,59 @@
+"""The arithmetic of bench/run_peers.py: medians, ratios, how many messages a run has, and what was consumed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+from peers.load import Compared, Sent, compare, payloads
+from peers.peer import Description, How
+from peers.rates import Against, Case, Measured, Rates, Run, next_count
+
+CASE = Case("each", 128)
+HOW = How("one by one", "many", "from the first")
+
+
+def measured(name: str, client: str, *per_s: float) -> Measured:
+    rates = Rates(client, HOW, [Run(CASE, round(rate), 1.0) for rate in per_s])
+    return Measured(name, Description("1", "a majority", "nothing", False), [rates], 0.0, [])
+
+
+def test_a_ratio_is_of_medians_and_ours_are_those_before_and_after_together() -> None:
+    theirs = measured("theirs", "client", 100, 90, 1000)
+    against = Against(theirs, (measured("ours", "ledgermq", 200, 210), measured("ours", "ledgermq", 300, 5)))
+    assert against.theirs("client", CASE) == 100
+    assert against.mine(CASE) == 205
+    assert against.ratio("client", CASE) == pytest.approx(2.05)
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds", "then"),
+    [
+        (2_000, 1.5, None),  # half of what is wanted is long enough
+        (2_000, 1.0, 6_000),  # by its rate
+        (2_000, 0.01, 20_000),  # a cold start tells little, so it grows by ten at most
+        (30_000, 1.0, 50_000),  # the most that a run may have
+        (50_000, 0.1, None),
+    ],
+)
+def test_a_warm_up_goes_on_until_a_run_takes_long_enough_or_has_the_most_messages(
+    count: int, seconds: float, then: int | None
+) -> None:
+    assert next_count(count, seconds, wanted_s=3.0, most=50_000) == then
+
+
+def test_payloads_follow_from_their_seed_and_are_all_different() -> None:
+    values = payloads(Sent("topic-1", 20_000), 128)
+    assert values == payloads(Sent("topic-1", 20_000), 128)
+    assert len(set(values)) == 20_000
+    assert {len(value) for value in values} == {128}
+    assert not set(values) & set(payloads(Sent("topic-2", 1_000), 128))
+
+
+def test_what_was_consumed_is_compared_whatever_its_order() -> None:
+    assert compare([b"a", b"b"], [b"b", b"a"]).alike
+    assert compare([b"a", b"b", b"c"], [b"b", b"b", b"x"]) == Compared(missing=2, strange=1, twice=1)
