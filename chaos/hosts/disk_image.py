@@ -73,7 +73,7 @@ class DiskImage:
             return ""
         gone = len(before.keys() - after.keys()) - 1
         other = sum(after[path] != content for path, content in before.items() if path in after)
-        return f"what was not synced is gone; of the node's {len(before) - 1} files {gone}, {other} have other contents"
+        return f"what was not synced is gone: {gone} of the node's {len(before) - 1} files; {other} have other contents"
 
     def fill(self) -> str:
         """Not one byte is free any more. Says how many were taken."""

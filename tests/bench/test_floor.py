@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 from ceiling import Ceiling
 from suite.stage import Running, Stage
 
-pytestmark = pytest.mark.floor
+pytestmark = [pytest.mark.floor, pytest.mark.timeout(400)]
 
 MESSAGE_BYTES, BATCH_BYTES = 128, 64 << 10
 MOST_CPU = 4.5

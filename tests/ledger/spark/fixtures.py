@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,6 +45,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     }
     session = start_session("tests", master="local[2,2]", conf=conf)  # a task that fails is tried again
     yield session
+    logging.getLogger("py4j").setLevel(logging.ERROR)  # it tells of its end when nobody listens any more
     session.stop()
 
 
