@@ -28,6 +28,7 @@ from tables import options, show
 
 from cluster.dev import DevCluster
 from cluster.dev_node import DevNode
+from cluster.process_use import cpu_s
 from store import PosixDisk, entry
 
 ROUNDS = 3
@@ -83,12 +84,12 @@ def by_stream(cluster: DevCluster) -> tuple[float, float]:
         while not (learner := reached(cluster, 1)):
             assert time.monotonic() < deadline, "the learner gets nothing"
             time.sleep(POLL_S)
-        started, before = time.perf_counter(), cpu_seconds(leader) + cpu_seconds(learner)
+        started, before = time.perf_counter(), cpu_s(leader.pid) + cpu_s(learner.pid)
         while not reached(cluster, cluster.status()[0].last_index):
             assert time.monotonic() < deadline, "the learner does not catch up"
             time.sleep(POLL_S)
         taken_s = time.perf_counter() - started
-        used_s = cpu_seconds(leader) + cpu_seconds(learner) - before
+        used_s = cpu_s(leader.pid) + cpu_s(learner.pid) - before
         adding.result()
     cluster.remove_node(learner.node)
     return taken_s, used_s
@@ -98,11 +99,6 @@ def reached(cluster: DevCluster, index: int) -> DevNode | None:
     """The second node, once it has that entry and has applied it."""
     state = cluster.status()[-1]
     return cluster.node(state.id) if state.id != 1 and min(state.last_index, state.applied) >= index else None
-
-
-def cpu_seconds(node: DevNode) -> float:
-    fields = Path(f"/proc/{node.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 # -- over HTTP
@@ -117,12 +113,12 @@ def segments(node: DevNode) -> dict[str, int]:
 def over_http(node: DevNode, names: dict[str, int], copy: Path, *, verifies: bool) -> tuple[float, float]:
     """Seconds, and the CPU seconds of the node and of this process meanwhile."""
     copy.mkdir()
-    started, before = time.perf_counter(), cpu_seconds(node) + time.process_time()
+    started, before = time.perf_counter(), cpu_s(node.pid) + time.process_time()
     for name, length in names.items():
         download(node, name, copy / name, length)
         if verifies:
             verify(copy / name, length)
-    taken_s, used_s = time.perf_counter() - started, cpu_seconds(node) + time.process_time() - before
+    taken_s, used_s = time.perf_counter() - started, cpu_s(node.pid) + time.process_time() - before
     shutil.rmtree(copy)
     return taken_s, used_s
 

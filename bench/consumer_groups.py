@@ -24,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
-from groups_idle import cpu_s
 from tables import options, show
 
 from cluster.grpc_engine import prefer_older_engine
@@ -32,6 +31,7 @@ from cluster.grpc_engine import prefer_older_engine
 prefer_older_engine()  # before anything imports grpc
 
 from cluster.dev import DevCluster  # noqa: E402
+from cluster.process_use import cpu_s  # noqa: E402
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message  # noqa: E402
 
 NODES = 3

@@ -9,7 +9,6 @@ node process takes of a core is read from /proc, over so many seconds.
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ from cluster.grpc_engine import prefer_older_engine
 prefer_older_engine()  # before anything imports grpc
 
 from cluster.dev import DevCluster  # noqa: E402
+from cluster.process_use import cpu_s  # noqa: E402
 
 NODES = 3
 SETTLE_S = 8.0
@@ -42,12 +42,6 @@ def measure(groups: int, seconds: float) -> tuple[list[float], list[int]]:
             return [100 * each / passed for each in used], [len(state.leads) for state in cluster.status()]
         finally:
             cluster.purge()
-
-
-def cpu_s(pid: int | None) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:

@@ -26,11 +26,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from tables import options, show
 
 from cluster.dev import DevCluster
+from cluster.process_use import cpu_s
 from ledger import Admin, Consumer
 from ledger.spark.session import spark_session
 
 MESSAGE_BYTES = 128
-TICKS = os.sysconf("SC_CLK_TCK")
 COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"
 
 
@@ -102,14 +102,14 @@ class ProcessorClock:
     often, since workers end, and who ends takes its figures along."""
 
     def __init__(self) -> None:
-        self._of: dict[int, int] = {}
+        self._of: dict[int, float] = {}
         self._lock = threading.Lock()
         threading.Thread(target=self._look, daemon=True).start()
 
     def seconds(self) -> float:
         self._update()
         with self._lock:
-            return sum(self._of.values()) / TICKS
+            return sum(self._of.values())
 
     def _look(self) -> None:
         while True:
@@ -119,11 +119,11 @@ class ProcessorClock:
     def _update(self) -> None:
         for process in descendants(os.getpid()):
             try:
-                fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+                seconds = cpu_s(process)
             except OSError:
                 continue
             with self._lock:
-                self._of[process] = int(fields[11]) + int(fields[12])
+                self._of[process] = seconds
 
 
 def descendants(process: int) -> Iterator[int]:

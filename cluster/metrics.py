@@ -14,7 +14,7 @@ from importlib.metadata import version
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from cluster.process_memory import private_bytes
+from cluster.process_use import private_bytes
 from ledger.broker.replica import Replica
 from raft.core import Role
 from store import CommitLog, Draft, Header

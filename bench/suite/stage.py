@@ -20,7 +20,7 @@ from rich.console import Console
 
 from cluster.bench.idle import read_process
 from cluster.dev import DevCluster
-from cluster.process_memory import private_bytes
+from cluster.process_use import private_bytes
 from suite.rows import Run
 
 SEGMENT_BYTES = 256 << 20

@@ -6,15 +6,13 @@ The one idea: two readings of a node, some seconds apart; from /proc where it ru
 
 from __future__ import annotations
 
-import os
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from cluster.bench.failure import BenchError
-from cluster.process_memory import private_bytes
+from cluster.process_use import cpu_s, private_bytes
 
 _TIMEOUT_S = 5.0
 CPU_METRIC = "process_cpu_seconds_total"
@@ -64,12 +62,9 @@ def measure_idle(sources: Sequence[Source], seconds: float) -> list[NodeUse]:
 def read_process(pid: int) -> Reading:
     """Raises BenchError where there is none such here."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        private = private_bytes(pid)
+        return Reading(cpu_s(pid), private_bytes(pid))
     except OSError as error:
         raise BenchError(f"no process {pid} on this machine: name nodes elsewhere by --metrics HOST:PORT") from error
-    ticks = int(fields[11]) + int(fields[12])
-    return Reading(ticks / os.sysconf("SC_CLK_TCK"), private)
 
 
 def read_metrics(address: str) -> Reading:
