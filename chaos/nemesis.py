@@ -66,10 +66,9 @@ class Nemesis:
         for planned in plan:
             self._wait(max(0.0, begun + planned.at_s - time.monotonic()))
             struck.append(self._carry_out(planned))
-            if (
-                not self._recovers(_GIVEN_BACK_S if planned.kind.takes_data else _RECOVERY_S)
-                and planned.kind.takes_data
-            ):
+            takes_data = planned.kind.takes_data
+            is_whole = self._recovers(_GIVEN_BACK_S if takes_data else _RECOVERY_S)
+            if takes_data and not is_whole:
                 self._say("what that node lost has not come back: no other one is struck")
                 break
         return struck
