@@ -14,7 +14,7 @@ wrong. Entries are read where they lie, and only those of windows in which repli
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,15 @@ from ledger.history import read_history
 from ledger.validation.access import Access, SourceError, access_to
 from ledger.validation.acknowledged import Book, KnownQueue, Messages, Sent, sent_in, shares
 from ledger.validation.engine import (
+    WINDOWS_AT_ONCE,
     AcknowledgedFound,
     Bounds,
+    OnProgress,
     Plan,
     Violations,
     Wanted,
     messages_of,
+    no_progress,
     outline_of,
     said_of,
     violations_in,
@@ -50,9 +53,7 @@ if TYPE_CHECKING:
     from pyspark import RDD, Accumulator
     from pyspark.sql import SparkSession
 
-OnProgress = Callable[[int, int, int], None]
 _LOOK_S = 0.5
-_WINDOWS_AT_ONCE = 64
 _TASK_BYTES = 64 << 20
 """Of logs that one task reads, where there are more of them than tasks are needed to keep everybody busy."""
 _HISTORY_BYTES = 16 << 20
@@ -65,7 +66,7 @@ _Sums = dict[int, WindowSum]
 
 
 class SparkEngine:
-    def __init__(self, spark: SparkSession, on_progress: OnProgress = lambda _spans, _bytes, _wrong: None) -> None:
+    def __init__(self, spark: SparkSession, on_progress: OnProgress = no_progress) -> None:
         self._spark = spark
         self._sc = spark.sparkContext
         self._on_progress = on_progress
@@ -187,7 +188,7 @@ class SparkEngine:
                 return
             access = access_to(replica.segments[0].path)
             for each in said_of(replica, facts.span, access, mine, bounds[replica.number]):
-                part = (each["index"] // np.uint64(WINDOW * _WINDOWS_AT_ONCE)).astype(np.int64)
+                part = (each["index"] // np.uint64(WINDOW * WINDOWS_AT_ONCE)).astype(np.int64)
                 for number in np.unique(part).tolist():
                     yield (replica.group, number), each[part == number]
 

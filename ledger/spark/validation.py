@@ -12,18 +12,17 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ledger.errors import LedgerError
 from ledger.spark.engine import SparkEngine
 from ledger.spark.session import spark_session
+from ledger.validation.engine import OnProgress, no_progress
 from ledger.validation.out_directory import write_verdict
 from ledger.validation.report import NOT_JUDGED, Report
 from ledger.validation.summary import as_text
 from ledger.validation.validate import OnPlan, validate
-
-OnProgress = Callable[[int, int, int], None]
 
 
 def validate_on_spark(
@@ -33,7 +32,7 @@ def validate_on_spark(
     histories: Sequence[Path] = (),
     out: Path | None = None,
     on_plan: OnPlan = lambda _spans, _bytes: None,
-    on_progress: OnProgress = lambda _spans, _bytes, _wrong: None,
+    on_progress: OnProgress = no_progress,
 ) -> Report:
     """`master`: as `spark_session` takes it. Raises LedgerError."""
     with spark_session("ledgermq validate", master=master) as spark:

@@ -10,7 +10,7 @@ single process and the one on Spark say the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +26,15 @@ from ledger.validation.replica import Replica, Span
 from ledger.validation.span_reader import SpanFacts, runs_in
 from ledger.validation.violation import Violation, ViolationKind
 from ledger.validation.windows import Parting, Said, said_in
+
+OnProgress = Callable[[int, int, int], None]
+"""Takes how many spans and bytes are behind, and how many things were found wrong in them."""
+WINDOWS_AT_ONCE = 64
+"""Of those in which replicas differ: so many are read entry by entry, and held, at a time."""
+
+
+def no_progress(_spans: int, _bytes: int, _wrong: int) -> None:
+    """For whom nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ of some windows at a time, where replicas differ.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,15 @@ from ledger.history import read_history
 from ledger.validation.access import Access, SourceError, access_to
 from ledger.validation.acknowledged import Book, KnownQueue, sent_in
 from ledger.validation.engine import (
+    WINDOWS_AT_ONCE,
     AcknowledgedFound,
     Bounds,
+    OnProgress,
     Plan,
     Violations,
     Wanted,
     messages_of,
+    no_progress,
     outline_of,
     said_of,
     violations_in,
@@ -36,15 +39,11 @@ from ledger.validation.span_reader import SpanFacts, read_span
 from ledger.validation.violation import Violation
 from ledger.validation.windows import SAID, Parting, WindowSum, differing, joined, partings
 
-OnProgress = Callable[[int, int, int], None]
-"""Takes how many spans and bytes are behind, and how many things were found wrong in them."""
-_WINDOWS_AT_ONCE = 64
-
 
 class PlainEngine:
     name = "plain"
 
-    def __init__(self, on_progress: OnProgress = lambda _spans, _bytes, _wrong: None) -> None:
+    def __init__(self, on_progress: OnProgress = no_progress) -> None:
         self._on_progress = on_progress
         self._plan = Plan((), (), {})
         self._facts: dict[int, SpanFacts] = {}
@@ -92,8 +91,8 @@ class PlainEngine:
         found: dict[int, list[Parting]] = {}
         for group, wanted in windows.items():
             ordered, parts = sorted(wanted), []
-            for first in range(0, len(ordered), _WINDOWS_AT_ONCE):
-                parts += self._partings_in(group, ordered[first : first + _WINDOWS_AT_ONCE], ends)
+            for first in range(0, len(ordered), WINDOWS_AT_ONCE):
+                parts += self._partings_in(group, ordered[first : first + WINDOWS_AT_ONCE], ends)
             found[group] = joined(parts)
         return found
 
