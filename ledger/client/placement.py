@@ -118,7 +118,9 @@ class Placement:
     async def _resolve(self, topic: str) -> None:
         error: LedgerError | None = None
         try:
-            route = await self._client.topic(topic, newest=topic in self._topics)
+            route = await self._client.topic(topic)
+            if self._asks_for_more(topic, len(route.groups)):  # it may have them by now
+                route = await self._client.topic(topic, newest=True)
             if topic not in self._topics:  # or it grew by what was learned just now
                 lanes = self._lanes_of(route)
                 self._topics[topic] = TopicLanes(topic, route.topic_id, lanes, self._first_queue, self._is_available)
@@ -131,6 +133,9 @@ class Placement:
         finally:
             del self._resolving[topic]
             self._unpark(topic, error)
+
+    def _asks_for_more(self, topic: str, queues: int) -> bool:
+        return any(queue is not None and queue >= queues for _, queue, _ in self._parked[topic])
 
     def _changed(self, name: str) -> None:
         """A topic may have more queues than it had, or be no more."""

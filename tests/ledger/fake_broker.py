@@ -86,7 +86,7 @@ class FakeCluster:
 
 class FakeBroker(BrokerServicer):
     """One node. While `silent`, produce streams get no answer; each answer is late by `late_s`; `refusal` is what every
-    batch meets here."""
+    batch meets here. `applied`: the topics as it knows them before it asks the leader."""
 
     def __init__(self, node: int, cluster: FakeCluster) -> None:
         self.node = node
@@ -94,6 +94,7 @@ class FakeBroker(BrokerServicer):
         self.silent = False
         self.late_s = 0.0
         self.refusal: LedgerError | None = None
+        self.applied: list[broker_pb2.TopicRoute] = []
         self._server = grpc.aio.server()
 
     async def start(self) -> None:
@@ -169,7 +170,10 @@ class FakeBroker(BrokerServicer):
         error = self.not_leader()
         if request.linearizable and error is not None:
             response.error.CopyFrom(to_wire(error))
-        elif request.linearizable:  # followers have not applied any topic yet
+        elif not request.linearizable:
+            response.topics_index = len(self.applied)
+            response.topics.extend(self.applied)
+        else:
             response.topics_index = len(cluster.topics)
             wanted = request.topics or list(cluster.topics)
             response.topics.extend(cluster.topics[name] for name in wanted if name in cluster.topics)

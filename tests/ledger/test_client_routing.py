@@ -12,7 +12,8 @@ from fake_broker import FakeBroker, FakeCluster
 
 import ledger
 from ledger import UnplacedMessage
-from ledger.errors import BusyError, DeliveryTimeoutError, InvalidArgumentError
+from ledger.errors import BusyError, DeliveryTimeoutError, InvalidArgumentError, UnknownQueueError
+from ledger.v1 import broker_pb2
 
 
 @pytest.fixture
@@ -74,6 +75,18 @@ async def test_a_queue_that_is_named_goes_before_the_selector(cluster: FakeClust
     async with producer(cluster, queue_selector=lambda message, queues: 0) as one:
         assert (await one.send("wide", b"a", queue=1)).queue == 1
         assert {each.queue for each in await one.send_many("wide", [b"b", b"c"], queue=2)} == {2}
+
+
+async def test_a_queue_that_no_node_told_of_so_far_is_asked_for(
+    brokers: list[FakeBroker], cluster: FakeCluster
+) -> None:
+    """All nodes answer from before the topic got its third queue, as a follower may."""
+    for broker in brokers:
+        broker.applied = [broker_pb2.TopicRoute(name="wide", topic_id=cluster.topics["wide"].topic_id, groups=[0, 0])]
+    async with producer(cluster) as one:
+        assert (await one.send("wide", b"a", queue=2)).queue == 2
+        with pytest.raises(UnknownQueueError, match="its queues are 0 to 2"):
+            await one.send("wide", b"a", queue=3)
 
 
 async def test_a_selector_without_a_wish_leaves_the_usual_choice(cluster: FakeCluster) -> None:
