@@ -72,7 +72,7 @@ class NodeGroups:
         self._meters = meters
         self._surroundings = surroundings
         self._on_start = on_start
-        self._ticker = Ticker(surroundings.vital, settings.tick_ms)
+        self._ticker = Ticker(surroundings.vital, settings.tick_ms, settings.heartbeat_ticks)
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []
         self._news = asyncio.Event()

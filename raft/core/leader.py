@@ -119,7 +119,8 @@ class Leader:
         for progress in self.progress.values():
             progress.tick()
         self._transfer.tick(self._ticks)
-        if self._ticks % self._timing.heartbeat_ticks == 0:
+        # By the server's ticks: groups of one node that tick together speak together, whenever each was elected.
+        if self._server.ticks % self._timing.heartbeat_ticks == 0:
             for progress in self.progress.values():
                 progress.heartbeat()
             self.begin_round()

@@ -160,6 +160,11 @@ class Raft:
     def uncommitted_bytes(self) -> int:
         return self._role.uncommitted_bytes if isinstance(self._role, Leader) else 0
 
+    @property
+    def ticks(self) -> int:
+        """So many have passed here."""
+        return self._server.ticks
+
     # -- inputs
 
     def step(self, message: Message) -> None:
@@ -200,6 +205,7 @@ class Raft:
                 raise AssertionError(f"no such message: {message}")
 
     def tick(self) -> None:
+        self._server.ticks += 1
         self._become(self._role.tick())
 
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:

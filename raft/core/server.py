@@ -49,6 +49,7 @@ class Server:
         "node",
         "promise",
         "suspicion",
+        "ticks",
         "writable",
     )
 
@@ -65,6 +66,8 @@ class Server:
         assert log.base_index <= commit <= log.last_index, f"commit {commit} lies outside of {log}"
         self.node = node
         self.log = log
+        # So many have passed since this server began.
+        self.ticks = 0
         self.configurations = Configurations(configurations)
         # base_index <= commit <= last_index. Never falls.
         self.commit = commit

@@ -271,6 +271,22 @@ def test_5_2_a_leader_sends_heartbeats_to_all_at_a_steady_pace_though_nothing_el
     assert beats == [[], [2, 3]] * 3
 
 
+@pytest.mark.parametrize("ticks_before", [0, 1])
+def test_5_2_heartbeats_come_on_the_servers_own_beat_whenever_it_was_elected(ticks_before: int) -> None:
+    """Beyond 5.2: so the groups of one node, which tick together, speak together."""
+    network = Network(3)
+    network.tick(1, ticks_before)
+    stand(network)
+    step(network, VoteResponse(2, 1, network.raft(1).term, granted=True))
+    beats = []
+    for _ in range(4):
+        network.tick(1)
+        ticks = network.raft(1).ticks
+        beats += [ticks for message in sent(network) if isinstance(message, Heartbeat) and message.receiver == 2]
+    assert beats
+    assert all(ticks % network.timing.heartbeat_ticks == 0 for ticks in beats)
+
+
 # -- section 5.2: chance
 
 
