@@ -23,7 +23,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cluster.dev_node import DevNode
-from cluster.dev_plan import DevError, Plan, choose_next_port, choose_ports, port_is_free
+from cluster.dev_plan import DevError, Plan
+from cluster.dev_ports import choose_next_port, choose_ports, port_is_free, turn
 from cluster.dev_state import NodeState, agree, ask, observe
 from ledger import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
@@ -82,19 +83,15 @@ class DevCluster:
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._locked():
-            plan = Plan.load(self._plan_path)
-            if plan is None:
-                plan = self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes, groups or 1)
-            else:
-                wanted = {"nodes": nodes, "base_port": base_port, "segment_bytes": segment_bytes, "groups": groups}
-                self._refuse_change(plan, flush=flush, **wanted)
-            stopped = [node for node in self._members() if node.pid is None]
-            try:
-                for node in stopped:
-                    self._spawn(node)
-            except DevError:
-                self._end(stopped)
-                raise
+            with turn():
+                plan = Plan.load(self._plan_path)
+                if plan is None:
+                    self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes, groups or 1)
+                else:
+                    wanted = {"nodes": nodes, "base_port": base_port, "segment_bytes": segment_bytes, "groups": groups}
+                    self._refuse_change(plan, flush=flush, **wanted)
+                stopped = [node for node in self._members() if node.pid is None]
+                self._spawn(stopped, timeout_s)
             return self._wait_ready(timeout_s, cleanup=stopped)
 
     def status(self) -> list[NodeState]:
@@ -133,19 +130,16 @@ class DevCluster:
         Raises DevError, LedgerError (OperationTimeoutError: it runs, and goes on)."""
         with self._locked():
             bootstrap, before = self.bootstrap, self._plan()
-            plan = before.with_node(choose_next_port(before))
             node = before.next_node
-            self._write_node(plan, node)
-            plan.save(self._plan_path)  # first, so that whatever happens, stop and purge know of the process
-            try:
-                self._spawn(self.node(node))
+            with turn():
+                plan = before.with_node(choose_next_port(before.ports[-1]))
+                self._write_node(plan, node)
+                plan.save(self._plan_path)  # first, so that whatever happens, stop and purge know of the process
+                with self._or_forget(node):
+                    self._spawn([self.node(node)], timeout_s)
+            with self._or_forget(node), Admin(bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
                 self._wait_answers(node, timeout_s)
-                with Admin(bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
-                    admin.add_node(node, plan.address(node), promote=promote, timeout_ms=timeout_s * 1000)
-            except (DevError, OperationError) as error:
-                if not isinstance(error, OperationTimeoutError):
-                    self._forget(node)
-                raise
+                admin.add_node(node, plan.address(node), promote=promote, timeout_ms=timeout_s * 1000)
             return _observe(self.node(node))
 
     def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
@@ -169,7 +163,8 @@ class DevCluster:
         with self._locked():
             member = self.node(node)
             if member.pid is None:
-                self._spawn(member)
+                with turn():
+                    self._spawn([member], timeout_s)
             self._wait_ready(timeout_s, cleanup=[], only_running=True)
 
     def leader(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
@@ -226,6 +221,15 @@ class DevCluster:
         directory.mkdir(exist_ok=True)
         (directory / "node.toml").write_text(plan.node_toml(node, directory / "data"), encoding="utf-8")
 
+    @contextmanager
+    def _or_forget(self, node: int) -> Iterator[None]:
+        try:
+            yield
+        except (DevError, OperationError) as error:
+            if not isinstance(error, OperationTimeoutError):
+                self._forget(node)
+            raise
+
     def _forget(self, node: int) -> None:
         """Ends the node's process and removes its data; its number is not used again."""
         member = self.node(node)
@@ -251,16 +255,28 @@ class DevCluster:
                     "go by `ledgermq dev add-node` and `remove-node`"
                 )
 
-    def _spawn(self, node: DevNode) -> None:
+    def _spawn(self, nodes: list[DevNode], timeout_s: float) -> None:
+        """Returns when they listen, or one of them has ended, or it takes too long."""
+        try:
+            for node in nodes:
+                self._wait_for_ports(node)
+                node.spawn()
+        except DevError:
+            self._end(nodes)
+            raise
+        deadline = time.monotonic() + timeout_s
+        while any(map(_is_about_to_listen, nodes)) and time.monotonic() < deadline:
+            time.sleep(_POLL_SECONDS)
+
+    def _wait_for_ports(self, node: DevNode) -> None:
         deadline = time.monotonic() + _PORT_TIMEOUT_S
         for address in (node.address, node.http):
-            while not port_is_free(int(address.rpartition(":")[2])):
+            while not port_is_free(_port(address)):
                 if time.monotonic() >= deadline:
                     raise DevError(
                         f"{address}, which node {node.node} listens on, is in use by another program: stop that"
                     )
                 time.sleep(_POLL_SECONDS)
-        node.spawn()
 
     def _wait_answers(self, node: int, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -306,6 +322,14 @@ class DevCluster:
         with open(self.directory / "lock", "wb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _is_about_to_listen(node: DevNode) -> bool:
+    return node.pid is not None and any(port_is_free(_port(address)) for address in (node.address, node.http))
 
 
 def _observe(node: DevNode) -> NodeState:

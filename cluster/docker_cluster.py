@@ -22,7 +22,8 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 from docker.types import Ulimit
 
-from cluster.dev_plan import DevError, choose_ports
+from cluster.dev_plan import DevError
+from cluster.dev_ports import choose_ports
 from cluster.dev_state import NodeState, agree, observe
 from cluster.docker_engine import IMAGE, EngineError, connect, need_image
 

@@ -16,7 +16,7 @@ from gated_disk import GatedDisk
 from ports import free_base_port
 from waiter import eventually
 
-from cluster.dev_plan import choose_ports
+from cluster.dev_ports import choose_ports
 from cluster.node import Node
 from cluster.settings import NodeSettings
 from ledger import AsyncAdmin

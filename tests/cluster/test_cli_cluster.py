@@ -390,7 +390,7 @@ def test_a_second_process_on_the_same_data(cluster: DevCluster, directory: Path)
 
 
 def test_server_run_from_the_environment(tmp_path: Path) -> None:
-    from cluster.dev_plan import choose_ports
+    from cluster.dev_ports import choose_ports
 
     (port,) = choose_ports(1, None)
     environment = {

@@ -23,7 +23,8 @@ from scrape import not_ready, scrape
 from waiter import eventually, until
 
 from cluster.dev import DevCluster, NodeState
-from cluster.dev_plan import DevError, choose_ports
+from cluster.dev_plan import DevError
+from cluster.dev_ports import choose_ports
 from ledger import AsyncAdmin, Members
 from ledger.errors import (
     LastVoterError,

@@ -1,4 +1,4 @@
-"""Local clusters as far as they go without a node: plans, ports, pid files."""
+"""Local clusters as far as they go without a node: plans, pid files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from cluster.dev import DevCluster
 from cluster.dev_node import DevNode
-from cluster.dev_plan import DevError, Plan, choose_ports, port_is_free
+from cluster.dev_plan import DevError, Plan
 from cluster.settings import NodeSettings
 
 PLAN = Plan("dev", (9871, 9873, 9875), "sync", 64 << 20)
@@ -51,29 +51,6 @@ def test_nodes_come_and_go_and_keep_their_numbers(tmp_path: Path) -> None:
     (tmp_path / "node.toml").write_text(plan.node_toml(5, tmp_path))
     joining = NodeSettings.load(tmp_path / "node.toml")
     assert (joining.node, joining.join, joining.peers) == (5, True, {})
-
-
-def test_ports_in_use_are_not_chosen() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        assert not port_is_free(port)
-        with pytest.raises(DevError, match=f"port {port} or {port + 1} .* in use"):
-            choose_ports(1, port)
-        with pytest.raises(DevError, match="in use"):
-            choose_ports(1, port - 1)  # the HTTP port
-    assert port_is_free(port)
-
-
-def test_chosen_ports_are_pairs() -> None:
-    ports = choose_ports(5, None)
-    assert len({*ports, *(port + 1 for port in ports)}) == 10
-
-
-def test_ports_beyond_the_last_are_refused() -> None:
-    with pytest.raises(DevError, match="smaller --base-port"):
-        choose_ports(3, 65_533)
 
 
 @pytest.mark.parametrize("pid", ["", "junk", "999999999", str(os.getpid())])

@@ -35,7 +35,7 @@ def test_one_group_alone_has_none_and_the_settings_go_before() -> None:
 
 
 async def test_all_tick_in_the_same_turn_until_they_are_removed() -> None:
-    ticker, ticked, turns = Ticker(Vital(), 1), asyncio.Event(), []
+    ticker, ticked, turns = Ticker(Vital(), 1, 1), asyncio.Event(), []
     loop = asyncio.get_running_loop()
     turn = 0
 

@@ -40,7 +40,7 @@ async def begin(disk: MemoryDisk) -> LocalGroup:
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
     lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
     surroundings = Surroundings(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
-    ticker = Ticker(surroundings.vital, SETTINGS.tick_ms)
+    ticker = Ticker(surroundings.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
     group = LocalGroup(0, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
     await group.take_part()
     return group

@@ -1,0 +1,55 @@
+"""The ports of local clusters: free ones, also where several clusters begin at once."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from cluster.dev import DevCluster
+from cluster.dev_plan import DevError
+from cluster.dev_ports import choose_ports, port_is_free, turn
+
+
+def test_ports_in_use_are_not_chosen() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert not port_is_free(port)
+        with pytest.raises(DevError, match=f"port {port} or {port + 1} .* in use"):
+            choose_ports(1, port)
+        with pytest.raises(DevError, match="in use"):
+            choose_ports(1, port - 1)  # the HTTP port
+    assert port_is_free(port)
+
+
+def test_clusters_that_are_started_at_once_get_ports_of_their_own(tmp_path: Path) -> None:
+    clusters = [DevCluster(tmp_path / name) for name in ("one", "other")]
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            for states in pool.map(lambda cluster: cluster.start(1), clusters):
+                assert [state.role for state in states] == ["leader"]
+        one, other = (cluster.bootstrap for cluster in clusters)
+        assert one != other
+    finally:
+        for cluster in clusters:
+            cluster.purge()
+
+
+def test_chosen_ports_are_pairs() -> None:
+    ports = choose_ports(5, None)
+    assert len({*ports, *(port + 1 for port in ports)}) == 10
+
+
+def test_ports_beyond_the_last_are_refused() -> None:
+    with pytest.raises(DevError, match="smaller --base-port"):
+        choose_ports(3, 65_533)
+
+
+def test_a_lock_that_cannot_be_opened_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(DevError, match=r"cannot open .*gone/ledgermq-dev-ports.* No such file"), turn():
+        pass
