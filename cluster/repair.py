@@ -198,7 +198,11 @@ class Repair:
         except DiskFullError as full:
             self._answers[self._settings.node] = str(full)
             return False
-        log.error("group %d: what lay behind entry %d is given up here", self._damaged.number, repair.tail.index)
+        log.error(
+            "group %d: the log ends with entry %d here: the leader has the rest",
+            self._damaged.number,
+            repair.tail.index,
+        )
         return True
 
     def _cut(self, repair: LogRepair) -> None:
@@ -265,6 +269,9 @@ class _Peer:
                 self.would_cut_at = self._repair.tail if await self._supersedes(answer) else None
                 return False
             elif answer.refusal:
+                return False
+            elif await self._session.beside(self._worker, lambda: self._repair.may_end):
+                self.would_cut_at = self._repair.tail
                 return False
             else:
                 taken = await self._session.take(self._worker, self._repair, answer)

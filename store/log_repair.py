@@ -9,7 +9,8 @@ chain says then that all before it is what was there. Or it is committed, so tha
 
 What was not found again in that way may have been acknowledged by this node. Hence the mark (`repair_mark`), before
 anything is written; and the rule for what lies behind a flaw: it is cut off only where it is nothing whole, or of a
-branch that can never be committed, because a committed entry contradicts it.
+branch that can never be committed, because a committed entry contradicts it. Where nothing whole lies behind, there is
+nothing to be found again, and the rest comes as to any follower that lags.
 
 Segment files that are missing, or of a wrong length, are made anew when there is an entry of the chain to go into them;
 so a wrong `segment_bytes` changes nothing.
@@ -72,11 +73,14 @@ class LogRepair:
         self._directory = directory
         self._grid = Grid(segment_bytes)
         self._goal = (clean.last_index, clean.end, clean.chain) if clean is not None else None
+        self._stopped_at = clean.last_index if clean is not None else 0
         self._least = least
         self._begins = begins
         self._found_again = found_again
         self.prefix = WholePrefix(disk, directory, segment_bytes, start, on_entry)
         self._behind: Header | None = None
+        self._is_searched = False
+        """Where nothing was found nothing comes: what is written lies before."""
 
     @property
     def tail(self) -> Tail:
@@ -158,6 +162,14 @@ class LogRepair:
 
     # -- cutting
 
+    @property
+    def may_end(self) -> bool:
+        """Whether the log can end with our tail, as a torn one does, where another replica has that tail: nothing whole
+        lies behind, and neither a checkpoint nor an orderly stop knows of more."""
+        if self.tail.index < max(self._least, self._stopped_at) or isinstance(self.prefix.flaw, UnknownEntryError):
+            return False
+        return self.first_behind() is None
+
     def may_cut(self, commit: int) -> bool:
         """Whether nothing is lost but what nobody can read, if the log ends with our tail. The other, which knows its
         log to be committed up to `commit`, has our tail too, and nothing behind it that could be taken."""
@@ -219,9 +231,11 @@ class LogRepair:
     def first_behind(self) -> Header | None:
         """The first whole entry behind our tail, as far as its own bytes say."""
         found = self._behind
-        if found is None or found.position < self.tail.end or found.index <= self.tail.index:
+        is_passed = found is not None and (found.position < self.tail.end or found.index <= self.tail.index)
+        if is_passed or not self._is_searched:
             segments = self._segments_behind()
             found = self._behind = next(filter(None, (self._next_in(each, self.tail.end) for each in segments)), None)
+            self._is_searched = True
         return found
 
     def _segments_behind(self) -> list[SegmentFile]:

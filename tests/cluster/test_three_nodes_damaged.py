@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import AsyncIterator
@@ -119,6 +120,20 @@ async def test_under_load(fleet: Fleet) -> None:
     for each in fleet.nodes:
         assert (await values_on(fleet, each, "topic"))[MESSAGES:] == acknowledged
     assert_same_bytes(fleet, fleet.nodes, status.end_position)
+
+
+async def test_behind_a_cut_nothing_is_looked_for_and_the_rest_comes_as_to_any_follower(fleet: Fleet) -> None:
+    """Otherwise a log that grows faster than a repair asks would never be whole."""
+    node = await fleet.follower()
+    await fleet.stop(node)
+    last = headers(fleet, node)[-1]
+    killed(fleet, node)
+    (fleet.data(node) / "group-0" / "checkpoint").unlink()
+    os.truncate(log_directory(fleet, node) / f"{last.position // SEGMENT_BYTES * SEGMENT_BYTES:020}", 200_000)
+    await fleet.start(node)
+    await eventually(lambda: not_suspect(fleet, node), "it counts again")
+    await assert_whole(fleet)
+    assert (await scrape(fleet.http(node)))["ledgermq_log_repaired_bytes_total"] == 0
 
 
 async def test_two_nodes_that_are_damaged_at_different_places_while_the_third_is_down(fleet: Fleet) -> None:

@@ -224,6 +224,28 @@ def test_a_tail_of_a_branch_that_is_given_up_is_found_by_what_was_committed(disk
     assert mark.ends
 
 
+def test_a_cut_file_may_end_where_it_was_cut(disk: MemoryDisk, other: CommitLog) -> None:
+    put(disk, FOURTH, files(disk)[FOURTH][:90])
+    mark = Mark()
+    repair = repair_of(disk, mark)
+    assert repair.may_end
+    repair.cut()
+    assert content(open_log(disk)) == content(other)[:-1]
+    assert mark.ends, "it may have acknowledged more: that doubt stays"
+
+
+def test_a_log_ends_nowhere_before_what_is_known_of_it(disk: MemoryDisk, other: CommitLog) -> None:
+    put(disk, THIRD, files(disk)[THIRD][:90])
+    assert not repair_of(disk, Mark()).may_end, "an entry of its own lies behind"
+    disk.unlink(FOURTH)
+    assert repair_of(disk, Mark()).may_end
+    assert not repair_of(disk, Mark(), clean=other.clean_mark()).may_end, "it was longer when it was stopped in order"
+    vouched_for = repair_of(disk, Mark(), least=9)
+    assert not vouched_for.may_end
+    vouched_for.take(ask(other, 8, 1), commit=9)
+    assert vouched_for.may_end
+
+
 def test_what_a_checkpoint_vouches_for_is_not_given_up(disk: MemoryDisk, other: CommitLog) -> None:
     """The other has lost its end too."""
     other.truncate(ALL - 1)
