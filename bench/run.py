@@ -23,7 +23,7 @@ from cluster.grpc_engine import prefer_older_engine
 prefer_older_engine()  # before anything imports grpc
 
 from suite import consume, growth, produce, strain  # noqa: E402
-from suite.machine import machine  # noqa: E402
+from suite.machine import default_warm_gib, machine  # noqa: E402
 from suite.page import Told, write  # noqa: E402
 from suite.rows import Part, verdict  # noqa: E402
 from suite.scale import SCALES, Scale  # noqa: E402
@@ -90,8 +90,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--warm-gib",
         type=float,
-        default=0,
-        help="touch so much memory before each run: for virtual machines (default: 0)",
+        default=default_warm_gib(),
+        help="touch so much memory before each run, which virtual machines need (default here: %(default)s; 0: none)",
     )
     parser.add_argument("--directory", type=Path, help="where the nodes' data lies meanwhile (default: temporary)")
     return parser.parse_args()

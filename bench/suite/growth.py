@@ -35,7 +35,9 @@ def as_work_grows(stage: Stage, scale: Scale) -> Part:
         with stage.cluster(NODES) as five:
             five.bench("warm", "produce", "--topic", "warm", "--seconds", 2)
             _compare(part, scale, f"produce, {NODES} nodes", _produce(small, scale), _produce(five, scale))
-        _compare(part, scale, f"produce, {QUEUES:,} queues", _keyed(small, scale, 4), _keyed(small, scale, QUEUES))
+        _compare(part, scale, f"produce, {QUEUES:,} queues", _produce(small, scale, 4), _produce(small, scale, QUEUES))
+        several, one = _keyed(small, scale, 4), _keyed(small, scale, QUEUES)
+        _compare(part, scale, f"produce, {QUEUES:,} queues, each message a batch of its own", several, one)
         small.bench(
             "fill", "produce", "--topic", "shared", "--queues", CONSUMERS, "--count", int(MESSAGES * scale.share),
             "--batch-bytes", "64K",
@@ -60,13 +62,17 @@ def _compare(part: Part, scale: Scale, what: str, small: Work, grown: Work) -> N
     part.rows.append(Row(what, f"≥ {LEAST:g} of the small case", told, ratio >= LEAST))
 
 
-def _produce(running: Running, scale: Scale) -> Work:
+def _produce(running: Running, scale: Scale, queues: int = 4) -> Work:
+    """In batches that go round the queues."""
     count = int(MESSAGES * scale.share)
-    return lambda: running.bench("send_many", "produce", "--count", count, "--batch-bytes", "64K")
+    return lambda: running.bench(
+        f"send_many, {queues} queues", "produce", "--topic", f"bulk-{queues}", "--queues", queues, "--count", count,
+        "--batch-bytes", "64K",
+    )  # fmt: skip
 
 
 def _keyed(running: Running, scale: Scale, queues: int) -> Work:
-    """As many keys as there are queues in the grown case, so that a stream message has many batches there."""
+    """As many keys and messages in flight as there are queues in the grown case: there each message is a batch."""
     return lambda: running.bench(
         f"send with keys, {queues} queues", "produce", "--topic", f"keyed-{queues}", "--queues", queues,
         "--by", "send", "--keys", QUEUES, "--seconds", scale.seconds,

@@ -26,6 +26,12 @@ def machine() -> dict[str, str]:
     }
 
 
+def default_warm_gib() -> float:
+    """What a run of load writes, or less where a quarter of the free memory is less."""
+    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES") / (1 << 30)
+    return round(min(3.0, free / 4), 1)
+
+
 def _processor() -> str:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
