@@ -8,7 +8,8 @@ sorted by one hash of these and laid over each other. Whatever shares its hash i
 messages can be judged by itself, wherever.
 
 A number that was refused may be given again, to another message; so a failed send counts as present only where its
-payload is, and no other send of that number had the same.
+payload is, and no other send of that number had the same. And a history knows topics by name: where one was deleted and
+made anew, a number is there once in each, and which of the sends that is is told by payload and offset.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ class KnownQueue(NamedTuple):
 
     group: int
     begin: int
-    """The first offset that is kept."""
+    """The first offset that is surely kept."""
 
 
 @dataclass(slots=True)
@@ -244,15 +245,23 @@ class Book:
             self._failed(there[at], sent[at])
 
     def _take_several(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
-        """Several sends of one number, all but one of which were refused."""
+        """Several sends of one number: all but one of them were refused, or they went to several topics of one name,
+        where the producer counts anew."""
         sent = self.sent[rows]
         same = sent["crc"] == there[0]["crc"]
-        ok = np.flatnonzero(sent["outcome"] == OK)
-        fits = np.flatnonzero((sent["outcome"] == OK) & same)
-        if len(ok):
-            self._take_single(there, rows[fits[:1] if len(fits) else ok[:1]])
+        ok = sent["outcome"] == OK
+        if ok.any():
+            row = self._nearest(there[0], rows[ok], same[ok])
+            self._take_single(there, np.array([row]))
         elif not (same & (sent["outcome"] == UNKNOWN)).any() and (same & (sent["outcome"] == FAIL)).any():
             self._failed(there[0], sent[int(np.flatnonzero(same)[0])])
+
+    def _nearest(self, there: np.void, rows: npt.NDArray[np.int64], same: npt.NDArray[np.bool_]) -> int:
+        """Which of these acknowledged sends the message is: what is like it best, and was found least often."""
+        found = self.found.get(int(there["replica"]))
+        times = found[rows] if found is not None else np.zeros(len(rows), np.int64)
+        elsewhere = self.sent["offset"][rows] != there["offset"]
+        return int(rows[np.lexsort((times, elsewhere, ~same))[0]])
 
     def _altered(self, there: np.void, send: np.void) -> None:
         reason = f"its payload has CRC {int(there['crc']):08x}, and {int(send['crc']):08x} was acknowledged"

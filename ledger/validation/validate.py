@@ -9,7 +9,7 @@ read makes the report say so, whatever else was found.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -33,6 +33,8 @@ from ledger.validation.violation import ORDER, Violation, ViolationKind
 from store import Base
 
 _TRIES = 3
+_NOTHING_KEPT = 1 << 62
+"""A first offset that no message has."""
 OnPlan = Callable[[int, int], None]
 """Takes how many spans and bytes there are."""
 
@@ -270,9 +272,13 @@ class _Validation:
                 Wanted(one.replica.number, topics, each.committed, one.end) for one in ([log] if whole else others)
             ]
             told = replayed[each.reference]
+            times = Counter(topics.values())
             for topic, queue in told.ends:
                 if topic in topics:
-                    queues[topics[topic], queue] = KnownQueue(group, told.begins.get((topic, queue), 0))
+                    # Where the log has lost its beginning, messages of an earlier topic of that name may be gone.
+                    is_one = times[topics[topic]] == 1 or log.replica.base is None
+                    begin = told.begins.get((topic, queue), 0) if is_one else _NOTHING_KEPT
+                    queues[topics[topic], queue] = KnownQueue(group, begin)
             all_kept &= log.replica.base is None
         found = self._engine.acknowledged(histories, wanted, queues, all_kept=all_kept)
         violations += self._judged_missing(found.violations, judged, logs)
