@@ -13,7 +13,9 @@ wrong. Entries are read where they lie, and only those of windows in which repli
 
 from __future__ import annotations
 
+import operator
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -33,6 +35,7 @@ from ledger.validation.engine import (
     Plan,
     Violations,
     Wanted,
+    left_out_of,
     messages_of,
     no_progress,
     outline_of,
@@ -242,20 +245,23 @@ class SparkEngine:
             for some in messages:
                 book.take(some)
             dropped = book.finish(known.value[2], all_kept)
-            return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
+            return AcknowledgedFound(book.violations, book.acknowledged, book.left_out, book.in_tail, dropped)
 
         spoken = self._sc.parallelize(pieces, max(1, min(len(pieces), 8 * self._shares))).flatMap(sent)
         found = spoken.cogroup(self._facts.flatMap(there), count).map(judged).collect()
         return AcknowledgedFound(
             [violation for each in found for violation in each.violations],
             sum(each.acknowledged for each in found),
+            sum((each.left_out for each in found), Counter()),
             sum(each.in_tail for each in found),
             sum(each.dropped for each in found),
         )
 
     # -- violations
 
-    def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
+    def violations(
+        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+    ) -> Violations:
         known = self._sc.broadcast((self._plan.replicas, dict(bounds)))
 
         def within(facts: SpanFacts) -> list[Violation]:
@@ -263,13 +269,19 @@ class SparkEngine:
             number = facts.span.replica
             return list(violations_in(facts, replicas[number], ends[number]))
 
+        def beyond(facts: SpanFacts) -> list[tuple[str, int]]:
+            replicas, ends = known.value
+            number = facts.span.replica
+            return list(left_out_of(facts, replicas[number], ends[number]).items())
+
         found = self._facts.flatMap(within).union(self._sc.parallelize(list(others), 1)).persist()
-        counts = found.map(lambda violation: violation.kind.value).countByValue()
+        told = Counter(found.map(lambda violation: violation.kind.value).countByValue())
+        more = Counter(dict(self._facts.flatMap(beyond).reduceByKey(operator.add, 1).collect()))
         first = found.mapPartitions(first_of_each_kind).collect()
         if out is not None:
             self._write(found, out)
         found.unpersist()
-        return Violations(tuple(first_of_each_kind(first)), dict(counts))
+        return Violations(tuple(first_of_each_kind(first)), told + more + Counter(left_out), told.total())
 
     def _write(self, found: RDD[Violation], out: Path) -> None:
         from pyspark.errors import PySparkException

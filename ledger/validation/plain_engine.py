@@ -23,6 +23,7 @@ from ledger.validation.engine import (
     Plan,
     Violations,
     Wanted,
+    left_out_of,
     messages_of,
     no_progress,
     outline_of,
@@ -128,13 +129,19 @@ class PlainEngine:
                 for messages in messages_of(replica, facts.span, self._access(replica), each):
                     book.take(messages)
         dropped = book.finish(queues, all_kept)
-        return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
+        return AcknowledgedFound(book.violations, book.acknowledged, book.left_out, book.in_tail, dropped)
 
-    def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
+    def violations(
+        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+    ) -> Violations:
         found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
         if out is not None:
             write_violations(found, out)
-        return Violations(tuple(first_of_each_kind(found)), Counter(violation.kind.value for violation in found))
+        counts = Counter(violation.kind.value for violation in found) + Counter(left_out)
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            counts += left_out_of(facts, replica, bounds[replica.number])
+        return Violations(tuple(first_of_each_kind(found)), counts, len(found))
 
     def _within(self, bounds: Mapping[int, Bounds]) -> Iterator[Violation]:
         for facts in self._facts.values():

@@ -12,6 +12,7 @@ It must not know where a queue ends: what is missing is told, and judged by thos
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,14 @@ class AbsentUnits:
     offset: int
     index: int
     path: str
+
+
+def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
+    """The first missing unit of each queue."""
+    first: dict[tuple[int, int], AbsentUnits] = {}
+    for each in sorted(absent, key=lambda each: each.offset):
+        first.setdefault((each.topic_id, each.queue), each)
+    return list(first.values())
 
 
 class UnitCheck:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ledger.validation.access import SourceError, access_to
 from ledger.validation.acknowledged import KnownQueue, topic_hash
-from ledger.validation.engine import Bounds, Engine, Plan, Wanted, misfit_violation
+from ledger.validation.engine import AcknowledgedFound, Bounds, Engine, Plan, Wanted, misfit_violation
 from ledger.validation.index_ends import IndexEnds
 from ledger.validation.joining import JoinedLog, join
 from ledger.validation.judging import GroupJudge, Judged, place_violations
@@ -56,7 +56,9 @@ def validate(
     replicas, not_judged = open_sources(sources)
     not_judged += _strangers(replicas)
     if not replicas or _strangers(replicas):
-        return Report(tuple(sources), engine.name, (), None, (), (), tuple(not_judged), 0, time.perf_counter() - begun)
+        return Report(
+            tuple(sources), engine.name, (), None, (), (), 0, tuple(not_judged), 0, time.perf_counter() - begun
+        )
     plan = plan_of(replicas, span_bytes)
     on_plan(len(plan.spans), plan.total_bytes)
     return _Validation(sources, plan, engine, not_judged, begun).run(histories, out)
@@ -101,6 +103,8 @@ class _Validation:
         self._not_judged = not_judged
         self._begun = begun
         self._notes: dict[int, list[str]] = defaultdict(list)
+        self._left_out: Counter[str] = Counter()
+        """Violations that are only counted, since there are too many of their kind."""
         self._by_group: dict[int, list[Replica]] = defaultdict(list)
         for replica in plan.replicas:
             self._by_group[replica.group].append(replica)
@@ -130,7 +134,9 @@ class _Validation:
         bounds = {number: Bounds(log.end, replayed[number].topics) for number, log in logs.items()}
         names = {group: self._names(group, replayed) for group in self._by_group}
         bounds = {number: Bounds(each.end, names[logs[number].replica.group]) for number, each in bounds.items()}
-        found = self._engine.violations(bounds, [_named(each, names) for each in violations], out)
+        for replay in told:
+            self._left_out += replay.left_out
+        found = self._engine.violations(bounds, [_named(each, names) for each in violations], self._left_out, out)
         return Report(
             sources=tuple(self._sources),
             engine=self._engine.name,
@@ -138,6 +144,7 @@ class _Validation:
             acknowledged=acknowledged,
             violations=found.first,
             counts=tuple(sorted(found.counts.items(), key=lambda each: ORDER[ViolationKind(each[0])])),
+            written=found.written,
             not_judged=tuple(dict.fromkeys(self._not_judged)),
             bytes=self._plan.total_bytes,
             seconds=time.perf_counter() - self._begun,
@@ -281,20 +288,23 @@ class _Validation:
                     queues[topics[topic], queue] = KnownQueue(group, begin)
             all_kept &= log.replica.base is None
         found = self._engine.acknowledged(histories, wanted, queues, all_kept=all_kept)
-        violations += self._judged_missing(found.violations, judged, logs)
+        violations += self._judged_missing(found, judged, logs)
         paths = tuple(map(str, histories))
         return AcknowledgedReport(paths, found.acknowledged, found.in_tail, found.dropped)
 
     def _judged_missing(
-        self, found: list[Violation], judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
+        self, found: AcknowledgedFound, judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
     ) -> list[Violation]:
         """Without those that may lie in what could not be read."""
-        if all(logs[each.reference].is_read for each in judged.values()):
-            return found
-        missing = [each for each in found if each.kind is ViolationKind.ACKNOWLEDGED_MISSING]
-        if missing:
-            self._not_judged.append(f"{len(missing):,} acknowledged messages are not in what could be read")
-        return [each for each in found if each.kind is not ViolationKind.ACKNOWLEDGED_MISSING]
+        left_out = Counter(found.left_out)
+        kept = found.violations
+        if not all(logs[each.reference].is_read for each in judged.values()):
+            kept = [each for each in kept if each.kind is not ViolationKind.ACKNOWLEDGED_MISSING]
+            missing = len(found.violations) - len(kept) + left_out.pop(ViolationKind.ACKNOWLEDGED_MISSING.value, 0)
+            if missing:
+                self._not_judged.append(f"{missing:,} acknowledged messages are not in what could be read")
+        self._left_out += left_out
+        return kept
 
     # -- names
 
