@@ -42,7 +42,7 @@ from ledger.validation.engine import (
     said_of,
     violations_in,
 )
-from ledger.validation.index_ends import IndexEnds, check_index_ends
+from ledger.validation.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Span
 from ledger.validation.report import first_of_each_kind
@@ -206,11 +206,10 @@ class SparkEngine:
 
     # -- what lies beside the logs, and what clients were told
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
         if not known:
-            return [], []
-        found = self._sc.parallelize(known, min(len(known), self._shares)).map(check_index_ends).collect()
-        return [each for violations, _ in found for each in violations], [each for _, notes in found for each in notes]
+            return []
+        return self._sc.parallelize(known, min(len(known), self._shares)).map(check_index_ends).collect()
 
     def acknowledged(
         self,

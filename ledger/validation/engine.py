@@ -22,7 +22,7 @@ from ledger.validation.batches import batches_of
 from ledger.validation.block import Block
 from ledger.validation.bound import Bound
 from ledger.validation.entries import Entries
-from ledger.validation.index_ends import IndexEnds
+from ledger.validation.index_ends import IndexEnds, IndexEndsFound
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica, Span
 from ledger.validation.span_reader import SpanFacts, runs_in
@@ -57,6 +57,8 @@ class Plan:
 class Bounds:
     """Of one replica, once its spans were joined."""
 
+    begin: int
+    """Where its log begins by now: the indexes of what lies before may be gone, of a node that runs."""
     end: int
     """Where its log ends: what begins there or behind is no part of it."""
     names: Mapping[int, str]
@@ -116,8 +118,8 @@ class Engine(Protocol):
     def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
         """By group: where replicas part, within these windows. Reads them once more."""
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
-        """What `check_index_ends` says of all of them."""
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
+        """What `check_index_ends` says of each."""
 
     def acknowledged(
         self,
@@ -174,7 +176,7 @@ def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterato
             position=units.position, end=units.end, topic=topic_name(bounds.names, units.topic_id),
             queue=units.queue, offset=units.offset, path=units.path,
         )  # fmt: skip
-    for keys in facts.wrong_keys:
+    for keys in (each for each in facts.wrong_keys if each.log_position >= bounds.begin):
         what = {ViolationKind.KEY_MISSING: "are missing", ViolationKind.KEY_WRONG: "are not those that the log gives"}
         reason = f"the keys of entry {keys.index} {what.get(keys.kind, '')}"
         if keys.kind is ViolationKind.KEY_SURPLUS:

@@ -37,13 +37,26 @@ class IndexEnds:
     absent_keys: Sequence[WrongKeys]
 
 
-def check_index_ends(known: IndexEnds) -> tuple[list[Violation], list[tuple[int, str]]]:
-    """Violations, and notes with their group. Of a replica that runs, nothing: its indexes change."""
+@dataclass(frozen=True, slots=True)
+class IndexEndsFound:
+    violations: tuple[Violation, ...] = ()
+    notes: tuple[tuple[int, str], ...] = ()
+    """With their group."""
+    unread: tuple[str, ...] = ()
+    """Why something could not be judged."""
+
+
+def check_index_ends(known: IndexEnds) -> IndexEndsFound:
+    """Of a replica that runs, nothing: its indexes change."""
     if known.replica.indexes is None or known.replica.is_running:
-        return [], []
+        return IndexEndsFound()
     check = _Check(known)
-    violations = [*check.units(), *check.keys()]
-    return violations, [(known.replica.group, note) for note in check.notes]
+    try:
+        violations = (*check.units(), *check.keys())
+    except OSError as error:
+        what = f"{known.replica.source}, group {known.replica.group}: {error.filename} cannot be read: {error.strerror}"
+        return IndexEndsFound(unread=(what,))
+    return IndexEndsFound(violations, tuple((known.replica.group, note) for note in check.notes))
 
 
 class _Check:

@@ -30,7 +30,7 @@ from ledger.validation.engine import (
     said_of,
     violations_in,
 )
-from ledger.validation.index_ends import IndexEnds, check_index_ends
+from ledger.validation.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.out_directory import write_violations
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica, Span
@@ -105,14 +105,8 @@ class PlainEngine:
                 said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
         return partings(np.concatenate(said))
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
-        violations: list[Violation] = []
-        notes: list[tuple[int, str]] = []
-        for each in known:
-            found, told = check_index_ends(each)
-            violations += found
-            notes += told
-        return violations, notes
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
+        return [check_index_ends(each) for each in known]
 
     def acknowledged(
         self,

@@ -83,7 +83,7 @@ def read_span(replica: Replica, span: Span, access: Access, cuts: Sequence[int])
     try:
         segment = replica.segments[span.segment]
         block = Block.read(access, segment, span.begin, span.end, replica.largest_entry)
-        if block.end < span.end:
+        if block.end < span.end and not (replica.is_running and block.end >= replica.settled):
             raise SourceError(
                 f"{segment.path} ends at {block.end - segment.base}, and had {segment.length} bytes before"
             )
@@ -92,6 +92,8 @@ def read_span(replica: Replica, span: Span, access: Access, cuts: Sequence[int])
         facts.is_gone, facts.unread = True, str(error)
     except SourceError as error:
         facts.unread = str(error)
+    except OSError as error:  # of the files beside the log
+        facts.unread = f"{error.filename} cannot be read: {error.strerror}"
     return facts
 
 

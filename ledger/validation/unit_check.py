@@ -11,7 +11,6 @@ It must not know where a queue ends: what is missing is told, and judged by thos
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ledger.validation.access import read_part
 from ledger.validation.batches import Facts, tag_hashes
 from ledger.validation.block import Block
 from ledger.validation.continuity import Continuity
@@ -135,10 +135,6 @@ def _tags_of(
 
 def _read(path: Path, offset: int, count: int) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        return read_part(path, offset, count)
     except FileNotFoundError:
         return b""
-    try:
-        return os.pread(descriptor, count, offset)
-    finally:
-        os.close(descriptor)
