@@ -105,7 +105,7 @@ def _require_java() -> None:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise SparkMissingError(f"Spark needs Java, and {java} does not run ({error}): {remedy}.") from error
-    found = re.search(r'version "(\d+)', told)
+    found = re.search(r'version "(?:1\.)?(\d+)', told)  # 8 calls itself 1.8
     if found is not None and int(found[1]) < OLDEST_JAVA:
         raise SparkMissingError(f"{java} is Java {found[1]}: {remedy}, or set JAVA_HOME to one.")
 
