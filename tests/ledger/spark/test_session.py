@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.spark.session import SparkMissingError, require_spark
+from ledger.spark.session import SparkFailedError, SparkMissingError, failures_in_a_line, require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,3 +64,12 @@ def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     with pytest.raises(SparkMissingError, match="/nowhere/bin/java does not run"):
         require_spark()
+
+
+def test_a_task_that_fails_is_told_in_one_line(spark: SparkSession) -> None:
+    def fail(_: int) -> int:
+        raise RuntimeError("the disk is on fire")
+
+    with pytest.raises(SparkFailedError) as failed, failures_in_a_line("local[2]"):
+        spark.sparkContext.parallelize([0], 1).map(fail).collect()
+    assert str(failed.value) == "Spark at local[2] failed: RuntimeError: the disk is on fire (its own log says more)"
