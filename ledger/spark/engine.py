@@ -13,10 +13,10 @@ wrong. Entries are read where they lie, and only those of windows in which repli
 
 from __future__ import annotations
 
-import operator
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -268,19 +268,21 @@ class SparkEngine:
             number = facts.span.replica
             return list(violations_in(facts, replicas[number], ends[number]))
 
-        def beyond(facts: SpanFacts) -> list[tuple[str, int]]:
+        def summed(part: Iterable[SpanFacts]) -> Iterator[_Sum]:
             replicas, ends = known.value
-            number = facts.span.replica
-            return list(left_out_of(facts, replicas[number], ends[number]).items())
+            sum_ = _Sum()
+            for facts in part:
+                number = facts.span.replica
+                sum_.add(within(facts), left_out_of(facts, replicas[number], ends[number]))
+            yield sum_
 
-        found = self._facts.flatMap(within).union(self._sc.parallelize(list(others), 1)).persist()
-        told = Counter(found.map(lambda violation: violation.kind.value).countByValue())
-        more = Counter(dict(self._facts.flatMap(beyond).reduceByKey(operator.add, 1).collect()))
-        first = found.mapPartitions(first_of_each_kind).collect()
+        total = _Sum()
+        total.add(others, left_out)
+        for each in self._facts.mapPartitions(summed).collect():
+            total.join(each)
         if out is not None:
-            self._write(found, out)
-        found.unpersist()
-        return Violations(tuple(first_of_each_kind(first)), told + more + Counter(left_out), told.total())
+            self._write(self._facts.flatMap(within).union(self._sc.parallelize(list(others), 1)), out)
+        return Violations(tuple(total.first), total.told + total.left_out, total.told.total())
 
     def _write(self, found: RDD[Violation], out: Path) -> None:
         from pyspark.errors import PySparkException
@@ -295,6 +297,25 @@ class SparkEngine:
             self._spark.createDataFrame(rows, schema).write.mode("overwrite").parquet(path)
         except PySparkException as error:
             raise LedgerError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Of the violations of some spans: how many by kind, and the first ones."""
+
+    first: list[Violation] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, violations: Sequence[Violation], left_out: Mapping[str, int]) -> None:
+        self.first = first_of_each_kind([*self.first, *violations])
+        self.told += Counter(violation.kind.value for violation in violations)
+        self.left_out += Counter(left_out)
+
+    def join(self, other: _Sum) -> None:
+        self.first = first_of_each_kind([*self.first, *other.first])
+        self.told += other.told
+        self.left_out += other.left_out
 
 
 def _added(one: _Sums, other: _Sums) -> _Sums:
