@@ -57,7 +57,7 @@ def counted(spark: SparkSession) -> DataFrame:
         .option("bootstrap.servers", BOOTSTRAP)
         .option("subscribe", LINES)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", 300)
+        .option("maxOffsetsPerTrigger", 400)
         .load()
     )
     text = f.col("value").cast("string")

@@ -14,7 +14,9 @@ wrong. Entries are read where they lie, and only those of windows in which repli
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +35,14 @@ from ledger.validation.engine import (
     Plan,
     Violations,
     Wanted,
+    left_out_of,
     messages_of,
     no_progress,
     outline_of,
     said_of,
     violations_in,
 )
-from ledger.validation.index_ends import IndexEnds, check_index_ends
+from ledger.validation.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Span
 from ledger.validation.report import first_of_each_kind
@@ -203,11 +206,10 @@ class SparkEngine:
 
     # -- what lies beside the logs, and what clients were told
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
         if not known:
-            return [], []
-        found = self._sc.parallelize(known, min(len(known), self._shares)).map(check_index_ends).collect()
-        return [each for violations, _ in found for each in violations], [each for _, notes in found for each in notes]
+            return []
+        return self._sc.parallelize(known, min(len(known), self._shares)).map(check_index_ends).collect()
 
     def acknowledged(
         self,
@@ -242,20 +244,23 @@ class SparkEngine:
             for some in messages:
                 book.take(some)
             dropped = book.finish(known.value[2], all_kept)
-            return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
+            return AcknowledgedFound(book.violations, book.acknowledged, book.left_out, book.in_tail, dropped)
 
         spoken = self._sc.parallelize(pieces, max(1, min(len(pieces), 8 * self._shares))).flatMap(sent)
         found = spoken.cogroup(self._facts.flatMap(there), count).map(judged).collect()
         return AcknowledgedFound(
             [violation for each in found for violation in each.violations],
             sum(each.acknowledged for each in found),
+            sum((each.left_out for each in found), Counter()),
             sum(each.in_tail for each in found),
             sum(each.dropped for each in found),
         )
 
     # -- violations
 
-    def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
+    def violations(
+        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+    ) -> Violations:
         known = self._sc.broadcast((self._plan.replicas, dict(bounds)))
 
         def within(facts: SpanFacts) -> list[Violation]:
@@ -263,13 +268,21 @@ class SparkEngine:
             number = facts.span.replica
             return list(violations_in(facts, replicas[number], ends[number]))
 
-        found = self._facts.flatMap(within).union(self._sc.parallelize(list(others), 1)).persist()
-        counts = found.map(lambda violation: violation.kind.value).countByValue()
-        first = found.mapPartitions(first_of_each_kind).collect()
+        def summed(part: Iterable[SpanFacts]) -> Iterator[_Sum]:
+            replicas, ends = known.value
+            sum_ = _Sum()
+            for facts in part:
+                number = facts.span.replica
+                sum_.add(within(facts), left_out_of(facts, replicas[number], ends[number]))
+            yield sum_
+
+        total = _Sum()
+        total.add(others, left_out)
+        for each in self._facts.mapPartitions(summed).collect():
+            total.join(each)
         if out is not None:
-            self._write(found, out)
-        found.unpersist()
-        return Violations(tuple(first_of_each_kind(first)), dict(counts))
+            self._write(self._facts.flatMap(within).union(self._sc.parallelize(list(others), 1)), out)
+        return Violations(tuple(total.first), total.told + total.left_out, total.told.total())
 
     def _write(self, found: RDD[Violation], out: Path) -> None:
         from pyspark.errors import PySparkException
@@ -284,6 +297,25 @@ class SparkEngine:
             self._spark.createDataFrame(rows, schema).write.mode("overwrite").parquet(path)
         except PySparkException as error:
             raise LedgerError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Of the violations of some spans: how many by kind, and the first ones."""
+
+    first: list[Violation] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, violations: Sequence[Violation], left_out: Mapping[str, int]) -> None:
+        self.first = first_of_each_kind([*self.first, *violations])
+        self.told += Counter(violation.kind.value for violation in violations)
+        self.left_out += Counter(left_out)
+
+    def join(self, other: _Sum) -> None:
+        self.first = first_of_each_kind([*self.first, *other.first])
+        self.told += other.told
+        self.left_out += other.left_out
 
 
 def _added(one: _Sums, other: _Sums) -> _Sums:

@@ -4,9 +4,9 @@
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
 One idea: whatever Spark must be told so that it works from any virtual environment is told here and nowhere else: which
-Python its workers run, that a local one keeps to the loopback interface, where our own sources lie, and that workers
-take the pyspark that is installed. And what is missing (pyspark, Java) is told in one sentence with what to install,
-before Spark tells it in fifty lines.
+Python its workers run, that a local one keeps to the loopback interface, where our own sources lie (executors elsewhere
+are sent them), and that workers take the pyspark that is installed. And what is missing (pyspark, Java) is told in one
+sentence with what to install, before Spark tells it in fifty lines.
 
 It must not know what the session is for.
 """
@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from ledger.errors import LedgerError
 
@@ -36,14 +37,23 @@ _LOCAL: Mapping[str, str] = {
     "spark.driver.bindAddress": _LOOPBACK,
     "spark.driver.host": _LOOPBACK,
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
 }
-_ANYWHERE: Mapping[str, str] = {"spark.log.level": "ERROR", "spark.sql.execution.arrow.pyspark.enabled": "true"}
+_ANYWHERE: Mapping[str, str] = {
+    "spark.log.level": "ERROR",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.showConsoleProgress": "false",
+}
+_PACKAGES = ("store", "raft", "ledger", "pyspark_ledgermq", "pyspark_ledgermq_log")
+"""Of ours, what executors need."""
 
 
 class SparkMissingError(LedgerError):
     """pyspark, or a Java that it runs on, is not installed; the message says what to install."""
+
+
+class SparkFailedError(LedgerError):
+    """Spark could not do its work: no master, no executors, or a task that failed each time."""
 
 
 def start_session(name: str, *, master: str | None = None, conf: Mapping[str, str] | None = None) -> SparkSession:
@@ -63,7 +73,10 @@ def start_session(name: str, *, master: str | None = None, conf: Mapping[str, st
     settings = {**_ANYWHERE, **(_local_settings() if is_local else {}), **(conf or {})}
     for key, value in settings.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if not is_local:
+        _send_sources(spark)
+    return spark
 
 
 @contextmanager
@@ -81,6 +94,25 @@ def spark_session(
     finally:
         if running is None:
             spark.stop()
+
+
+@contextmanager
+def failures_in_a_line(master: str | None) -> Iterator[None]:
+    """What Spark tells in a page, as SparkFailedError in a line."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        where = f"Spark at {master}" if master is not None else "Spark"
+        raise SparkFailedError(f"{where} failed: {_last_reason(str(error))} (its own log says more)") from error
+
+
+def _last_reason(text: str) -> str:
+    """Of the exceptions that a trace of Java and Python names, the innermost: the last one."""
+    named = re.findall(r"^(?:: )?([\w.]+(?:Error|Exception): .+)$", text, re.MULTILINE)
+    return str(named[-1]) if named else text.partition("\n")[0]
 
 
 def require_spark() -> None:
@@ -105,7 +137,7 @@ def _require_java() -> None:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, check=True, timeout=60).stderr
     except (OSError, subprocess.SubprocessError) as error:
         raise SparkMissingError(f"Spark needs Java, and {java} does not run ({error}): {remedy}.") from error
-    found = re.search(r'version "(\d+)', told)
+    found = re.search(r'version "(?:1\.)?(\d+)', told)  # 8 calls itself 1.8
     if found is not None and int(found[1]) < OLDEST_JAVA:
         raise SparkMissingError(f"{java} is Java {found[1]}: {remedy}, or set JAVA_HOME to one.")
 
@@ -132,6 +164,20 @@ def _home_without_zip() -> Path:
             (home / each.name).symlink_to(each)
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     return home
+
+
+def _send_sources(spark: SparkSession) -> None:
+    """Executors elsewhere run what this process runs, whatever is installed there; unless `--py-files` brought it."""
+    root = Path(__file__).resolve().parents[2]
+    if not root.is_dir() or spark.conf.get("spark.submit.pyFiles", ""):
+        return
+    path = Path(tempfile.mkdtemp(prefix="ledgermq-sources-"), "ledgermq.zip")
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for package in _PACKAGES:
+            for source in sorted((root / package).rglob("*.py")):
+                archive.write(source, source.relative_to(root))
+    atexit.register(shutil.rmtree, path.parent, ignore_errors=True)
+    spark.sparkContext.addPyFile(str(path))
 
 
 def _local_settings() -> Mapping[str, str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ledger.errors import LedgerError
 from ledger.spark.engine import SparkEngine
-from ledger.spark.session import spark_session
+from ledger.spark.session import failures_in_a_line, require_spark, spark_session
 from ledger.validation.engine import OnProgress, no_progress
 from ledger.validation.out_directory import write_verdict
 from ledger.validation.report import NOT_JUDGED, Report
@@ -35,7 +35,8 @@ def validate_on_spark(
     on_progress: OnProgress = no_progress,
 ) -> Report:
     """`master`: as `spark_session` takes it. Raises LedgerError."""
-    with spark_session("ledgermq validate", master=master) as spark:
+    require_spark()
+    with failures_in_a_line(master), spark_session("ledgermq validate", master=master) as spark:
         engine = SparkEngine(spark, on_progress)
         return validate(sources, engine, histories=histories, out=out, on_plan=on_plan)
 

@@ -11,6 +11,7 @@ acknowledged.py   what clients were told
 index_ends.py     what indexes have too much, or lack; key_files.py how the key index is linked
 judging.py        the judgement on a group
 validate.py       all of it in order, by an engine (engine.py): plain_engine.py, or the one of ledger/spark
+bound.py          how much of what is wrong is kept; all of it is counted
 report.py         what came of it; violation.py, summary.py
 
 One idea: what is told of a span depends on its bytes alone, and everything else on what is told of spans.

@@ -90,6 +90,17 @@ class FileAccess:
         self.close()
 
 
+def read_part(path: Path, offset: int, count: int) -> bytes:
+    """Of a file beside a log; fewer bytes where it ends before. Raises OSError with the path."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return _pread(descriptor, count, offset)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        os.close(descriptor)
+
+
 def _pread(descriptor: int, count: int, offset: int) -> bytes:
     data = os.pread(descriptor, count, offset)
     while 0 < len(data) < count:  # one call gives 2 GiB at most, and may be interrupted
@@ -106,6 +117,8 @@ class HttpAccess:
     def __init__(self) -> None:
         self._connection: http.client.HTTPConnection | None = None
         self._host = ""
+        self._silent: dict[str, str] = {}
+        """Why nobody is waited for a second time, by host."""
 
     def read(self, segment: Segment, begin: int, end: int) -> bytes:
         first, last = begin - segment.base, end - segment.base - 1
@@ -140,13 +153,19 @@ class HttpAccess:
     def _get(self, url: str, headers: dict[str, str]) -> tuple[int, bytes]:
         """Asks again while the node says that it is busy, and once more where a kept connection was closed."""
         until = time.monotonic() + _PATIENCE_S
+        host = urlsplit(url).netloc
+        if host in self._silent:
+            raise SourceError(f"{url} cannot be read: {self._silent[host]}")
         while True:
             try:
                 status, body = self._once(url, headers)
             except (OSError, http.client.HTTPException) as error:
                 kept, self._connection = self._connection is not None, None
-                if kept:
+                if kept and not isinstance(error, TimeoutError):
                     continue
+                if isinstance(error, TimeoutError):
+                    self._silent[host] = f"the node did not answer within {_TIMEOUT_S:g} s"
+                    raise SourceError(f"{url} cannot be read: {self._silent[host]}") from error
                 raise SourceError(f"{url} cannot be read: {error or type(error).__name__}") from error
             if status != 503 or time.monotonic() > until:
                 return status, body

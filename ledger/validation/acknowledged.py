@@ -8,11 +8,13 @@ sorted by one hash of these and laid over each other. Whatever shares its hash i
 messages can be judged by itself, wherever.
 
 A number that was refused may be given again, to another message; so a failed send counts as present only where its
-payload is, and no other send of that number had the same.
+payload is, and no other send of that number had the same. And a history knows topics by name: where one was deleted and
+made anew, a number is there once in each, and which of the sends that is is told by payload and offset.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -28,7 +30,9 @@ from ledger.errors import LedgerError
 from ledger.history import Operation, Outcome, Send
 from ledger.validation.batches import Facts, body_of
 from ledger.validation.block import Block
+from ledger.validation.bound import MAX_TOLD
 from ledger.validation.replica import Replica
+from ledger.validation.report import first_of_each_kind
 from ledger.validation.violation import Violation, ViolationKind
 from store.entry import HEADER_SIZE
 
@@ -50,7 +54,8 @@ _ODD = tuple(
     np.uint64(number)
     for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0xFF51AFD7ED558CCD)
 )
-MAX_TOLD = 10_000
+_MAX_HELD = 16 * MAX_TOLD
+"""Violations, before a book looks which are the first ones of each kind."""
 
 
 def topic_hash(name: str) -> int:
@@ -150,7 +155,7 @@ class KnownQueue(NamedTuple):
 
     group: int
     begin: int
-    """The first offset that is kept."""
+    """The first offset that is surely kept."""
 
 
 @dataclass(slots=True)
@@ -160,6 +165,9 @@ class Book:
     sent: Messages
     topics: dict[int, str]
     violations: list[Violation] = field(default_factory=list)
+    """The first ones of each kind, once the book is finished."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many are not in `violations`, by kind."""
     found: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict)
     """By replica: how often each was found."""
     is_committed: npt.NDArray[np.bool_] = field(init=False)
@@ -224,6 +232,7 @@ class Book:
             group = queue.group if queue is not None else -1
             reason = "it is in no log that is committed"
             self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, reason, group)
+        self._leave_out()
         return dropped
 
     def _take_single(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
@@ -244,15 +253,23 @@ class Book:
             self._failed(there[at], sent[at])
 
     def _take_several(self, there: Messages, rows: npt.NDArray[np.int64]) -> None:
-        """Several sends of one number, all but one of which were refused."""
+        """Several sends of one number: all but one of them were refused, or they went to several topics of one name,
+        where the producer counts anew."""
         sent = self.sent[rows]
         same = sent["crc"] == there[0]["crc"]
-        ok = np.flatnonzero(sent["outcome"] == OK)
-        fits = np.flatnonzero((sent["outcome"] == OK) & same)
-        if len(ok):
-            self._take_single(there, rows[fits[:1] if len(fits) else ok[:1]])
+        ok = sent["outcome"] == OK
+        if ok.any():
+            row = self._nearest(there[0], rows[ok], same[ok])
+            self._take_single(there, np.array([row]))
         elif not (same & (sent["outcome"] == UNKNOWN)).any() and (same & (sent["outcome"] == FAIL)).any():
             self._failed(there[0], sent[int(np.flatnonzero(same)[0])])
+
+    def _nearest(self, there: np.void, rows: npt.NDArray[np.int64], same: npt.NDArray[np.bool_]) -> int:
+        """Which of these acknowledged sends the message is: what is like it best, and was found least often."""
+        found = self.found.get(int(there["replica"]))
+        times = found[rows] if found is not None else np.zeros(len(rows), np.int64)
+        elsewhere = self.sent["offset"][rows] != there["offset"]
+        return int(rows[np.lexsort((times, elsewhere, ~same))[0]])
 
     def _altered(self, there: np.void, send: np.void) -> None:
         reason = f"its payload has CRC {int(there['crc']):08x}, and {int(send['crc']):08x} was acknowledged"
@@ -262,8 +279,6 @@ class Book:
         self._tell(ViolationKind.FAILED_PRESENT, send, there, f"its send surely failed, and it is at {there['offset']}")
 
     def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str, group: int = -1) -> None:
-        if len(self.violations) >= MAX_TOLD:
-            return
         name = f"{int(send['producer_id']):016x}/{send['epoch']}/{send['sequence']}"
         place = there if there is not None else send
         self.violations.append(
@@ -278,6 +293,15 @@ class Book:
                 offset=int(place["offset"]),
             )
         )
+        if len(self.violations) >= _MAX_HELD:
+            self._leave_out()
+
+    def _leave_out(self) -> None:
+        """All but the first ones of each kind: which these are does not depend on the order of messages."""
+        kept = first_of_each_kind(self.violations, MAX_TOLD)
+        self.left_out += Counter(each.kind.value for each in self.violations)
+        self.left_out -= Counter(each.kind.value for each in kept)
+        self.violations = kept
 
 
 def shares(messages: Messages, count: int) -> list[Messages]:

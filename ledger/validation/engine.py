@@ -10,6 +10,7 @@ single process and the one on Spark say the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +20,9 @@ from ledger.validation.access import Access, SegmentGoneError, SourceError
 from ledger.validation.acknowledged import KnownQueue, Messages, messages_in
 from ledger.validation.batches import batches_of
 from ledger.validation.block import Block
+from ledger.validation.bound import Bound
 from ledger.validation.entries import Entries
-from ledger.validation.index_ends import IndexEnds
+from ledger.validation.index_ends import IndexEnds, IndexEndsFound
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica, Span
 from ledger.validation.span_reader import SpanFacts, runs_in
@@ -55,6 +57,8 @@ class Plan:
 class Bounds:
     """Of one replica, once its spans were joined."""
 
+    begin: int
+    """Where its log begins by now: the indexes of what lies before may be gone, of a node that runs."""
     end: int
     """Where its log ends: what begins there or behind is no part of it."""
     names: Mapping[int, str]
@@ -76,6 +80,8 @@ class Wanted:
 class AcknowledgedFound:
     violations: list[Violation]
     acknowledged: int
+    left_out: Counter[str]
+    """How many are not in `violations`, by kind."""
     in_tail: int
     dropped: int
 
@@ -86,6 +92,9 @@ class Violations:
 
     first: tuple[Violation, ...]
     counts: Mapping[str, int]
+    """Of all, by kind."""
+    written: int
+    """How many were told one by one."""
 
 
 class Engine(Protocol):
@@ -109,8 +118,8 @@ class Engine(Protocol):
     def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
         """By group: where replicas part, within these windows. Reads them once more."""
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
-        """What `check_index_ends` says of all of them."""
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
+        """What `check_index_ends` says of each."""
 
     def acknowledged(
         self,
@@ -122,9 +131,11 @@ class Engine(Protocol):
     ) -> AcknowledgedFound:
         """Raises HistoryError."""
 
-    def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
-        """What is wrong within spans, and these `others`; all of them as Parquet in the directory `out`, if any.
-        Raises LedgerError where that cannot be written."""
+    def violations(
+        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+    ) -> Violations:
+        """What is wrong within spans, and these `others`, of whose kinds so many were left out; what is told one by one
+        as Parquet in the directory `out`, if any. Raises LedgerError where that cannot be written."""
 
 
 # -- what engines run
@@ -132,12 +143,22 @@ class Engine(Protocol):
 
 def outline_of(facts: SpanFacts) -> SpanFacts:
     """What is needed of a span to join it."""
-    return replace(facts, windows=[], steps=[], breaks=[], misfits=[], wrong_units=[], wrong_keys=[])
+    return replace(facts, windows=[], steps=[], breaks=[], misfits=[], wrong_units=[], wrong_keys=[], bound=Bound())
+
+
+def left_out_of(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Counter[str]:
+    """How many violations of a span are not in `violations_in`, since they were too many."""
+    return facts.bound.left_out(_end_of(replica, bounds))
+
+
+def _end_of(replica: Replica, bounds: Bounds) -> int:
+    """Where violations end; of a replica that runs, where bytes may still be replaced."""
+    return min(bounds.end, replica.settled) if replica.is_running else bounds.end
 
 
 def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterator[Violation]:
-    """What is wrong within a span; of a replica that runs, not where bytes may still be replaced."""
-    end = min(bounds.end, replica.settled) if replica.is_running else bounds.end
+    """What is wrong within a span."""
+    end = _end_of(replica, bounds)
     path = replica.segments[facts.span.segment].path
     for each in facts.breaks:
         if each.position < end:
@@ -155,7 +176,7 @@ def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterato
             position=units.position, end=units.end, topic=topic_name(bounds.names, units.topic_id),
             queue=units.queue, offset=units.offset, path=units.path,
         )  # fmt: skip
-    for keys in facts.wrong_keys:
+    for keys in (each for each in facts.wrong_keys if each.log_position >= bounds.begin):
         what = {ViolationKind.KEY_MISSING: "are missing", ViolationKind.KEY_WRONG: "are not those that the log gives"}
         reason = f"the keys of entry {keys.index} {what.get(keys.kind, '')}"
         if keys.kind is ViolationKind.KEY_SURPLUS:

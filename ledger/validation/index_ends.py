@@ -7,14 +7,14 @@ is never anything in them that the log does not have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ledger.validation.key_entries import WrongKeys
 from ledger.validation.key_files import KeyFile, key_files_in, link_flaws, unreadable_in
 from ledger.validation.replica import Replica
-from ledger.validation.unit_check import AbsentUnits
+from ledger.validation.unit_check import AbsentUnits, first_of_each
 from ledger.validation.violation import Violation, ViolationKind
 from store.consume_queue import UNIT_BYTES, UNITS_PER_FILE
 from store.numbered import is_number
@@ -37,13 +37,26 @@ class IndexEnds:
     absent_keys: Sequence[WrongKeys]
 
 
-def check_index_ends(known: IndexEnds) -> tuple[list[Violation], list[tuple[int, str]]]:
-    """Violations, and notes with their group. Of a replica that runs, nothing: its indexes change."""
+@dataclass(frozen=True, slots=True)
+class IndexEndsFound:
+    violations: tuple[Violation, ...] = ()
+    notes: tuple[tuple[int, str], ...] = ()
+    """With their group."""
+    unread: tuple[str, ...] = ()
+    """Why something could not be judged."""
+
+
+def check_index_ends(known: IndexEnds) -> IndexEndsFound:
+    """Of a replica that runs, nothing: its indexes change."""
     if known.replica.indexes is None or known.replica.is_running:
-        return [], []
+        return IndexEndsFound()
     check = _Check(known)
-    violations = [*check.units(), *check.keys()]
-    return violations, [(known.replica.group, note) for note in check.notes]
+    try:
+        violations = (*check.units(), *check.keys())
+    except OSError as error:
+        what = f"{known.replica.source}, group {known.replica.group}: {error.filename} cannot be read: {error.strerror}"
+        return IndexEndsFound(unread=(what,))
+    return IndexEndsFound(violations, tuple((known.replica.group, note) for note in check.notes))
 
 
 class _Check:
@@ -67,7 +80,7 @@ class _Check:
 
     def _absent(self, files: Mapping[str, Sequence[tuple[Path, int]]]) -> Iterator[Violation]:
         lagging = 0
-        for absent in _first_of_each(self._known.absent_units):
+        for absent in first_of_each(self._known.absent_units):
             if absent.topic_id in self._known.deleted or absent.index > self._known.committed:
                 continue
             behind = files.get(f"{absent.topic_id}-{absent.queue}", ())
@@ -151,11 +164,3 @@ def _unit_files(directory: Path) -> list[tuple[Path, int]]:
         return []
     paths = sorted(path for path in directory.iterdir() if is_number(path.name))
     return [(path, path.stat().st_size // UNIT_BYTES) for path in paths]
-
-
-def _first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
-    """The first missing unit of each queue."""
-    first: dict[tuple[int, int], AbsentUnits] = {}
-    for each in sorted(absent, key=lambda each: each.offset):
-        first.setdefault((each.topic_id, each.queue), each)
-    return list(first.values())

@@ -135,7 +135,7 @@ class _Joining:
     def _next_segment(self, number: int, base: int) -> None:
         before = self._replica.segments[self._segment] if self._segment >= 0 else None
         due = before.base + self._replica.segment_bytes if before is not None else self._grid.base(self._replica.begin)
-        if self._replica.start is None and before is None:
+        if before is None and (self._replica.start is None or base == self._next_base(self._replica.begin)):
             due = base
         if base != due and not self._ended:
             self._wrong(self._missing_segments(due, base))
@@ -146,6 +146,11 @@ class _Joining:
             self._wrong(Place(ViolationKind.DAMAGED_ENTRY, reason, where, None, path=before.path))
             self._lost = True
         self._segment = number
+
+    def _next_base(self, begin: int) -> int:
+        """Where the log goes on if it begins behind the last entry of a segment, which need not be kept; whether it
+        does, the index there says."""
+        return self._grid.base(begin) + self._replica.segment_bytes if begin % self._replica.segment_bytes else begin
 
     def _missing_segments(self, due: int, base: int) -> Place:
         step = self._replica.segment_bytes

@@ -8,7 +8,6 @@ It must not know what the log gives.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from ledger.validation.access import read_part
 from store import Flaw, FlawKind
 from store.key_file import ENTRY, ENTRY_BYTES, HEADER, MAGIC, SLOTS_SUFFIX, VERSION, slots_of
 from store.numbered import is_number
@@ -82,11 +82,7 @@ class KeyFile:
         return low
 
     def _read(self, offset: int, count: int) -> bytes:
-        descriptor = os.open(self.path, os.O_RDONLY)
-        try:
-            return os.pread(descriptor, count, offset)
-        finally:
-            os.close(descriptor)
+        return read_part(self.path, offset, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +100,7 @@ def key_files_in(directory: Path) -> list[KeyFile]:
     for path in _paths(directory):
         try:
             files.append(KeyFile(path))
-        except ValueError:
+        except (ValueError, FileNotFoundError):  # retention takes them, of a node that runs
             continue
     return files
 

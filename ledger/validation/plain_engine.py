@@ -23,13 +23,14 @@ from ledger.validation.engine import (
     Plan,
     Violations,
     Wanted,
+    left_out_of,
     messages_of,
     no_progress,
     outline_of,
     said_of,
     violations_in,
 )
-from ledger.validation.index_ends import IndexEnds, check_index_ends
+from ledger.validation.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.out_directory import write_violations
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica, Span
@@ -104,14 +105,8 @@ class PlainEngine:
                 said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
         return partings(np.concatenate(said))
 
-    def index_ends(self, known: Sequence[IndexEnds]) -> tuple[list[Violation], list[tuple[int, str]]]:
-        violations: list[Violation] = []
-        notes: list[tuple[int, str]] = []
-        for each in known:
-            found, told = check_index_ends(each)
-            violations += found
-            notes += told
-        return violations, notes
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
+        return [check_index_ends(each) for each in known]
 
     def acknowledged(
         self,
@@ -128,13 +123,19 @@ class PlainEngine:
                 for messages in messages_of(replica, facts.span, self._access(replica), each):
                     book.take(messages)
         dropped = book.finish(queues, all_kept)
-        return AcknowledgedFound(book.violations, book.acknowledged, book.in_tail, dropped)
+        return AcknowledgedFound(book.violations, book.acknowledged, book.left_out, book.in_tail, dropped)
 
-    def violations(self, bounds: Mapping[int, Bounds], others: Sequence[Violation], out: Path | None) -> Violations:
+    def violations(
+        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+    ) -> Violations:
         found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
         if out is not None:
             write_violations(found, out)
-        return Violations(tuple(first_of_each_kind(found)), Counter(violation.kind.value for violation in found))
+        counts = Counter(violation.kind.value for violation in found) + Counter(left_out)
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            counts += left_out_of(facts, replica, bounds[replica.number])
+        return Violations(tuple(first_of_each_kind(found)), counts, len(found))
 
     def _within(self, bounds: Mapping[int, Bounds]) -> Iterator[Violation]:
         for facts in self._facts.values():

@@ -9,6 +9,7 @@ the state, and none is told; offsets and sequences are judged on, each from wher
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -19,6 +20,7 @@ from ledger.errors import InternalError
 from ledger.retries import consumer_group_of
 from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueue, State, Topic
 from ledger.validation.batches import Facts
+from ledger.validation.bound import Bound
 from ledger.validation.continuity import (
     BROKER,
     Misfit,
@@ -38,9 +40,6 @@ from ledger.validation.steps import (
 )
 from ledger.validation.violation import ViolationKind
 from store import Tail
-
-MAX_TOLD = 1000
-"""Misfits of one replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +72,8 @@ class Replayed:
     ends: dict[tuple[int, int], int] = field(default_factory=dict)
     """By topic id and queue: the next offset, as far as it is known."""
     told: list[Told] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many misfits are not in `told`, by kind."""
     configuration: bytes = b""
     """The newest."""
     is_known: bool = True
@@ -87,6 +88,7 @@ class Replay:
         self._index = start.index if start is not None else -1
         self._deleted: set[int] = set()
         self._ends: dict[tuple[int, int], int] = {}
+        self._bound = Bound()
         if state is not None:
             self._ends = {(topic, queue): end for topic, queue, end in state.ends()}
             self._result.topics = {topic.topic_id: topic.name for topic in state.topics}
@@ -106,6 +108,7 @@ class Replay:
     def result(self) -> Replayed:
         self._result.deleted = frozenset(self._deleted)
         self._result.ends = {key: value for key, value in self._ends.items() if key[0] not in self._deleted}
+        self._result.left_out = self._bound.left_out()
         self._result.is_known = self._state is not None
         return self._result
 
@@ -228,7 +231,7 @@ class Replay:
             self._state.apply_move(consumer_group, *step.before)
 
     def _tell(self, facts: Facts, misfit: Misfit) -> None:
-        if len(self._result.told) < MAX_TOLD:
+        if self._bound.takes(misfit.kind):
             self._result.told.append(told(facts, misfit))
 
 

@@ -99,6 +99,9 @@ class Report:
     """The first ones of each kind, by group, kind and place."""
     counts: tuple[tuple[str, int], ...]
     """Of all violations, by kind."""
+    written: int
+    """How many of them are told one by one, in the file of violations: of each kind no more than `bound.MAX_TOLD` in a
+    span. The others are counted."""
     not_judged: tuple[str, ...]
     """What could not be judged, and why: one sentence each. A report with any is never valid."""
     bytes: int
@@ -131,10 +134,10 @@ class Report:
         }
 
 
-def first_of_each_kind(violations: Iterable[Violation]) -> list[Violation]:
-    """Those that a report carries."""
+def first_of_each_kind(violations: Iterable[Violation], most: int = SHOWN) -> list[Violation]:
+    """At most so many of each kind: by default those that a report carries."""
     shown: dict[ViolationKind, list[Violation]] = defaultdict(list)
     for violation in sorted(violations, key=lambda violation: violation.order):
-        if len(shown[violation.kind]) < SHOWN:
+        if len(shown[violation.kind]) < most:
             shown[violation.kind].append(violation)
     return sorted((each for kind in shown.values() for each in kind), key=lambda violation: violation.order)

@@ -92,8 +92,10 @@ def _check(replica: Replica, replayed: Replayed, last_index: int, index: int | N
 
 def index_of_checkpoint(replica: Replica) -> int | None:
     """None where there is none that can be read."""
-    data = access_to(replica.checkpoint).file(replica.checkpoint) if replica.checkpoint is not None else None
+    if replica.checkpoint is None:
+        return None
     try:
+        data = access_to(replica.checkpoint).file(replica.checkpoint)
         return Checkpoint.decode(data).index if data is not None else None
-    except (ValueError, TypeError):
+    except (SourceError, ValueError, TypeError):
         return None

@@ -31,6 +31,7 @@ from store.entry import HEADER_SIZE, EntryFlawError, parse
 from store.numbered import name_of, numbers_of
 from store.tail import EMPTY
 
+_TRIES = 3
 _LARGEST = MAX_PLAIN_BYTES + (2 << 20)
 """Of an entry, where no configuration says it."""
 
@@ -41,13 +42,27 @@ def open_sources(names: Sequence[str]) -> tuple[list[Replica], list[str]]:
     unread: list[str] = []
     for name in names:
         try:
-            found = _at_url(name.rstrip("/")) if is_url(name) else _in_directory(name)
-        except (SourceError, UnreadableError, StoreError, SegmentGoneError) as error:
+            found = _opened(name)
+        except (SourceError, UnreadableError, StoreError, SegmentGoneError, OSError) as error:
             text = str(error)
             unread.append(text if name in text else f"{name}: {text}")
             continue
         replicas += [replace(each, number=len(replicas) + at) for at, each in enumerate(found)]
     return replicas, unread
+
+
+def _opened(name: str) -> list[Replica]:
+    """Tried again where retention takes files while they are looked at."""
+    for _ in range(_TRIES - 1):
+        try:
+            return _found(name)
+        except (SegmentGoneError, FileNotFoundError):
+            continue
+    return _found(name)
+
+
+def _found(name: str) -> list[Replica]:
+    return _at_url(name.rstrip("/")) if is_url(name) else _in_directory(name)
 
 
 # -- a directory
@@ -167,6 +182,11 @@ def _configured(replica: Replica, access: Access, base: Base | None) -> Replica:
     configuration = configuration_of(base.configuration if base is not None else _first_body(replica, access))
     if configuration is None:
         return replica
+    if replica.cluster and configuration.cluster != replica.cluster:
+        raise SourceError(
+            f"{replica.source}: the log of group {replica.group} is of cluster {configuration.cluster!r}, and the node "
+            f"of cluster {replica.cluster!r}: name the replicas of one"
+        )
     return replace(
         replica,
         segment_bytes=configuration.segment_bytes or replica.segment_bytes,

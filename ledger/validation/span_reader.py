@@ -19,6 +19,7 @@ import numpy as np
 from ledger.validation.access import Access, SegmentGoneError, SourceError
 from ledger.validation.batches import Facts, batches_of
 from ledger.validation.block import Block, written_in
+from ledger.validation.bound import MAX_TOLD, Bound
 from ledger.validation.continuity import Continuity, continuity_of
 from ledger.validation.entries import Entries, entries_from
 from ledger.validation.key_entries import KeyEntryCheck, WrongKeys
@@ -27,14 +28,12 @@ from ledger.validation.replay import Told, told
 from ledger.validation.replica import Replica, Segment, Span
 from ledger.validation.run_check import check_run
 from ledger.validation.steps import Step, steps_of
-from ledger.validation.unit_check import AbsentUnits, UnitCheck, WrongUnits
+from ledger.validation.unit_check import AbsentUnits, UnitCheck, WrongUnits, first_of_each
+from ledger.validation.violation import ViolationKind
 from ledger.validation.windows import WindowSum, window_sums
 from store import entry
 from store.entry import ALIGNMENT, WORD, EntryFlawError, UnknownEntryError
 from store.grid import Grid
-
-MAX_TOLD = 1000
-"""Of each kind of finding, in one span."""
 
 
 @dataclass(slots=True)
@@ -53,6 +52,8 @@ class SpanFacts:
     absent_units: list[AbsentUnits] = field(default_factory=list)
     wrong_keys: list[WrongKeys] = field(default_factory=list)
     absent_keys: list[WrongKeys] = field(default_factory=list)
+    bound: Bound = field(default_factory=Bound)
+    """Of `breaks`, `misfits`, `wrong_units` and `wrong_keys`."""
     terms: list[tuple[int, int]] = field(default_factory=list)
     """(term, index) where another term begins."""
     first_index: int = 0
@@ -72,7 +73,7 @@ class SpanFacts:
         """How many things are wrong in it, as far as it knows alone."""
         gaps = [piece for piece in self.pieces if isinstance(piece, Gap) and piece.kind is not GapKind.BLANK]
         inside = len(self.breaks) + len(self.misfits) + len(self.wrong_units) + len(self.wrong_keys)
-        return inside + len(gaps)
+        return inside + len(gaps) + self.bound.left_out().total()
 
 
 def read_span(replica: Replica, span: Span, access: Access, cuts: Sequence[int]) -> SpanFacts:
@@ -82,7 +83,7 @@ def read_span(replica: Replica, span: Span, access: Access, cuts: Sequence[int])
     try:
         segment = replica.segments[span.segment]
         block = Block.read(access, segment, span.begin, span.end, replica.largest_entry)
-        if block.end < span.end:
+        if block.end < span.end and not (replica.is_running and block.end >= replica.settled):
             raise SourceError(
                 f"{segment.path} ends at {block.end - segment.base}, and had {segment.length} bytes before"
             )
@@ -91,6 +92,8 @@ def read_span(replica: Replica, span: Span, access: Access, cuts: Sequence[int])
         facts.is_gone, facts.unread = True, str(error)
     except SourceError as error:
         facts.unread = str(error)
+    except OSError as error:  # of the files beside the log
+        facts.unread = f"{error.filename} cannot be read: {error.strerror}"
     return facts
 
 
@@ -176,8 +179,8 @@ class _SpanReader:
         continuity = continuity_of(batches)
         facts = self._facts
         facts.pieces.append(run)
-        facts.breaks += [*breaks, *broken]
-        facts.misfits += [told(batches, misfit) for misfit in continuity.misfits[:MAX_TOLD]]
+        facts.breaks += [each for each in (*breaks, *broken) if facts.bound.takes(each.kind, each.position)]
+        facts.misfits += self._bounded_misfits(batches, continuity)
         facts.windows += window_sums(entries)
         facts.steps += steps_of(self._block, entries, batches, continuity, self._cuts)
         facts.terms += _terms(entries)
@@ -187,6 +190,12 @@ class _SpanReader:
         facts.last_index = run.last.index
         if self._units is not None and self._keys is not None:
             self._compare_indexes(entries, batches, continuity)
+
+    def _bounded_misfits(self, batches: Facts, continuity: Continuity) -> Iterator[Told]:
+        """In the order of the log."""
+        for misfit in sorted(continuity.misfits, key=lambda misfit: misfit.fact):
+            if self._facts.bound.takes(misfit.kind, int(batches["position"][misfit.fact])):
+                yield told(batches, misfit)
 
     def _compare_indexes(self, entries: Entries, batches: Facts, continuity: Continuity) -> None:
         """Of a running replica, what nobody changes any more."""
@@ -204,8 +213,10 @@ class _SpanReader:
     def _close(self) -> None:
         facts = self._facts
         if self._units is not None and self._keys is not None:
-            facts.wrong_units, facts.absent_units = self._units.wrong[:MAX_TOLD], self._units.absent[:MAX_TOLD]
-            facts.wrong_keys, facts.absent_keys = self._keys.wrong[:MAX_TOLD], self._keys.absent[:MAX_TOLD]
+            bound = facts.bound
+            facts.wrong_units = [each for each in self._units.wrong if bound.takes(ViolationKind.UNIT_WRONG)]
+            facts.wrong_keys = [each for each in self._keys.wrong if bound.takes(each.kind)]
+            facts.absent_units, facts.absent_keys = first_of_each(self._units.absent), self._keys.absent[:MAX_TOLD]
             facts.units, facts.keys = self._units.right, self._keys.right
 
 

@@ -72,10 +72,16 @@ def violation_line(violation: Violation) -> str:
 def closing_lines(report: Report) -> list[str]:
     """Violations, what could not be judged, and the verdict."""
     lines = [violation_line(violation) for violation in report.violations[:SHOWN]]
-    if report.violation_count > SHOWN:
-        lines.append(f"... and {report.violation_count - SHOWN:,} violations more")
+    if report.violation_count > len(lines):
+        lines.append(f"... and {report.violation_count - len(lines):,} violations more{only_counted(report)}")
     lines += [f"NOT JUDGED: {why}" for why in report.not_judged]
     return [*lines, verdict_sentence(report)]
+
+
+def only_counted(report: Report) -> str:
+    """How many of them are told nowhere one by one; empty where that is none."""
+    more = report.violation_count - report.written
+    return f", {more:,} of which are only counted: there are too many of their kind" if more else ""
 
 
 def verdict_sentence(report: Report) -> str:

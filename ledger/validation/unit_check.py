@@ -11,13 +11,14 @@ It must not know where a queue ends: what is missing is told, and judged by thos
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from ledger.validation.access import read_part
 from ledger.validation.batches import Facts, tag_hashes
 from ledger.validation.block import Block
 from ledger.validation.continuity import Continuity
@@ -48,6 +49,14 @@ class AbsentUnits:
     offset: int
     index: int
     path: str
+
+
+def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
+    """The first missing unit of each queue."""
+    first: dict[tuple[int, int], AbsentUnits] = {}
+    for each in sorted(absent, key=lambda each: each.offset):
+        first.setdefault((each.topic_id, each.queue), each)
+    return list(first.values())
 
 
 class UnitCheck:
@@ -126,10 +135,6 @@ def _tags_of(
 
 def _read(path: Path, offset: int, count: int) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY)
+        return read_part(path, offset, count)
     except FileNotFoundError:
         return b""
-    try:
-        return os.pread(descriptor, count, offset)
-    finally:
-        os.close(descriptor)

@@ -9,15 +9,17 @@ read makes the report say so, whatever else was found.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from ledger.errors import LedgerError
+from ledger.state import State
 from ledger.validation.access import SourceError, access_to
 from ledger.validation.acknowledged import KnownQueue, topic_hash
-from ledger.validation.engine import Bounds, Engine, Plan, Wanted, misfit_violation
+from ledger.validation.engine import AcknowledgedFound, Bounds, Engine, Plan, Wanted, misfit_violation
 from ledger.validation.index_ends import IndexEnds
 from ledger.validation.joining import JoinedLog, join
 from ledger.validation.judging import GroupJudge, Judged, place_violations
@@ -33,6 +35,9 @@ from ledger.validation.violation import ORDER, Violation, ViolationKind
 from store import Base
 
 _TRIES = 3
+_NO_BASE = Base(0, 0, 0, 0, 0, b"", b"")
+_NOTHING_KEPT = 1 << 62
+"""A first offset that no message has."""
 OnPlan = Callable[[int, int], None]
 """Takes how many spans and bytes there are."""
 
@@ -54,7 +59,9 @@ def validate(
     replicas, not_judged = open_sources(sources)
     not_judged += _strangers(replicas)
     if not replicas or _strangers(replicas):
-        return Report(tuple(sources), engine.name, (), None, (), (), tuple(not_judged), 0, time.perf_counter() - begun)
+        return Report(
+            tuple(sources), engine.name, (), None, (), (), 0, tuple(not_judged), 0, time.perf_counter() - begun
+        )
     plan = plan_of(replicas, span_bytes)
     on_plan(len(plan.spans), plan.total_bytes)
     return _Validation(sources, plan, engine, not_judged, begun).run(histories, out)
@@ -99,6 +106,10 @@ class _Validation:
         self._not_judged = not_judged
         self._begun = begun
         self._notes: dict[int, list[str]] = defaultdict(list)
+        self._left_out: Counter[str] = Counter()
+        """Violations that are only counted, since there are too many of their kind."""
+        self._bases: dict[int, Base] = {}
+        """By replica: where logs begin by now."""
         self._by_group: dict[int, list[Replica]] = defaultdict(list)
         for replica in plan.replicas:
             self._by_group[replica.group].append(replica)
@@ -111,6 +122,7 @@ class _Validation:
         told, violations, unjudged = self._engine.replay(ends)
         self._not_judged += unjudged
         replayed = {each.replica: each for each in told}
+        self._tell_lost_bases(replayed)
         partings = self._engine.partings(self._engine.differing_windows(), ends)
         counted = _counted(self._plan.replicas, outlines.values())
         judged = {
@@ -125,10 +137,14 @@ class _Validation:
         violations += self._of_logs(logs, replayed)
         violations += self._of_indexes(logs, replayed, judged, outlines.values())
         acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
-        bounds = {number: Bounds(log.end, replayed[number].topics) for number, log in logs.items()}
         names = {group: self._names(group, replayed) for group in self._by_group}
-        bounds = {number: Bounds(each.end, names[logs[number].replica.group]) for number, each in bounds.items()}
-        found = self._engine.violations(bounds, [_named(each, names) for each in violations], out)
+        bounds = {
+            number: Bounds(self._begin_of(log.replica), log.end, names[log.replica.group])
+            for number, log in logs.items()
+        }
+        for replay in told:
+            self._left_out += replay.left_out
+        found = self._engine.violations(bounds, [_named(each, names) for each in violations], self._left_out, out)
         return Report(
             sources=tuple(self._sources),
             engine=self._engine.name,
@@ -136,6 +152,7 @@ class _Validation:
             acknowledged=acknowledged,
             violations=found.first,
             counts=tuple(sorted(found.counts.items(), key=lambda each: ORDER[ViolationKind(each[0])])),
+            written=found.written,
             not_judged=tuple(dict.fromkeys(self._not_judged)),
             bytes=self._plan.total_bytes,
             seconds=time.perf_counter() - self._begun,
@@ -144,18 +161,36 @@ class _Validation:
     # -- logs
 
     def _tell_unread(self, outlines: Iterable[SpanFacts]) -> None:
-        begins: dict[int, int] = {}
         for facts in outlines:
             replica = self._plan.replicas[facts.span.replica]
             if not facts.unread:
                 continue
             if facts.is_gone and replica.is_running:
-                begin = begins.setdefault(replica.number, _begins_now(replica))
+                begin = self._base_now(replica).end
                 if facts.span.end <= begin:
                     note = f"{replica.source}: the log begins at position {begin} by now; what lay before was dropped"
                     self._notes[replica.group].append(note)
                     continue
             self._not_judged.append(f"{replica.source}, group {replica.group}: {facts.unread}")
+
+    def _tell_lost_bases(self, replayed: Mapping[int, Replayed]) -> None:
+        for replica in self._plan.replicas:
+            start = replica.start
+            if replica.base is None or start is None or start.index in replayed[replica.number].states:
+                continue
+            if replica.is_running and self._base_now(replica).index > start.index:
+                note = f"{replica.source}: its state is not compared: its log begins later by now"
+                self._notes[replica.group].append(note)
+
+    def _begin_of(self, replica: Replica) -> int:
+        """Where its log begins by now, as far as its own files say."""
+        return self._base_now(replica).end if replica.is_running and replica.indexes is not None else replica.begin
+
+    def _base_now(self, replica: Replica) -> Base:
+        """Of a running replica; asked for once, when what it is needed for has been read."""
+        if replica.number not in self._bases:
+            self._bases[replica.number] = _base_now(replica)
+        return self._bases[replica.number]
 
     def _joined(self, outlines: dict[int, SpanFacts]) -> dict[int, JoinedLog]:
         for _ in range(_TRIES):
@@ -242,10 +277,12 @@ class _Validation:
             for number, log in logs.items()
             if log.replica.indexes is not None
         ]
-        violations, notes = self._engine.index_ends(known)
-        for group, note in notes:
-            self._notes[group].append(note)
-        return violations
+        found = self._engine.index_ends(known)
+        for each in found:
+            self._not_judged += each.unread
+            for group, note in each.notes:
+                self._notes[group].append(note)
+        return [violation for each in found for violation in each.violations]
 
     def _acknowledged(
         self,
@@ -269,26 +306,44 @@ class _Validation:
             wanted += [
                 Wanted(one.replica.number, topics, each.committed, one.end) for one in ([log] if whole else others)
             ]
-            told = replayed[each.reference]
+            told, begins = replayed[each.reference], self._begins(log, replayed[each.reference])
+            times = Counter(topics.values())
             for topic, queue in told.ends:
                 if topic in topics:
-                    queues[topics[topic], queue] = KnownQueue(group, told.begins.get((topic, queue), 0))
+                    # Where the log has lost its beginning, messages of an earlier topic of that name may be gone.
+                    is_one = times[topics[topic]] == 1 or log.replica.base is None
+                    begin = begins.get((topic, queue), 0) if is_one else _NOTHING_KEPT
+                    queues[topics[topic], queue] = KnownQueue(group, begin)
             all_kept &= log.replica.base is None
         found = self._engine.acknowledged(histories, wanted, queues, all_kept=all_kept)
-        violations += self._judged_missing(found.violations, judged, logs)
+        violations += self._judged_missing(found, judged, logs)
         paths = tuple(map(str, histories))
         return AcknowledgedReport(paths, found.acknowledged, found.in_tail, found.dropped)
 
+    def _begins(self, log: JoinedLog, replayed: Replayed) -> Mapping[tuple[int, int], int]:
+        """The first offsets that are kept, by topic and queue, of those that are not kept from 0 on; also where
+        retention took some messages before they were read."""
+        if log.is_read or not log.replica.is_running:
+            return replayed.begins
+        try:
+            now = State.decode(self._base_now(log.replica).state)
+        except LedgerError:
+            return replayed.begins
+        return {**replayed.begins, **{(topic, queue): end for topic, queue, end in now.ends()}}
+
     def _judged_missing(
-        self, found: list[Violation], judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
+        self, found: AcknowledgedFound, judged: Mapping[int, Judged], logs: Mapping[int, JoinedLog]
     ) -> list[Violation]:
         """Without those that may lie in what could not be read."""
-        if all(logs[each.reference].is_read for each in judged.values()):
-            return found
-        missing = [each for each in found if each.kind is ViolationKind.ACKNOWLEDGED_MISSING]
-        if missing:
-            self._not_judged.append(f"{len(missing):,} acknowledged messages are not in what could be read")
-        return [each for each in found if each.kind is not ViolationKind.ACKNOWLEDGED_MISSING]
+        left_out = Counter(found.left_out)
+        kept = found.violations
+        if not all(logs[each.reference].is_read for each in judged.values()):
+            kept = [each for each in kept if each.kind is not ViolationKind.ACKNOWLEDGED_MISSING]
+            missing = len(found.violations) - len(kept) + left_out.pop(ViolationKind.ACKNOWLEDGED_MISSING.value, 0)
+            if missing:
+                self._not_judged.append(f"{missing:,} acknowledged messages are not in what could be read")
+        self._left_out += left_out
+        return kept
 
     # -- names
 
@@ -304,17 +359,20 @@ class _Validation:
         return replace(report, notes=tuple(notes))
 
 
-def _begins_now(replica: Replica) -> int:
-    """Position where the log of a running replica begins by now."""
+def _base_now(replica: Replica) -> Base:
+    """With which the log of a running replica begins by now; an empty one where it begins at entry 1, or cannot be
+    asked."""
+    if not replica.segments:
+        return _NO_BASE
     if replica.base is not None or not replica.segments[0].path.startswith("http"):
         path = replica.base or str(Path(replica.segments[0].path).parent.parent / "base")
     else:
         path = replica.segments[0].path.rpartition("/segments/")[0] + "/base"
     try:
         data = access_to(path).file(path)
-        return Base.decode(data).end if data is not None else 0
+        return Base.decode(data) if data is not None else _NO_BASE
     except (SourceError, ValueError):
-        return 0
+        return _NO_BASE
 
 
 def _counted(replicas: Iterable[Replica], outlines: Iterable[SpanFacts]) -> dict[int, tuple[int, int, int, int]]:

@@ -18,6 +18,9 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 SECONDS = 240
 """Of one; those with Spark take 20, and much longer where others work on the machine too."""
 
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What is run a few times does not gain by being compiled well: it takes half as much of the processor."""
+
 pytestmark = pytest.mark.timeout(SECONDS + 60)
 
 
@@ -35,7 +38,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
 def test_an_example_runs_and_says_what_it_shows(cluster: DevCluster, script: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "LEDGERMQ_BOOTSTRAP": cluster.bootstrap},
+        env={**os.environ, "LEDGERMQ_BOOTSTRAP": cluster.bootstrap, "JAVA_TOOL_OPTIONS": QUICK_JAVA},
         capture_output=True,
         text=True,
         timeout=SECONDS,

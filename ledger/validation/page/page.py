@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from ledger.validation.page import plots
 from ledger.validation.page.places import without_place
 from ledger.validation.report import GroupReport, Report
-from ledger.validation.summary import acknowledged_sentence, group_sentence, violation_line
+from ledger.validation.summary import acknowledged_sentence, group_sentence, only_counted, violation_line
 from ledger.validation.violation import Violation
 
 PAGE = "index.html"
@@ -46,6 +46,7 @@ def write_page(report: Report, directory: Path) -> Path:
         groups=[_group(report, group, is_drawn=group.group in drawn) for group in report.groups],
         rows=report.violations[:ROWS],
         more=report.violation_count - len(report.violations[:ROWS]),
+        only_counted=only_counted(report),
         line=violation_line,
     )
     page.write_text(text, encoding="utf-8")

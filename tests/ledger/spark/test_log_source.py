@@ -58,6 +58,14 @@ def test_every_replica_has_each_message_once(spark: SparkSession, nodes: DevClus
     assert values(only) == [f"{number:02}" for number in range(1, 40, 2)]
 
 
+def test_nodes_that_run_serve_their_logs_over_http(spark: SparkSession, nodes: DevCluster, filled: str) -> None:
+    addresses = [f"http://{state.http}" for state in nodes.status()]
+    columns = ["replica", "partition", "offset", "value", "tag", "term"]
+    served = log(spark, *addresses, subscribe=filled, replica="all").select(columns).collect()
+    assert len(served) == 3 * 40
+    assert sorted(served) == sorted(log(spark, data(nodes), subscribe=filled, replica="all").select(columns).collect())
+
+
 def test_a_deleted_topic_is_not_there_and_patterns_choose_among_the_others(
     spark: SparkSession, nodes: DevCluster, filled: str
 ) -> None:

@@ -1,10 +1,14 @@
-"""What a local session is told."""
+"""What a local session is told, and what a person is where it cannot begin."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.spark.session import SparkFailedError, SparkMissingError, failures_in_a_line, require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,3 +28,48 @@ def test_local_workers_run_this_python_with_the_pyspark_that_is_installed(spark:
     (found,) = spark.sparkContext.parallelize([0], 1).map(seen).collect()
     assert found[0] == sys.executable
     assert Path(found[1]).resolve() == Path(str(pyspark.__file__)).resolve()
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "JAVA is Java 11: install Java 17 or newer"),
+        ("echo 'java version \"1.8.0_392\"' >&2", "JAVA is Java 8: install Java 17 or newer"),
+        ("echo 'no such runtime' >&2; exit 3", "JAVA does not run"),
+        (None, "Spark needs Java, and there is none: install Java 17 or newer"),
+    ],
+)
+@pytest.mark.parametrize("by", ["PATH", "JAVA_HOME"])
+def test_a_java_that_is_too_old_or_none_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str | None, told: str, by: str
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(java.parent) if by == "PATH" else "/nowhere")
+    if script is not None:
+        java.write_text(f"#!/bin/sh\n{script}\n")
+        java.chmod(0o755)
+        if by == "JAVA_HOME":
+            monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkMissingError) as refused:
+        require_spark()
+    said = str(refused.value)
+    assert told.replace("JAVA ", f"{java} ") in said
+    assert "openjdk-17-jre-headless" in said
+    assert "\n" not in said
+
+
+def test_a_java_home_without_java_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    with pytest.raises(SparkMissingError, match="/nowhere/bin/java does not run"):
+        require_spark()
+
+
+def test_a_task_that_fails_is_told_in_one_line(spark: SparkSession) -> None:
+    def fail(_: int) -> int:
+        raise RuntimeError("the disk is on fire")
+
+    with pytest.raises(SparkFailedError) as failed, failures_in_a_line("local[2]"):
+        spark.sparkContext.parallelize([0], 1).map(fail).collect()
+    assert str(failed.value) == "Spark at local[2] failed: RuntimeError: the disk is on fire (its own log says more)"

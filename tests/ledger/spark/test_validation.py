@@ -12,6 +12,7 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[1] / "validation"))
 from plants import PLANTS, Planted, check
 from stopped_cluster import NODES, StoppedCluster
+from wrong_everywhere import COUNTS, write_wrong_log
 
 from ledger.spark.engine import SparkEngine
 from ledger.validation.plain_engine import PlainEngine
@@ -49,6 +50,13 @@ def test_every_plant_is_found_and_both_engines_say_the_same(spark: SparkSession,
     rows = spark.read.parquet(str(out / "violations.parquet"))
     assert rows.count() == report.violation_count > len(PLANTS) // 2
     assert spark.read.parquet(str(tmp_path / "plain" / "violations.parquet")).count() == report.violation_count
+
+
+def test_what_is_too_much_to_be_told_is_counted_by_both_engines(spark: SparkSession, tmp_path: Path) -> None:
+    source, history = write_wrong_log(tmp_path)
+    report = validate([source], SparkEngine(spark), histories=[history], span_bytes=64 << 10)
+    assert verdict_of(report) == verdict_of(validate([source], PlainEngine(), histories=[history], span_bytes=64 << 10))
+    assert dict(report.counts) == {kind.value: count for kind, count in COUNTS.items()}
 
 
 def verdict_of(report: Report) -> tuple[object, ...]:

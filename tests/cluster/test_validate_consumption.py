@@ -1,0 +1,98 @@
+"""The validation of a cluster that did all that a log can hold: consumer groups, retries and dead letters, compressed
+batches, and topics that were deleted and made anew under their name."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from fleet import Fleet, MakeFleet
+from led_groups import leaders
+from waiter import eventually, until
+
+from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
+from ledger.errors import UnknownTopicError
+from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.report import VALID
+from ledger.validation.validate import validate
+
+GROUPS, QUEUES, MESSAGES = 2, 2, 60
+
+
+@pytest.fixture(autouse=True)
+def quick_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients look for topics that have come every 30 s."""
+    monkeypatch.setattr("ledger.client.routes._REFRESH_SECONDS", 0.5)
+
+
+async def test_all_that_a_log_can_hold_is_valid(make_fleet: MakeFleet, tmp_path: Path) -> None:
+    history = tmp_path / "history.jsonl"
+    fleet = make_fleet(groups=GROUPS, retry_delays_s=[0.1])
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+
+        async def all_led() -> bool:
+            return len(await leaders(admin)) == GROUPS
+
+        await eventually(all_led, "all groups are led")
+        async with AsyncProducer(fleet.bootstrap, compression="lz4", history=history) as producer:
+            sent = await make_anew_and_fill(admin, producer)
+        await consume_in_trouble(fleet)
+    await fleet.stop()
+    sources = [str(fleet.data(node)) for node in fleet.nodes]
+    report = validate(sources, PlainEngine(), histories=[history], span_bytes=16 << 10)
+    assert (report.violations, report.not_judged, report.status) == ((), (), VALID)
+    assert report.acknowledged is not None
+    assert (report.acknowledged.acknowledged, report.acknowledged.dropped) == (sent, 0)
+    for group in report.groups:
+        assert len({replica.state for replica in group.replicas}) == 1
+        assert group.replicas[0].state is not None
+
+
+async def make_anew_and_fill(admin: AsyncAdmin, producer: AsyncProducer) -> int:
+    """Both topics get the very same messages, at the same offsets; the same producer begins to count anew in the second
+    one. Returns how many messages were acknowledged."""
+    for again in range(2):
+        await admin.create_topic("again", QUEUES)
+        await eventually(lambda: fills(producer, "again"), "the producer writes to the topic")
+        await producer.send_many("again", [b"the same"] * MESSAGES, queue=1)
+        if not again:
+            await admin.delete_topic("again")
+    await admin.create_topic("trouble", QUEUES)
+    await asyncio.gather(
+        *(
+            producer.send_nowait("trouble", b"%d" % number, key=f"key {number}", tag="tried")
+            for number in range(MESSAGES)
+        )
+    )
+    return 2 * (MESSAGES + 1) + MESSAGES
+
+
+async def fills(producer: AsyncProducer, topic: str) -> bool:
+    """Whether it is taken."""
+    try:
+        await producer.send(topic, b"first", queue=0)
+    except UnknownTopicError:
+        return False
+    return True
+
+
+async def consume_in_trouble(fleet: Fleet) -> None:
+    """A listener fails with some messages at first, and with one always."""
+    tried: list[tuple[bytes, int]] = []
+
+    async def listener(message: Message) -> Outcome | None:
+        tried.append((message.value, message.attempt))
+        fails = message.value == b"7" or (message.value.startswith(b"1") and message.attempt == 1)
+        return Outcome.RECONSUME_LATER if fails else None
+
+    push = AsyncPushConsumer(
+        "trouble", group="troubled", listener=listener, max_attempts=3, bootstrap_servers=fleet.bootstrap
+    )
+    async with push:
+        async with AsyncConsumer("%DLQ%troubled", bootstrap_servers=fleet.bootstrap) as dead_letters:
+            (dead,) = await dead_letters.getmany(1, 20_000)
+        again = {(value, 2) for value, _ in tried if value.startswith(b"1")}
+        await until(lambda: again <= set(tried), "what failed once came again")
+    assert dead.value == b"7"

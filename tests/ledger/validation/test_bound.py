@@ -1,0 +1,62 @@
+"""Too many violations: the first ones of each kind are told, and all of them counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from wrong_everywhere import COUNTS, UNITS, write_wrong_log
+
+from ledger.validation.bound import MAX_TOLD, Bound
+from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.report import SHOWN, VIOLATED, Report
+from ledger.validation.summary import as_text
+from ledger.validation.validate import validate
+from ledger.validation.violation import ViolationKind
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    source, history = write_wrong_log(tmp_path_factory.mktemp("wrong"))
+    return validate([source], PlainEngine(), histories=[history])
+
+
+def test_all_are_counted_and_the_first_ones_of_each_kind_told(judged: Report) -> None:
+    assert judged.status == VIOLATED
+    assert dict(judged.counts) == {kind.value: count for kind, count in COUNTS.items()}
+    assert judged.written == UNITS + MAX_TOLD * (len(COUNTS) - 1)
+    told = Counter(violation.kind for violation in judged.violations)
+    assert told == dict.fromkeys(COUNTS, SHOWN)
+    missing = [violation.offset for violation in judged.violations if violation.kind.value == "acknowledged missing"]
+    assert missing == list(range(SHOWN))
+
+
+def test_text_and_json_say_how_many_there_are(judged: Report) -> None:
+    total = sum(COUNTS.values())
+    said = as_text(judged)
+    assert f"... and {total - 20:,} violations more, {total - judged.written:,} of which are only counted" in said
+    assert f"VIOLATED: {total:,} violations" in said
+    fields = judged.fields()
+    assert (fields["violation_count"], fields["written"]) == (total, judged.written)
+    assert fields["counts"] == dict(judged.counts)
+
+
+def test_the_page_says_how_many_there_are(judged: Report, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    from ledger.validation.page.page import write_page
+
+    page = write_page(judged, tmp_path).read_text()
+    more = sum(COUNTS.values()) - len(judged.violations)
+    assert f"{more:,} violations more, {sum(COUNTS.values()) - judged.written:,} of which are only counted" in page
+    assert f"has {judged.written:,}." in page
+
+
+def test_what_is_left_out_counts_up_to_the_end_of_the_log() -> None:
+    """A span does not know where that is."""
+    bound = Bound()
+    taken = [bound.takes(ViolationKind.SEQUENCE_GAP, position) for position in range(MAX_TOLD + 10)]
+    assert sum(taken) == MAX_TOLD
+    assert bound.left_out(MAX_TOLD + 4) == {"sequence gap": 4}
+    assert bound.left_out() == {"sequence gap": 10}

@@ -1,0 +1,134 @@
+"""Sources that change or go away while they are read: a sentence that names them, and never a verdict of what is not
+there any more."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from stopped_cluster import StoppedCluster
+
+from ledger.validation.access import HttpAccess, SourceError
+from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.replica import Segment
+from ledger.validation.report import NOT_JUDGED, Report
+from ledger.validation.validate import validate
+
+SPAN_BYTES = 4096
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> StoppedCluster:
+    return StoppedCluster.make(tmp_path)
+
+
+def validate_while(sources: list[str], happens: Callable[[], object], *, after: int | None = None) -> Report:
+    """`happens` comes after so many spans; after all, if None."""
+    sizes: list[int] = []
+
+    def progress(spans: int, _bytes: int, _wrong: int) -> None:
+        if spans == (after or sizes[0]):
+            happens()
+
+    return validate(
+        sources, PlainEngine(progress), span_bytes=SPAN_BYTES, on_plan=lambda spans, _bytes: sizes.append(spans)
+    )
+
+
+@pytest.mark.parametrize("after", [1, None])
+def test_a_directory_that_vanishes_is_not_judged_and_named(cluster: StoppedCluster, after: int | None) -> None:
+    gone = cluster.replicas[2].path if after is None else cluster.replicas[0].path
+    report = validate_while(cluster.sources, lambda: shutil.rmtree(gone), after=after)
+    assert report.violations == ()
+    if after is None:  # all that its verdict rests on had been read
+        assert report.not_judged == ()
+        return
+    assert report.status == NOT_JUDGED
+    assert report.not_judged
+    assert all(str(gone) in why for why in report.not_judged)
+
+
+@pytest.mark.parametrize("index", ["keys", "queues/1-0"])
+def test_an_index_that_cannot_be_read_is_named(cluster: StoppedCluster, index: str) -> None:
+    (file, *_) = sorted((cluster.replicas[0].group / index).iterdir())
+    file.unlink()
+    file.mkdir()
+    report = validate(cluster.sources, PlainEngine())
+    assert report.status == NOT_JUDGED
+    assert all(f"{file} cannot be read: Is a directory" in why for why in report.not_judged)
+
+
+def test_a_group_of_another_cluster_among_the_groups_of_a_node_is_told(cluster: StoppedCluster, tmp_path: Path) -> None:
+    other = StoppedCluster.make(tmp_path / "other", 3, cluster="another", group=1)
+    shutil.copytree(other.replicas[0].group, cluster.replicas[0].path / "group-1")
+    report = validate(cluster.sources, PlainEngine())
+    assert report.status == NOT_JUDGED
+    (why,) = report.not_judged
+    assert "group 1 is of cluster 'another', and the node of cluster 'test'" in why
+    assert cluster.sources[0] in why
+
+
+# -- over HTTP
+
+ANSWER = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\n\r\n"
+SEGMENT = Segment("http://{}/groups/0/segments/00000000000000000000", 0, 1000)
+
+
+@contextmanager
+def node_that(answers: Callable[[socket.socket, int], None]) -> Iterator[tuple[Segment, list[int]]]:
+    """Each connection is handed to `answers`, with its number. Gives a segment there, and the connections so far."""
+    server = socket.create_server(("127.0.0.1", 0))
+    connections: list[int] = []
+    ended = threading.Event()
+
+    def serve() -> None:
+        open_ones = []
+        while True:
+            connection, _ = server.accept()
+            if ended.is_set():
+                break
+            connections.append(len(connections))
+            open_ones.append(connection)
+            answers(connection, len(connections))
+        for each in open_ones:
+            each.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    host = f"127.0.0.1:{server.getsockname()[1]}"
+    try:
+        yield Segment(SEGMENT.path.format(host), SEGMENT.base, SEGMENT.length), connections
+    finally:
+        ended.set()
+        socket.create_connection(server.getsockname()).close()
+        thread.join()
+        server.close()
+
+
+def test_a_node_that_dies_in_the_middle_of_an_answer_is_named() -> None:
+    def die(connection: socket.socket, _: int) -> None:
+        connection.recv(65_536)
+        connection.sendall(ANSWER + b"half of it")
+        connection.close()
+
+    with node_that(die) as (segment, _), pytest.raises(SourceError, match=f"{segment.path} cannot be read"):
+        HttpAccess().read(segment, 0, 100)
+
+
+def test_a_node_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ledger.validation.access._TIMEOUT_S", 0.1)
+
+    def hang(connection: socket.socket, _: int) -> None:
+        connection.recv(65_536)
+
+    with node_that(hang) as (segment, connections):
+        access = HttpAccess()
+        for _ in range(3):
+            with pytest.raises(SourceError, match=f"{segment.path} cannot be read: the node did not answer within"):
+                access.read(segment, 0, 100)
+        assert len(connections) == 1
