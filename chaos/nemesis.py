@@ -24,6 +24,8 @@ from ledger.history import now_ns
 
 _RECOVERY_S = 10.0
 _GIVEN_BACK_S = 120.0
+_PEACE_S = 1.0
+"""At least, between a cluster that is whole again and the next fault: or nothing might be acknowledged in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,9 @@ class Nemesis:
     def run(self, plan: Sequence[Planned]) -> list[Struck]:
         """All of it; returns when the last fault is healed."""
         begun = time.monotonic()
-        struck = []
+        struck: list[Struck] = []
         for planned in plan:
-            self._wait(max(0.0, begun + planned.at_s - time.monotonic()))
+            self._wait(max(_PEACE_S if struck else 0.0, begun + planned.at_s - time.monotonic()))
             struck.append(self._carry_out(planned))
             takes_data = planned.kind.takes_data
             is_whole = self._recovers(_GIVEN_BACK_S if takes_data else _RECOVERY_S)
