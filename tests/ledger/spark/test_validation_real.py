@@ -7,6 +7,7 @@ import asyncio
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "cluster"))
 from ports import free_base_port
+from waiter import eventually
 
 from cluster.dev import DevCluster
 from ledger import AsyncAdmin, AsyncProducer
@@ -57,6 +59,13 @@ async def load(cluster: DevCluster, path: Path) -> None:
         await send(producer, MESSAGES)
         await asyncio.to_thread(cluster.restart, leader)
         await send(producer, 2 * MESSAGES)
+    await eventually(partial(are_level, cluster), "the node that was killed has caught up")
+
+
+async def are_level(cluster: DevCluster) -> bool:
+    async with AsyncAdmin(cluster.bootstrap) as admin:
+        lags = [each.lag_entries for group in (0, 1) for each in (await admin.members(group=group)).members]
+    return lags == [0] * 6
 
 
 async def send(producer: AsyncProducer, first: int) -> None:
