@@ -7,6 +7,7 @@ the status is the verdict: 0 valid, 1 violated, 2 could not be judged.
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -70,6 +71,9 @@ def validate(
                 note_console().print(f"note: {line}", soft_wrap=True, markup=False)
     except LedgerError as error:
         raise CannotJudgeError(str(error)) from error
+    except Exception as error:  # Python's own status for it, 1, would say that the logs are wrong
+        traceback.print_exc()
+        raise CannotJudgeError(f"the validation failed by a fault of its own: {error!r}") from error
     if output == "json":
         print_json(report.fields())
     else:

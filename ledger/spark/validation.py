@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,6 +54,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"note: {line}", file=sys.stderr)
     except LedgerError as error:
         print(f"Error: {error}", file=sys.stderr)
+        return NOT_JUDGED
+    except Exception:  # Python's own status for it, 1, would say that the logs are wrong
+        traceback.print_exc()
         return NOT_JUDGED
     if sys.stderr.isatty():
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -40,6 +40,19 @@ def test_replicas_that_agree_are_valid(
     assert said.err == ""
 
 
+def test_a_fault_of_its_own_is_no_violation(
+    cluster: StoppedCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("ledger.validation.validate.validate", broken)
+    assert run(*cluster.sources) == 2
+    said = capsys.readouterr().err
+    assert "in broken" in said
+    assert "a fault of its own: ZeroDivisionError('a bug')" in said
+
+
 def test_a_violation_is_told_with_its_place_and_written_out(
     cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
