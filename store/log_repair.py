@@ -73,7 +73,6 @@ class LogRepair:
         self._directory = directory
         self._grid = Grid(segment_bytes)
         self._goal = (clean.last_index, clean.end, clean.chain) if clean is not None else None
-        self._stopped_at = clean.last_index if clean is not None else 0
         self._least = least
         self._begins = begins
         self._found_again = found_again
@@ -166,19 +165,23 @@ class LogRepair:
     def may_end(self) -> bool:
         """Whether the log can end with our tail, as a torn one does, where another replica has that tail: nothing whole
         lies behind, and neither a checkpoint nor an orderly stop knows of more."""
-        if self.tail.index < max(self._least, self._stopped_at) or isinstance(self.prefix.flaw, UnknownEntryError):
-            return False
-        return self.first_behind() is None
+        was_longer = self._goal is not None and self.tail.index < self._goal[0]
+        return not (was_longer or self._must_go_on) and self.first_behind() is None
 
     def may_cut(self, commit: int) -> bool:
         """Whether nothing is lost but what nobody can read, if the log ends with our tail. The other, which knows its
         log to be committed up to `commit`, has our tail too, and nothing behind it that could be taken."""
-        if self.tail.index < self._least or isinstance(self.prefix.flaw, UnknownEntryError):
-            return False  # it was committed; or perhaps another version can read it
+        if self._must_go_on:
+            return False
         first = self.first_behind()
         if first is None:
             return True
         return self.tail.index <= commit and first.index == self.tail.index + 1 and not self._leads_on(first)
+
+    @property
+    def _must_go_on(self) -> bool:
+        """What comes next was committed; or perhaps another version can read it."""
+        return self.tail.index < self._least or isinstance(self.prefix.flaw, UnknownEntryError)
 
     def last_behind(self) -> Header | None:
         """The last whole entry behind the flaw."""
