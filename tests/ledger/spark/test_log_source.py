@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from live_copy import copy_live
 from pyspark.errors import PySparkException
 from reading import table, values
 
@@ -78,8 +78,7 @@ def test_a_deleted_topic_is_not_there_and_patterns_choose_among_the_others(
 def test_damage_is_told_with_its_place_or_passed_over(
     spark: SparkSession, nodes: DevCluster, filled: str, tmp_path: Path
 ) -> None:
-    copy = tmp_path / "node-1"
-    shutil.copytree(nodes.directory / "node-1" / "data", copy, ignore=shutil.ignore_patterns("lock"))
+    copy = copy_live(nodes.directory / "node-1" / "data", tmp_path / "node-1")
     for segment in sorted((copy / "group-0" / "log").iterdir())[:1]:
         content = bytearray(segment.read_bytes())
         content[content.index(b"LMQB") + 70] ^= 1  # in the body of a batch

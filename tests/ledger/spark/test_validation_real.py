@@ -4,7 +4,6 @@ by both engines; and not judged where a node dies while it is read."""
 from __future__ import annotations
 
 import asyncio
-import shutil
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "cluster"))
+from live_copy import copy_live
 from ports import free_base_port
 from waiter import eventually
 
@@ -110,8 +110,7 @@ def test_a_running_cluster_is_valid_over_http_and_from_its_directories(
 def test_a_node_that_dies_while_it_is_read_is_never_valid_and_hides_no_violation(
     cluster: DevCluster, history: Path, tmp_path: Path
 ) -> None:
-    copy = tmp_path / "copy"
-    shutil.copytree(cluster.node(1).data, copy)
+    copy = copy_live(cluster.node(1).data, tmp_path / "copy")
     segment = min((copy / "group-0" / "log").iterdir())
     damaged = bytearray(segment.read_bytes())
     damaged[8] ^= 1
@@ -140,6 +139,7 @@ def test_a_stopped_cluster_is_valid_and_a_lost_message_is_not(
     data = bytearray(segment.read_bytes())
     data[len(data.rstrip(b"\0")) - 40] ^= 1
     segment.write_bytes(data)
-    report = validate(directories(cluster), PlainEngine(), histories=[history])
-    assert report.status == VIOLATED
-    assert {violation.source for violation in report.violations} == {directories(cluster)[0]}
+    for engine in (PlainEngine(), SparkEngine(spark)):
+        report = validate(directories(cluster), engine, histories=[history])
+        assert report.status == VIOLATED
+        assert {violation.source for violation in report.violations} == {directories(cluster)[0]}
