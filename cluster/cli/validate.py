@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cluster.cli.failure import sentence
 from cluster.cli.options import format_option
 from cluster.cli.output import data_console, note_console, print_json, print_table
 
@@ -60,7 +61,6 @@ def validate(
             1  a violation: what is committed is damaged, differs, or is missing
             2  it could not be judged: a source cannot be read, nothing is committed, ...
     """
-    from ledger.errors import LedgerError
     from ledger.validation.out_directory import write_verdict
 
     try:
@@ -69,9 +69,9 @@ def validate(
         if out is not None:
             for line in write_verdict(report, out):
                 note_console().print(f"note: {line}", soft_wrap=True, markup=False)
-    except LedgerError as error:
-        raise CannotJudgeError(str(error)) from error
     except Exception as error:  # Python's own status for it, 1, would say that the logs are wrong
+        if told := sentence(error):
+            raise CannotJudgeError(told) from error
         traceback.print_exc()
         raise CannotJudgeError(f"the validation failed by a fault of its own: {error!r}") from error
     if output == "json":

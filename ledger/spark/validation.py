@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.out is not None:
             for line in write_verdict(report, options.out):
                 print(f"note: {line}", file=sys.stderr)
-    except LedgerError as error:
+    except (LedgerError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return NOT_JUDGED
     except Exception:  # Python's own status for it, 1, would say that the logs are wrong

@@ -159,13 +159,14 @@ class HttpAccess:
         while True:
             try:
                 status, body = self._once(url, headers)
+            except TimeoutError as error:
+                self._connection = None
+                self._silent[host] = f"the node did not answer within {_TIMEOUT_S:g} s"
+                raise SourceError(f"{url} cannot be read: {self._silent[host]}") from error
             except (OSError, http.client.HTTPException) as error:
                 kept, self._connection = self._connection is not None, None
-                if kept and not isinstance(error, TimeoutError):
+                if kept:
                     continue
-                if isinstance(error, TimeoutError):
-                    self._silent[host] = f"the node did not answer within {_TIMEOUT_S:g} s"
-                    raise SourceError(f"{url} cannot be read: {self._silent[host]}") from error
                 raise SourceError(f"{url} cannot be read: {error or type(error).__name__}") from error
             if status != 503 or time.monotonic() > until:
                 return status, body

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,6 +53,17 @@ def test_a_fault_of_its_own_is_no_violation(
     said = capsys.readouterr().err
     assert "in broken" in said
     assert "a fault of its own: ZeroDivisionError('a bug')" in said
+
+
+def test_a_disk_that_cannot_be_written_is_told_in_one_sentence(
+    cluster: StoppedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(_report: object, out: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(out / "verdict.json"))
+
+    monkeypatch.setattr(out_directory, "write_verdict", full)
+    assert run(*cluster.sources, "--out", str(tmp_path / "out")) == 2
+    assert capsys.readouterr().err == f"Error: {tmp_path}/out/verdict.json: No space left on device\n"
 
 
 def test_a_violation_is_told_with_its_place_and_written_out(
