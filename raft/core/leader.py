@@ -43,7 +43,6 @@ class Leader:
         "_round",
         "_server",
         "_stuck_since",
-        "_ticks",
         "_timing",
         "_transfer",
         "_uncommitted",
@@ -78,8 +77,6 @@ class Leader:
         self._written = server.log.last_index
         # The first entry of this term. Until it is committed, `commit` may lag behind what earlier leaders committed.
         self._no_op = server.append_own(1)
-        # Ticks of this leadership.
-        self._ticks = 0
         # One for each other member of the newest configuration; whom this leader removes stays until that is committed.
         self.progress: dict[int, Progress] = {}
         self._meet_members()
@@ -110,7 +107,6 @@ class Leader:
         return self._transfer.to
 
     def tick(self) -> Role | None:
-        self._ticks += 1
         if not self._hears_majority():
             return Role.FOLLOWER
         if self._is_stuck():
@@ -118,7 +114,7 @@ class Leader:
             return self._leave()
         for progress in self.progress.values():
             progress.tick()
-        self._transfer.tick(self._ticks)
+        self._transfer.tick()
         # By the server's ticks: groups of one node that tick together speak together, whenever each was elected.
         if self._server.ticks % self._timing.heartbeat_ticks == 0:
             for progress in self.progress.values():
@@ -179,7 +175,7 @@ class Leader:
     def transfer(self, to: int) -> None:
         """Hand leadership to that voter: it gets what it lacks, and stands. Raises TransferRefused. If nothing comes of
         it within an election timeout, this server goes on."""
-        self._transfer.begin(to, self._ticks)
+        self._transfer.begin(to)
 
     def wrote(self, last_index: int) -> None:
         """The own entries up to `last_index` were written, and may be sent."""
@@ -282,7 +278,7 @@ class Leader:
         for node in server.members:
             if node != server.node and node not in self.progress:
                 self.progress[node] = Progress(server.log.last_index)
-                self.progress[node].heard_at = self._ticks
+                self.progress[node].heard_at = server.ticks
 
     def _settle_members(self) -> Role | None:
         """Once a configuration is committed, who is not in it gets no more; a leader that is not leaves
@@ -327,7 +323,7 @@ class Leader:
         progress = self.progress.get(response.sender)
         if progress is None:
             return None
-        progress.heard_at = self._ticks
+        progress.heard_at = self._server.ticks
         known = progress.suspicion.number if progress.suspicion else 0
         if response.suspicion and response.suspicion != known:
             progress.suspect(response.suspicion, self._server.log.last_index, self._round)
@@ -347,16 +343,16 @@ class Leader:
         if server.durable >= self._written:
             self._stuck_since = 0
         elif self._stuck_since == 0:
-            self._stuck_since = self._ticks
-        return self._stuck_since > 0 and self._ticks - self._stuck_since >= (
+            self._stuck_since = server.ticks
+        return self._stuck_since > 0 and server.ticks - self._stuck_since >= (
             SLOW_DISK_PATIENCE * self._timing.election_ticks
         )
 
     def _hears_majority(self) -> bool:
         """Check-quorum (section 6.2 of the dissertation): a leader that is cut off makes room, so that clients look for
         another one."""
-        patience = self._timing.election_ticks
-        heard = self._of_voters(True, lambda progress: self._ticks - progress.heard_at < patience)
+        now, patience = self._server.ticks, self._timing.election_ticks
+        heard = self._of_voters(True, lambda progress: now - progress.heard_at < patience)
         return sum(heard) >= majority(self._server.voters)
 
     def _of_voters(self, own: int, of: Callable[[Progress], int]) -> list[int]:

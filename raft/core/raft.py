@@ -160,11 +160,6 @@ class Raft:
     def uncommitted_bytes(self) -> int:
         return self._role.uncommitted_bytes if isinstance(self._role, Leader) else 0
 
-    @property
-    def ticks(self) -> int:
-        """So many have passed here."""
-        return self._server.ticks
-
     # -- inputs
 
     def step(self, message: Message) -> None:

@@ -33,21 +33,19 @@ def nobody(_: tuple[int, ...]) -> int:
 
 
 class Transfer:
-    __slots__ = ("_began", "_prefer", "_progress", "_server", "_ticks", "_timing", "to")
+    __slots__ = ("_began", "_prefer", "_progress", "_server", "_timing", "to")
 
     def __init__(self, server: Server, progress: Mapping[int, Progress], timing: Timing, prefer: Prefer) -> None:
         self._server = server
         self._progress = progress
         self._timing = timing
         self._prefer = prefer
-        # Of the leadership.
-        self._ticks = 0
-        # When the last one began.
-        self._began = 0
+        # The tick at which the last one began; before the first, the leadership.
+        self._began = server.ticks
         # The target; 0: none is under way.
         self.to = 0
 
-    def begin(self, to: int, ticks: int) -> None:
+    def begin(self, to: int) -> None:
         server, progress = self._server, self._progress.get(to)
         if to == server.node:
             raise TransferRefused(f"node {to} leads already")
@@ -55,18 +53,17 @@ class Transfer:
             raise TransferRefused(f"node {to} is no voter of this group")
         if progress.suspicion:
             raise TransferRefused(f"node {to} may have lost entries in a crash and is catching up")
-        if ticks - progress.heard_at >= self._timing.election_ticks:
+        if server.ticks - progress.heard_at >= self._timing.election_ticks:
             raise TransferRefused(f"node {to} does not answer")
         if to != self.to:  # asked for again, it does not last longer
-            self.to, self._began, self._ticks = to, ticks, ticks
+            self.to, self._began = to, server.ticks
         self.heard(to)
 
-    def tick(self, ticks: int) -> None:
-        self._ticks = ticks
-        if self.to and ticks - self._began >= self._timing.election_ticks:
+    def tick(self) -> None:
+        if self.to and self._server.ticks - self._began >= self._timing.election_ticks:
             self.to = 0
         if not self.to and (preferred := self._prefer(self._server.voters)) and self._wants(preferred):
-            self.begin(preferred, ticks)
+            self.begin(preferred)
 
     def heard(self, node: int) -> None:
         """That node holds more than before."""
@@ -97,9 +94,10 @@ class Transfer:
         """Whether the preferred leader is another one, which keeps up."""
         if preferred not in self._server.voters or preferred == self._server.node:
             return False
-        if self._ticks - self._began < PREFERENCE_PATIENCE * self._timing.election_ticks:
+        now = self._server.ticks
+        if now - self._began < PREFERENCE_PATIENCE * self._timing.election_ticks:
             return False
         progress = self._progress[preferred]
-        fresh = self._ticks - progress.heard_at < self._timing.election_ticks
+        fresh = now - progress.heard_at < self._timing.election_ticks
         keeps_up = progress.mode is Mode.REPLICATE and progress.match >= self._server.commit
         return fresh and keeps_up and not progress.suspicion
