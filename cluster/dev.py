@@ -13,19 +13,19 @@ It must not know what is in a node's data, nor import the node: nodes are proces
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 from cluster.dev_node import DevNode
 from cluster.dev_plan import DevError, Plan
 from cluster.dev_ports import choose_next_port, choose_ports, port_is_free, turn
 from cluster.dev_state import NodeState, agree, ask, observe
+from cluster.file_lock import locked
 from ledger import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
 
@@ -256,7 +256,7 @@ class DevCluster:
                 )
 
     def _spawn(self, nodes: list[DevNode], timeout_s: float) -> None:
-        """Returns when they listen, or one of them has ended, or it takes too long."""
+        """Returns when all of them that still run listen, or it takes too long."""
         try:
             for node in nodes:
                 self._wait_for_ports(node)
@@ -317,11 +317,8 @@ class DevCluster:
             if not node.wait_stopped(max(0.0, deadline - time.monotonic())):
                 self.kill(node.node)
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        with open(self.directory / "lock", "wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def _locked(self) -> AbstractContextManager[None]:
+        return locked(self.directory / "lock")
 
 
 def _port(address: str) -> int:

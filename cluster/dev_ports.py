@@ -8,16 +8,16 @@ It must not know what listens there.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from cluster.dev_plan import HOST, DevError
+from cluster.file_lock import locked
 
 # Below the ports that Linux gives to outgoing connections (32768 and up), which would take ours while a node is down.
 _FIRST_CHOICE = 9871
@@ -28,15 +28,12 @@ _CHOICES = range(20_000, 32_000)
 def turn() -> Iterator[None]:
     """Waits for it. Raises DevError where the lock cannot be opened."""
     path = Path(tempfile.gettempdir()) / f"ledgermq-dev-ports-{os.getuid()}.lock"
-    try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as failure:
-        raise DevError(f"cannot open {path}, by which local clusters take turns: {failure.strerror}") from failure
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(path))
+        except OSError as failure:
+            raise DevError(f"cannot open {path}, by which local clusters take turns: {failure.strerror}") from failure
         yield
-    finally:
-        os.close(lock)
 
 
 def choose_ports(nodes: int, base_port: int | None) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ from docker.models.containers import Container
 from docker.types import Ulimit
 
 from cluster.dev_plan import DevError
-from cluster.dev_ports import choose_ports
+from cluster.dev_ports import choose_ports, turn
 from cluster.dev_state import NodeState, agree, observe
 from cluster.docker_engine import IMAGE, EngineError, connect, need_image
 
@@ -83,13 +83,14 @@ class DockerCluster:
     ) -> list[NodeState]:
         """Starts what does not run, and waits until every node answers and follows one leader in each group. None
         takes what the cluster was made with, or the default for a new one."""
-        containers = self._containers()
-        if not containers:
-            self._make(nodes or DEFAULT_NODES, base_port, flush or "async", groups or 1)
-        else:
-            self._refuse_change(containers, nodes, base_port, flush, groups)
-        for container in self._containers().values():
-            self._start(container)
+        with turn():  # a port is the engine's as soon as its container is started
+            containers = self._containers()
+            if not containers:
+                self._make(nodes or DEFAULT_NODES, base_port, flush or "async", groups or 1)
+            else:
+                self._refuse_change(containers, nodes, base_port, flush, groups)
+            for container in self._containers().values():
+                self._start(container)
         return self._wait_ready(timeout_s)
 
     def status(self) -> list[NodeState]:
@@ -145,7 +146,8 @@ class DockerCluster:
 
     def restart(self, node: int, *, timeout_s: float = _START_TIMEOUT_S) -> None:
         """Starts one node again if it does not run, and waits until all nodes follow one leader."""
-        self._start(self._container(node))
+        with turn():
+            self._start(self._container(node))
         self._wait_ready(timeout_s)
 
     def log_directory(self, node: int, scratch: Path) -> Path:
