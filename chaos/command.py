@@ -22,7 +22,7 @@ from chaos.errors import ChaosError
 from chaos.faults.catalogue import KINDS, SURVIVED
 from chaos.faults.fault import Needs, Target
 from chaos.hosts.environment import Environment, Setup
-from chaos.progress import RunProgress
+from chaos.progress import RunProgress, counted
 from chaos.run import Options, Result, judged, run
 from chaos.sim.ledger_file import commit_of_code
 from cluster.cli import INTERRUPTED
@@ -225,8 +225,8 @@ def check_command(paths: tuple[Path, ...], as_json: bool) -> int:
         return _show(judged(paths[0]), as_json)
     if directories := [path for path in paths if path.is_dir()]:
         raise ChaosError(f"{directories[0]} is a directory: name one directory of a run alone, or files")
-    verdict = judge(columns_of(operation for path in paths for operation in read_history(path)))
-    return _tell(verdict, as_json)
+    history = (operation for path in paths for operation in read_history(path))
+    return _tell(judge(columns_of(counted(history))), as_json)
 
 
 def _report(result: Result, directory: Path) -> None:

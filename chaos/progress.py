@@ -1,13 +1,18 @@
-"""How a run goes, for a person who watches: what happens, and on a terminal a bar for the time that is left."""
+"""How it goes, for a person who watches: what happens in a run, and on a terminal a bar for the time that is left, or how
+much of a history is read."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from types import TracebackType
+from typing import TypeVar
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from cluster.cli.output import note_console
+
+T = TypeVar("T")
 
 
 class RunProgress:
@@ -33,3 +38,11 @@ class RunProgress:
 
     def passed(self, seconds: float) -> None:
         self._bar.update(self._task, completed=seconds)
+
+
+def counted(operations: Iterable[T]) -> Iterator[T]:
+    """The same, and on a terminal how many there were: tens of thousands a second."""
+    console = note_console()
+    count = TextColumn("{task.completed:,.0f} operations read")
+    with Progress(count, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield from bar.track(operations)

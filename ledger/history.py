@@ -148,7 +148,8 @@ class Close:
 
 Operation = Open | Send | Poll | Assign | Progress | Admin | Close
 _KINDS: Mapping[str, type[Any]] = {kind.op: kind for kind in (Open, Send, Poll, Assign, Progress, Admin, Close)}
-_NAMES = {kind: tuple(field.name for field in fields(kind)) for kind in _KINDS.values()}
+_NAMES = {kind: dict.fromkeys(field.name for field in fields(kind)) for kind in _KINDS.values()}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
 def now_ns() -> int:
@@ -217,12 +218,13 @@ def _from_line(line: str, path: Path, number: int) -> Operation:
         kind = _KINDS[values.pop("op")]
     except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise HistoryError(f'{path}:{number}: is no operation: it has no "op" of {", ".join(_KINDS)}') from error
-    if strange := ", ".join(sorted(values.keys() ^ _NAMES[kind])):
+    if values.keys() != _NAMES[kind].keys():
+        strange = ", ".join(sorted(values.keys() ^ _NAMES[kind].keys()))
         raise HistoryError(f"{path}:{number}: {kind.op}: missing, or not known: {strange}")
     if "outcome" in values:
         try:
-            values["outcome"] = Outcome(values["outcome"])
-        except ValueError as error:
+            values["outcome"] = _OUTCOMES[values["outcome"]]
+        except (KeyError, TypeError) as error:
             raise HistoryError(f"{path}:{number}: outcome is {values['outcome']!r}: ok, fail or unknown") from error
     operation: Operation = kind(**values)
     return operation
