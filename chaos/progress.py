@@ -1,5 +1,6 @@
-"""How it goes, for a person who watches: what happens in a run, and on a terminal a bar for the time that is left, or how
-much of a history is read."""
+"""How it goes, for a person who watches: what happens in a run and, on a terminal, a bar for the time that is left; how
+much of a history is read.
+"""
 
 from __future__ import annotations
 
