@@ -11,7 +11,6 @@ import asyncio
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from types import TracebackType
 
 import grpc.aio
 
@@ -22,6 +21,7 @@ from ledger.client.consumer_group_records import ConsumerGroupDescription, Consu
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.every_group import EveryGroup
 from ledger.client.group_operator import GroupOperator, ResetTarget
+from ledger.client.lifetime import AsyncLifetime
 from ledger.client.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
 from ledger.client.operator import OnProgress, Operator
 from ledger.client.outgoing import leaves_doubt
@@ -48,7 +48,7 @@ from ledger.v1.broker_pb2_grpc import BrokerStub
 _STATUS_SECONDS = 2.0
 
 
-class AsyncAdmin:
+class AsyncAdmin(AsyncLifetime):
     """`request_timeout_ms`: how long to go on where there is no leader, or none that answers."""
 
     def __init__(
@@ -78,15 +78,6 @@ class AsyncAdmin:
     async def stop(self) -> None:
         if self._client.started:
             await self._client.close()
-
-    async def __aenter__(self) -> AsyncAdmin:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
         """Make a topic; returns when it can be used. Raises TopicExistsError, InvalidTopicNameError, ..."""

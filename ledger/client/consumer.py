@@ -14,13 +14,13 @@ import logging
 import random
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from types import TracebackType
 from typing import Literal, TypeVar
 
 from ledger.client.cluster_client import ClusterClient, no_topic
 from ledger.client.cursor import Cursor, QueueBatch
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fetcher import FetchSettings
+from ledger.client.lifetime import AsyncLifetime
 from ledger.client.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
 from ledger.client.queue_readers import QueueReaders
 from ledger.client.records import Message, QueueOffsets, TopicQueue
@@ -37,7 +37,7 @@ MAX_FETCH_BYTES = 32 * 1024 * 1024
 MAX_WAIT_MS = 60_000
 
 
-class AsyncConsumer:
+class AsyncConsumer(AsyncLifetime):
     """Reads topics. Queues that they are given later, and a topic that is made again after it was deleted, are taken up
     within 30 s, each from its first message. What was not read of a topic that is deleted is gone; when no topic is
     left, reading raises UnknownTopicError until one is there again.
@@ -141,15 +141,6 @@ class AsyncConsumer:
     def closed(self) -> bool:
         """Whether it has been stopped."""
         return self._client.closed
-
-    async def __aenter__(self) -> AsyncConsumer:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

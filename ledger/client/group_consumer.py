@@ -18,7 +18,6 @@ import os
 import random
 from collections.abc import Iterable
 from datetime import datetime
-from types import TracebackType
 
 from ledger.client.all_queues import AllQueues
 from ledger.client.claiming import GroupStart, HoldingSettings
@@ -29,6 +28,7 @@ from ledger.client.fetcher import FetchSettings
 from ledger.client.group_member import Assigned, GroupMember, MemberSettings
 from ledger.client.holding import Holding
 from ledger.client.holdings import Holdings, prepare_retries
+from ledger.client.lifetime import AsyncLifetime
 from ledger.client.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.records import Message, TopicQueue
 from ledger.client.tags import wanted_tags
@@ -40,7 +40,7 @@ from ledger.retries import DELAYS_S
 log = logging.getLogger("ledger.group")
 
 
-class AsyncGroupConsumer:
+class AsyncGroupConsumer(AsyncLifetime):
     """Consumes topics together with the other members of `group`; with `broadcast`, all of them alone.
 
     Queues that the topics are given later, and a topic that is made again after it was deleted, are taken up within
@@ -222,15 +222,6 @@ class AsyncGroupConsumer:
     def member(self) -> str:
         """This member's name in the consumer group."""
         return self._settings.member
-
-    async def __aenter__(self) -> AsyncGroupConsumer:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # -- reading
 

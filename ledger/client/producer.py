@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +32,7 @@ from ledger.client.cluster_client import ClusterClient
 from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fault_table import FaultTable, Steps, checked_steps
+from ledger.client.lifetime import AsyncLifetime
 from ledger.client.outbox import Outbox
 from ledger.client.outgoing import Headers, Piece, because, extras_bytes
 from ledger.client.placement import Placement
@@ -51,7 +51,7 @@ from ledger.topics import validate_topic_name
 _SLICES_A_TURN = 8
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncLifetime):
     """Sends messages, each exactly once as long as this object lives, and in order within their queue those that belong
     there: by their key, by `queue`, or by the selector.
 
@@ -169,15 +169,6 @@ class AsyncProducer:
             if self._recorder is not None:
                 self._recorder.close()
             await self._client.close()
-
-    async def __aenter__(self) -> AsyncProducer:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def send(
         self,

@@ -30,12 +30,12 @@ from enum import Enum
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
-from types import TracebackType
 from typing import Any
 
 from ledger.client.backoff import Backoff
 from ledger.client.call_watch import Call, CallWatch
 from ledger.client.group_consumer import AsyncGroupConsumer
+from ledger.client.lifetime import AsyncLifetime
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 
@@ -73,7 +73,7 @@ class _Lane:
     """How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known."""
 
 
-class AsyncPushConsumer:
+class AsyncPushConsumer(AsyncLifetime):
     """Calls `listener` with the messages of a consumer group's topics.
 
     listener            raises, or returns Outcome.RECONSUME_LATER, where the message is to come again
@@ -168,15 +168,6 @@ class AsyncPushConsumer:
         await self._consumer.stop()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def __aenter__(self) -> AsyncPushConsumer:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     @property
     def assignment(self) -> list[TopicQueue]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import concurrent.futures
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 from ledger.client.admin import AsyncAdmin
@@ -17,6 +16,7 @@ from ledger.client.consumer import AsyncConsumer
 from ledger.client.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.cursor import QueueBatch
 from ledger.client.group_operator import ResetTarget
+from ledger.client.lifetime import Lifetime
 from ledger.client.loop_thread import made, started, stopped
 from ledger.client.offsets import QueueTimes
 from ledger.client.operator import OnProgress
@@ -41,7 +41,7 @@ from ledger.holds import DEFAULT_TTL_MS
 _ITERATION_MESSAGES = 500
 
 
-class Producer:
+class Producer(Lifetime):
     """The synchronous `AsyncProducer`; takes the same arguments, and connects when it is made."""
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
@@ -104,16 +104,8 @@ class Producer:
         """Flush and close; to do it twice is harmless."""
         stopped(self._client, self._thread)
 
-    def __enter__(self) -> Producer:
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class Consumer:
+class Consumer(Lifetime):
     """The synchronous `AsyncConsumer`; takes the same arguments, and connects when it is made."""
 
     def __init__(self, *topics: str, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
@@ -188,20 +180,12 @@ class Consumer:
         """Close, also while other threads read: iteration is over for them, and getmany() raises ClosedError."""
         stopped(self._client, self._thread)
 
-    def __enter__(self) -> Consumer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _next_ahead(self) -> Message | None:
         """Of what was read ahead, the next message whose queue is not paused."""
         return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
 
 
-class Admin:
+class Admin(Lifetime):
     """The synchronous `AsyncAdmin`; takes the same arguments, and connects when it is made."""
 
     def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
@@ -380,11 +364,3 @@ class Admin:
 
     def close(self) -> None:
         stopped(self._client, self._thread)
-
-    def __enter__(self) -> Admin:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

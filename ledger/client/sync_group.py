@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from ledger.client.group_consumer import AsyncGroupConsumer
+from ledger.client.lifetime import Lifetime
 from ledger.client.loop_thread import made, started, stopped
 from ledger.client.offsets import QueueTimes
 from ledger.client.push_consumer import AsyncPushConsumer, Listener
@@ -25,7 +25,7 @@ _TELL_EVERY_S = 0.1
 """To cross to the other thread for each message would cost more than the message."""
 
 
-class GroupConsumer:
+class GroupConsumer(Lifetime):
     """The synchronous `AsyncGroupConsumer`; takes the same arguments, and joins when it is made."""
 
     def __init__(
@@ -150,14 +150,6 @@ class GroupConsumer:
         finally:
             stopped(self._client, self._thread)
 
-    def __enter__(self) -> GroupConsumer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _next_ahead(self) -> Message | None:
         """Of what was read ahead, the next message of a queue that is not paused. What is this member's no more, since
         its queue went elsewhere, is let go."""
@@ -182,7 +174,7 @@ class GroupConsumer:
             self._thread.run(made(lambda: self._client.finish(*done)))
 
 
-class PushConsumer:
+class PushConsumer(Lifetime):
     """The synchronous `AsyncPushConsumer`; takes the same arguments, and begins to call the listener, in threads, when
     it is made. A listener that is a coroutine function is called on the client's own thread."""
 
@@ -199,11 +191,3 @@ class PushConsumer:
         """Call the listener no more, wait for the calls under way (30 s at most), acknowledge and leave. To do it twice
         is harmless. Not to be called by the listener, for which it would wait."""
         stopped(self._client, self._thread)
-
-    def __enter__(self) -> PushConsumer:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
