@@ -18,6 +18,8 @@ from peers.peer import PeerError
 
 _STOP_S = 15.0
 _POLL_S = 0.1
+_GONE_S = 5.0
+"""How long what was killed may take to die, and to be reaped by whoever does so for orphans here."""
 _LOG_TAIL = 1500
 
 
@@ -70,6 +72,8 @@ class Processes:
                 process.wait(max(0.0, deadline - time.monotonic()))
             _signal(process, signal.SIGKILL)  # also what it started and left behind
             process.wait()
+        for process in self._started.values():
+            _wait_gone(process.pid)
         self._started.clear()
 
     def _last_words(self, *names: str) -> str:
@@ -97,3 +101,12 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """To it and all of its session's group."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
+
+
+def _wait_gone(group: int) -> None:
+    """Until no process of that group is left: only then are its ports free."""
+    deadline = time.monotonic() + _GONE_S
+    with contextlib.suppress(ProcessLookupError):
+        while time.monotonic() < deadline:
+            os.killpg(group, 0)
+            time.sleep(_POLL_S)
