@@ -308,6 +308,13 @@ class Network:
                 node.raft.tick()
                 node.settle()
 
+    def run(self, ticks: int) -> None:
+        """So many ticks of every node, after each of which all that was sent arrives."""
+        for _ in range(ticks):
+            for number in list(self.nodes):
+                self.tick(number)
+            self.deliver_all()
+
     def propose(self, number: int, *values: object) -> None:
         self.nodes[number].propose(*values)
         self.nodes[number].settle()
@@ -409,6 +416,14 @@ class Network:
             self.tick(number)
             self.deliver_all()
         raise AssertionError(f"{number} was not elected")
+
+
+def led(nodes: int = 3, *, preferred_leader: int = 0) -> Network:
+    """Node 1 leads, and everyone holds its no-op."""
+    network = Network(nodes, preferred_leader=preferred_leader)
+    network.elect(1)
+    network.run(4)
+    return network
 
 
 def describe(message: Message) -> str:

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from network import Network
+from network import Network, led
 
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, NotLeader, Role
-
-
-def led(nodes: int = 3) -> Network:
-    network = Network(nodes)
-    network.elect(1)
-    run(network, 4)
-    return network
-
-
-def run(network: Network, ticks: int) -> None:
-    for _ in range(ticks):
-        for node in list(network.nodes):
-            network.tick(node)
-        network.deliver_all()
 
 
 def changed(network: Network, voters: tuple[int, ...], learners: tuple[int, ...] = ()) -> None:
     """The change, and what follows from it."""
     network.change(1, voters, learners)
-    run(network, 6)
+    network.run(6)
 
 
 def test_a_learner_gets_the_log_and_is_not_counted() -> None:
@@ -47,7 +33,7 @@ def test_a_learner_never_stands() -> None:
     changed(network, (1, 2, 3), learners=(4,))
     for node in (1, 2, 3):
         network.crash(node)
-    run(network, 100)
+    network.run(100)
     assert network.raft(4).role is Role.FOLLOWER
     assert network.raft(4).term == 1
 
@@ -78,7 +64,7 @@ def test_a_voter_that_does_not_know_of_its_promotion_votes_all_the_same() -> Non
     assert network.raft(2).configuration.learners == (2,)
     network.crash(1)
     network.restart(1)
-    run(network, 60)
+    network.run(60)
     assert network.leaders == [1]
     assert network.raft(2).configuration == Configuration((1, 2))
 
@@ -116,7 +102,7 @@ def test_a_change_counts_from_the_append_on_and_is_taken_back_with_its_entry() -
     network.forget_leaders()
     network.elect(2)
     network.heal()
-    run(network, 4)
+    network.run(4)
     assert network.raft(1).configuration.voters == (1, 2, 3)
     assert any("1 goes by voters 1 2 3 of entry 0" in line for line in network.trace)
 
@@ -130,9 +116,9 @@ def test_a_removed_leader_leads_until_that_is_committed_and_does_not_count_itsel
     assert network.raft(1).commit < network.raft(1).log.last_index, "2 alone is no majority of 2 and 3"
     network.heal()
     network.unreachable(1, 3)
-    run(network, 4)
+    network.run(4)
     assert 1 not in network.leaders
-    run(network, 40)
+    network.run(40)
     (leader,) = network.leaders
     assert leader in (2, 3)
     assert network.raft(leader).commit == network.raft(leader).log.last_index
@@ -151,7 +137,7 @@ def test_a_removed_node_disturbs_nobody() -> None:
     network.isolate(3)
     changed(network, (1, 2))
     network.heal()
-    run(network, 200)
+    network.run(200)
     assert network.leaders == [1]
     assert network.raft(1).term == 1
     assert network.raft(3).term == 1, "a pre-vote changes nothing"
@@ -164,7 +150,7 @@ def test_a_server_that_is_being_removed_may_be_needed_once_more() -> None:
     network.wire.clear()
     network.crash(1)
     network.restart(1)
-    run(network, 60)
+    network.run(60)
     assert network.leaders == [2]
     assert network.raft(2).configuration.voters == (2,)
     assert network.raft(2).commit == network.raft(2).log.last_index
@@ -191,7 +177,7 @@ def test_two_replicas_are_replaced_one_after_the_other_and_nothing_is_lost() -> 
         changed(network, tuple(sorted({*voters, new})))
         changed(network, tuple(sorted({*voters, new} - {old})))
     network.crash(1)
-    run(network, 60)
+    network.run(60)
     (leader,) = network.leaders
     assert leader in (4, 5)
     assert [entry.value for entry in network.nodes[leader].disk.written][1:4] == ["a", "b", "c"]

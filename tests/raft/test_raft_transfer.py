@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from network import Network
+from network import led
 
 from raft.core import NotLeader, TransferRefused, Transferring
 from raft.core.leader import SLOW_DISK_PATIENCE
 
 ELECTION_TICKS = 10
-
-
-def led(nodes: int = 3, **options: object) -> Network:
-    """Node 1 leads, and everyone holds its no-op."""
-    network = Network(nodes, **options)  # type: ignore[arg-type]
-    network.elect(1)
-    run(network, 4)
-    return network
-
-
-def run(network: Network, ticks: int) -> None:
-    for _ in range(ticks):
-        for node in list(network.nodes):
-            network.tick(node)
-        network.deliver_all()
 
 
 def test_the_target_stands_at_once_and_wins_although_the_leader_is_alive() -> None:
@@ -44,7 +29,7 @@ def test_a_lagging_target_gets_what_it_lacks_first() -> None:
     network.unreachable(1, 3)
     network.transfer(1, 3)
     assert not any("TimeoutNow" in repr(packet) for packet in network.wire)
-    run(network, 4)
+    network.run(4)
     assert network.leaders == [3]
     assert network.log(3)[:3] == [1, 1, 1], "with all that the old leader had"
 
@@ -64,7 +49,7 @@ def test_when_it_comes_to_nothing_the_leader_goes_on() -> None:
     network = led()
     network.isolate(3)
     network.transfer(1, 3)
-    run(network, ELECTION_TICKS)
+    network.run(ELECTION_TICKS)
     assert network.leaders == [1]
     assert network.raft(1).transferring_to == 0
     network.propose(1, "after")
@@ -76,7 +61,7 @@ def test_a_lost_message_is_sent_again() -> None:
     network = led()
     network.transfer(1, 3)
     network.wire.clear()
-    run(network, 4)
+    network.run(4)
     assert network.leaders == [3]
 
 
@@ -95,7 +80,7 @@ def test_who_cannot_lead_is_refused(to: int, why: str) -> None:
 def test_a_dead_node_is_refused() -> None:
     network = led()
     network.crash(3)
-    run(network, ELECTION_TICKS)
+    network.run(ELECTION_TICKS)
     with pytest.raises(TransferRefused, match="does not answer"):
         network.transfer(1, 3)
 
@@ -117,16 +102,16 @@ def test_a_second_transfer_replaces_the_first() -> None:
 def test_leadership_goes_to_the_preferred_leader_when_it_keeps_up() -> None:
     network = led(preferred_leader=2)
     assert network.leaders == [1], "not at once: who has just been elected leads for a while"
-    run(network, 100)
+    network.run(100)
     assert network.leaders == [2]
-    run(network, 200)
+    network.run(200)
     assert network.raft(2).term == 2, "and there it stays"
 
 
 def test_a_preferred_leader_that_is_gone_is_not_waited_for() -> None:
     network = led(preferred_leader=2)
     network.crash(2)
-    run(network, 100)
+    network.run(100)
     assert network.leaders == [1]
     network.propose(1, "a")
     network.deliver_all()
@@ -138,7 +123,7 @@ def test_an_old_request_to_stand_is_ignored() -> None:
     network.transfer(1, 3)
     old = next(packet for packet in network.wire if "TimeoutNow" in type(packet.message).__name__)
     network.deliver_all()
-    run(network, 4)
+    network.run(4)
     network.deliver(old)
     network.deliver_all()
     assert network.raft(3).term == 2
@@ -148,13 +133,13 @@ def test_a_leader_whose_disk_is_too_slow_lets_another_lead_and_does_not_stand_un
     network = led()
     network.nodes[1].held = True
     network.propose(1, "a")
-    run(network, ELECTION_TICKS * SLOW_DISK_PATIENCE - 1)
+    network.run(ELECTION_TICKS * SLOW_DISK_PATIENCE - 1)
     assert network.leaders == [1]
     assert network.raft(1).commit == 2, "the others hold it"
-    run(network, 3)
+    network.run(3)
     (leader,) = network.leaders
     assert leader != 1
-    run(network, 2)
+    network.run(2)
     network.crash(leader)
     network.nodes[1].raft.held_up()
     for _ in range(60):
@@ -162,5 +147,5 @@ def test_a_leader_whose_disk_is_too_slow_lets_another_lead_and_does_not_stand_un
     assert network.raft(1).role.value == "follower", "its disk is still too slow"
     network.flush(1)
     network.nodes[1].held = False
-    run(network, 60)
+    network.run(60)
     assert len(network.leaders) == 1
