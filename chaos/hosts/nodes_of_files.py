@@ -29,8 +29,8 @@ from chaos.hosts.environment import Setup
 PORT = 9871
 HTTP_PORT = 9872
 DISK_BYTES = 2 << 30
-ROOM = 8
-"""Nodes that may be added to those there are."""
+ROOM = 200
+"""Nodes that may be added to those there are: addresses are not used again, and end at 254."""
 
 
 class NodesOfFiles(ABC):
@@ -82,7 +82,9 @@ class NodesOfFiles(ABC):
         node = self._next
         self._next += 1
         if node > self.setup.nodes + ROOM:
-            raise ChaosError(f"{ROOM} nodes were added already")
+            raise ChaosError(
+                f"{ROOM} nodes were added already: the network has no more addresses, so run for less long"
+            )
         self._make(node, join=True)
         self.start(node)
         return node
