@@ -1,0 +1,109 @@
+"""How long a history takes to be judged: what many producers sent, and all of it read back from three nodes.
+
+    .venv/bin/python bench/chaos_check.py --sends 300000                      a minute, most of it to write the history
+    .venv/bin/python bench/chaos_check.py --sends 300000 1000000 10000000     to see that it grows as the history does
+
+The history is one that a faultless cluster would leave, written and read as every other one. 10 million sends are
+5 GB of it on the disk, and take 10 GB of memory.
+"""
+
+from __future__ import annotations
+
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tables import options, show
+
+from chaos.checker.columns import columns_of
+from chaos.checker.verdict import judge
+from ledger.history import HistoryWriter, Open, Operation, Outcome, Poll, Send, read_history
+
+TOPIC, QUEUES, NODES = "orders", 8, (1, 2, 3)
+PRODUCERS = 96
+SHARE = PRODUCERS // QUEUES
+"""So many producers send to each queue, in turns."""
+AT_ONCE = 500
+"""Messages that a consumer is given at once."""
+MESSAGE_BYTES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    sends: int
+    reads: int
+    history_mb: int
+    cpu_s: float
+    us_per_message: float
+    """Of the processor, for each that was sent and each time that one was read."""
+    memory_gb: float
+    """At most, of a process that has judged the smaller ones before."""
+
+
+def history(rounds: int) -> Iterator[Operation]:
+    """In each round every producer sends once."""
+    now = 0
+    for producer in range(PRODUCERS):
+        yield Open(producer, _name(producer), now)
+    for sequence in range(rounds):
+        for producer in range(PRODUCERS):
+            offset, queue = sequence * SHARE + producer // QUEUES, producer % QUEUES
+            crcs, sizes, now = [_crc(producer, sequence)], [MESSAGE_BYTES], now + 2
+            yield Send(
+                producer, Outcome.OK, TOPIC, queue, True, offset, _name(producer), 0, sequence, crcs, sizes, None,
+                now, now + 1,
+            )  # fmt: skip
+    for node in NODES:
+        for queue in range(QUEUES):
+            yield from _reading(node, queue, rounds * SHARE, now + 2)
+
+
+def _reading(node: int, queue: int, end: int, now: int) -> Iterator[Poll]:
+    for first in range(0, end, AT_ONCE):
+        offsets = list(range(first, min(first + AT_ONCE, end)))
+        met = [(queue + QUEUES * (offset % SHARE), offset // SHARE) for offset in offsets]
+        producers, sequences = [_name(producer) for producer, _ in met], [sequence for _, sequence in met]
+        crcs, epochs = [_crc(*each) for each in met], [0] * len(met)
+        process = PRODUCERS + node * QUEUES + queue
+        yield Poll(
+            process, TOPIC, queue, offsets, producers, epochs, sequences, crcs, node, True, now + first, now + first + 1
+        )
+
+
+def _name(producer: int) -> str:
+    return f"{producer:016x}"
+
+
+def _crc(producer: int, sequence: int) -> int:
+    return (sequence * PRODUCERS + producer) * 2_654_435_761 & 0xFFFF_FFFF
+
+
+def measured(path: Path, sends: int) -> Row:
+    with HistoryWriter(path) as writer:
+        for operation in history(sends // PRODUCERS):
+            writer.write(operation)
+    begun = time.process_time()
+    verdict = judge(columns_of(read_history(path)))
+    cpu = time.process_time() - begun
+    assert verdict.valid, verdict
+    sent, read = verdict.figures["acknowledged"], verdict.figures["read"]
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return Row(sent, read, path.stat().st_size // 10**6, cpu, cpu * 1e6 / (sent + read), memory / 1e9)
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--sends", type=int, nargs="+", default=[300_000])
+    chosen = parser.parse_args()
+    rows = []
+    for sends in sorted(chosen.sends):
+        with tempfile.TemporaryDirectory(dir=chosen.directory, prefix="history-") as directory:
+            rows.append(measured(Path(directory) / "history.jsonl", sends))
+    show({"Judging a history": rows}, as_json=chosen.json)
+
+
+if __name__ == "__main__":
+    main()
