@@ -176,6 +176,8 @@ class LocalGroup:
             await self._transport.stop()
         if self._threads is not None:
             await self._threads.stop()
+        if self.replica is not None:
+            self.replica.driver.stop()  # other groups stop after this one, and timers of this one go on until then
         if self._opening.files is not None:
             self._save_last_checkpoint()
             self._opening.files.close()

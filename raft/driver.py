@@ -121,6 +121,7 @@ class Driver:
         """Where a received range did not continue this log the last time that this happened."""
         self._resume_in_ticks = 0
         """While the disk is full, or files cannot be opened: how long until that is tried again."""
+        self._stopped = False
 
     # -- events
 
@@ -128,6 +129,11 @@ class Driver:
         """Carries out what the core has to say at its start (a group of one node elects itself by its first ticks)."""
         self._tell_members()
         self._settle()
+
+    def stop(self) -> None:
+        """From now on nothing is taken and nothing written, so that the log can be closed. Nobody is told anything any
+        more: who still waits is to have gone before."""
+        self._stopped = True
 
     def tick(self) -> None:
         """One tick of the clock has passed."""
@@ -190,6 +196,8 @@ class Driver:
     def check_room(self, size: int) -> None:
         """Raises unless a body of so many bytes can be proposed now: a Refusal, or the trouble with the disk."""
         self._notice_pause()
+        if self._stopped:
+            raise NotLeader(0)
         if self.failure is not None:
             raise self.failure
         if not self.leads:
@@ -246,6 +254,8 @@ class Driver:
         """Calls answer(True) once all that was committed when this was called is applied here and this node is known to
         lead still; answer(False) when it lost the lead first. Raises NotLeader, Crowded."""
         self._notice_pause()
+        if self._stopped:
+            raise NotLeader(0)
         if len(self._reads) + len(self._confirmed_reads) >= MAX_READS:
             raise Crowded("reads", MAX_READS)
         token = self._next_read
@@ -397,6 +407,8 @@ class Driver:
 
     def _end_turn(self) -> None:
         self._turn_scheduled = False
+        if self._stopped:
+            return
         self._write_proposals()
         if self.failure is None:
             try:

@@ -178,7 +178,10 @@ class ConsumptionHistory:
             return "reset"
         if before.lane.was_kept:
             return "kept"
-        if self._truth.ended(member.plan.name, queue, before.lane.claim.epoch) != "leave_consumer_group":
+        ended = self._truth.ended(member.plan.name, queue, before.lane.claim.epoch)
+        if ended == "renew_queues":  # for a reset, which may have failed then; the member heard of it later
+            return "renewed"
+        if ended != "leave_consumer_group":
             return ""
         if member.trouble or not member.ear.leaves:  # it was given up
             return member.trouble or "silent"

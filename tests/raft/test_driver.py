@@ -474,3 +474,18 @@ def test_a_node_that_lacks_what_the_others_gave_up_does_not_go_on() -> None:
     witness.driver.receive_append(conflict, other.read_range(2, 2))
     assert isinstance(witness.driver.failure, LossAcceptedError)
     assert bodies(witness) == [b"m1"], "what it has stays readable"
+
+
+def test_a_driver_that_was_stopped_takes_nothing_and_writes_nothing_more() -> None:
+    cluster = DriverCluster(1)
+    leader = cluster.elect()
+    (queued,) = propose(leader, b"queued")
+    last = leader.log.last_index
+    leader.driver.stop()
+    with pytest.raises(NotLeader):
+        leader.driver.check_room(1)
+    with pytest.raises(NotLeader):
+        leader.driver.read_index(lambda _: None)
+    cluster.run()
+    assert leader.log.last_index == last
+    assert queued.outcome is None
