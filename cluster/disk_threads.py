@@ -205,7 +205,9 @@ class DiskThreads:
         failed: Callable[[StoreError], None] | None = None,
     ) -> None:
         """Runs `work` on the thread and `then` back in the loop; a failure of the disk goes to `failed`, which is
-        `on_failure` where nothing else is said."""
+        `on_failure` where nothing else is said. Behind `stop` nothing begins: what ends then may have led to more."""
+        if self._stopping:
+            return
 
         def report(error: BaseException | None) -> None:
             if isinstance(error, StoreError):

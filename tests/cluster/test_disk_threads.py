@@ -35,7 +35,7 @@ def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
     surroundings = Surroundings(
         cast(Any, None), worker=lambda name: workers.setdefault(name, Worker()), vital=Vital(ended.append)
     )
-    anything = cast(Any, SimpleNamespace())
+    anything = cast(Any, SimpleNamespace(sync=lambda: None))
     return DiskThreads(
         anything, anything, surroundings, flush="async", schedule=anything, stages=False,
         forget_suspicion=lambda: None, on_failure=ended.append,
@@ -63,3 +63,15 @@ async def test_work_beside_is_waited_for() -> None:
     assert not waits.done()
     workers["segments"].work()
     await waits
+
+
+async def test_a_flush_that_ends_while_the_node_stops_begins_nothing() -> None:
+    """The thread that it would begin something on may be gone by then."""
+    workers, ended = dict[str, Worker](), list[BaseException]()
+    threads = make(workers, ended)
+    threads.trusted()
+    assert len(workers["flush"].jobs) == 1
+    await threads.stop()
+    workers["flush"].work()
+    assert workers["votes"].jobs == []
+    assert ended == []
