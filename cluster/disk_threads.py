@@ -128,7 +128,7 @@ class DiskThreads:
         await over.wait()
 
     def _flush(self) -> None:
-        if not self._flushing and not self._stopping:
+        if not self._flushing:
             self._flushing = True
             self._flush_began_ms = self._monotonic_ms()
             served, self._waiting = self._waiting, []
@@ -173,7 +173,7 @@ class DiskThreads:
                 self._write_out()
 
     def _write_out(self) -> None:
-        if not self._writing_out and not self._stopping:
+        if not self._writing_out:
             self._writing_out = True
             self._on(self._flush_thread, self._log.write_out, self._written_out)
 
