@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import socket
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from at_once import assert_ports_of_their_own
 
 from cluster.dev import DevCluster
 from cluster.dev_plan import DevError
@@ -27,16 +27,7 @@ def test_ports_in_use_are_not_chosen() -> None:
 
 
 def test_clusters_that_are_started_at_once_get_ports_of_their_own(tmp_path: Path) -> None:
-    clusters = [DevCluster(tmp_path / name) for name in ("one", "other")]
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            for states in pool.map(lambda cluster: cluster.start(1), clusters):
-                assert [state.role for state in states] == ["leader"]
-        one, other = (cluster.bootstrap for cluster in clusters)
-        assert one != other
-    finally:
-        for cluster in clusters:
-            cluster.purge()
+    assert_ports_of_their_own([DevCluster(tmp_path / name) for name in ("one", "other")])
 
 
 def test_chosen_ports_are_pairs() -> None:

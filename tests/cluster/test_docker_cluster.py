@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from at_once import assert_ports_of_their_own
 from command import run
 
 from cluster.dev_plan import DevError
@@ -54,16 +54,7 @@ def test_it_starts_stops_goes_on_with_its_data_and_leaves_nothing(cluster: Docke
 
 
 def test_those_that_are_started_at_once_get_ports_of_their_own(node_image: str) -> None:
-    clusters = [DockerCluster(f"test-{os.getpid()}-{name}", node_image) for name in ("one", "other")]
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            for states in pool.map(lambda cluster: cluster.start(1), clusters):
-                assert [state.role for state in states] == ["leader"]
-        one, other = (cluster.bootstrap for cluster in clusters)
-        assert one != other
-    finally:
-        for cluster in clusters:
-            cluster.purge()
+    assert_ports_of_their_own([DockerCluster(f"test-{os.getpid()}-{name}", node_image) for name in ("one", "other")])
 
 
 @pytest.mark.parametrize("command", [("dev", "start"), ("dev", "status"), ("dev", "purge")])
