@@ -376,7 +376,7 @@ def test_what_was_acknowledged_before_its_member_left_does_not_come_again(log: L
     assert log.wrong == ["normally once"]
 
 
-@pytest.mark.parametrize("reason", ["crash", "unfinished", "reset", "kept", "silent", "unacknowledged"])
+@pytest.mark.parametrize("reason", ["crash", "unfinished", "reset", "renewed", "kept", "silent", "unacknowledged"])
 def test_the_reasons_for_which_a_message_comes_again(log: Log, reason: str) -> None:
     a = log.member("a", 3)
     log.hand(a, 0, finish=reason != "unfinished")
@@ -389,6 +389,8 @@ def test_the_reasons_for_which_a_message_comes_again(log: Log, reason: str) -> N
             a.ear.asked(pb2.LeaveRequest())
         case "reset":
             log.reset(0)
+        case "renewed":
+            log.truth.shares[0].ended["g", TopicQueueId(TOPIC, 0), 3] = "renew_queues"
         case "kept":
             log.attends(a, 3, leaving=True)
             log.now = 1.0
