@@ -185,6 +185,11 @@ class Consumption:
             if all(member.leaves for member in members):
                 self._join(plan)
 
+    @property
+    def come(self) -> int:
+        """How many messages lie behind all consumer groups, together."""
+        return sum(stand.offset for stand in self.truth.stands.values())
+
     def unsettled(self, leaders: Sequence[Replica], delays: Mapping[int, Delays]) -> Iterator[str]:
         """What is still missing for an end. `leaders`: the replicas that lead, group 0's first; `delays`: by Raft
         group, as its leader's clock has them."""

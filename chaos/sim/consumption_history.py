@@ -22,9 +22,10 @@ from chaos.sim.member_ear import Claim, MemberEar, QueueId
 from chaos.sim.workload_history import Place, name_of
 from ledger import Message
 from ledger.state.progress_table import ConsumedQueue
+from ledger.v1 import consumer_group_pb2 as pb2
 
 Fail = Callable[[str, str], None]
-_NO_CLAIM = Claim(0, 0, frozenset())
+_NO_CLAIM = Claim(0, 0, 0, frozenset())
 
 
 @dataclass(slots=True)
@@ -79,10 +80,10 @@ class ConsumptionHistory:
         self._hand_outs: dict[tuple[str, Place], HandOut] = {}
         self._finished: set[tuple[str, Place]] = set()
         """By consumer group: by anybody, at any time."""
-        self._asked: dict[tuple[ConsumedQueue, int], set[int]] = {}
-        """Messages that were to be moved -> by which epochs."""
+        self._asked: dict[tuple[ConsumedQueue, int], set[tuple[int, int]]] = {}
+        """Messages that were to be moved -> by which claims (epoch, resets)."""
         truth.may_pass = self._may_pass
-        truth.may_move = lambda key, offset, epoch: epoch in self._asked.get((key, offset), ())
+        truth.may_move = lambda key, offset, epoch, resets: (epoch, resets) in self._asked.get((key, offset), ())
 
     def member(self, plan: GroupPlan, number: int, ear: MemberEar) -> MemberHistory:
         """A process begins."""
@@ -167,7 +168,7 @@ class ConsumptionHistory:
                 had = f"{before.member} had finished by epoch {before.lane.claim.epoch}"
                 self._fail("normally once", f"{member} was given {place}, which {had}")
         # By a claim that a reset has ended, which the member has not heard yet: it belongs to the time before that.
-        self._hand_outs[key] = HandOut(member, lane, era if stand.is_claimed else era - 1)
+        self._hand_outs[key] = HandOut(member, lane, era if lane.claim.resets == stand.resets else era - 1)
 
     def _reason(self, before: HandOut, place: Place, era: int) -> str:
         """Why a message that was handed out so may come again; empty: it may not."""
@@ -203,8 +204,9 @@ class ConsumptionHistory:
             or place.offset < self.first_offset(place.topic, place.queue)
         )
 
-    def _asks_to_move(self, consumer_group: str, queue: QueueId, offset: int, epoch: int) -> None:
-        self._asked.setdefault((ConsumedQueue(consumer_group, *queue), offset), set()).add(epoch)
+    def _asks_to_move(self, wanted: pb2.MoveRequest) -> None:
+        key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
+        self._asked.setdefault((key, wanted.offset), set()).add((wanted.epoch, wanted.resets))
 
     def _moved(self, member: MemberHistory, queue: QueueId, offset: int) -> None:
         if (lane := member.lanes.get(queue)) is not None:

@@ -51,7 +51,7 @@ class Stand:
 
     epoch: int
     offset: int
-    is_claimed: bool = False
+    resets: int = 0
     settled: set[int] = field(default_factory=set)
     era: int = 0
     """Counts resets, and renewals of epochs by an operator."""
@@ -82,8 +82,8 @@ class ConsumptionTruth:
         self.may_pass: Callable[[ConsumedQueue, Place, Record], bool] = lambda key, place, record: True
         """Whether a consumer group need not consume that message (any more): it has finished it, or does not want it,
         or it is kept no longer."""
-        self.may_move: Callable[[ConsumedQueue, int, int], bool] = lambda key, offset, epoch: True
-        """Whether the member of that epoch has asked to have that message moved."""
+        self.may_move: Callable[[ConsumedQueue, int, int, int], bool] = lambda key, offset, epoch, resets: True
+        """Whether the member of that epoch has asked to have that message moved, since that reset."""
         self._fail = fail
         self._indexes: dict[int, int] = {}
         """By Raft group: the last entry that was followed."""
@@ -145,7 +145,7 @@ class ConsumptionTruth:
                 name = command.acknowledge_offsets.consumer_group
                 for each in command.acknowledge_offsets.offsets:
                     key = ConsumedQueue(name, each.topic_id, each.queue)
-                    self._acknowledge(key, each.epoch, each.offset, state)
+                    self._acknowledge(key, each, state)
             case "reset_offsets":
                 for reset in command.reset_offsets.offsets:
                     key = ConsumedQueue(command.reset_offsets.consumer_group, reset.topic_id, reset.queue)
@@ -169,20 +169,19 @@ class ConsumptionTruth:
         if stand is None:
             stand = self.stands[key] = Stand(claim.epoch, claim.start_offset, began=claim.start_offset)
         if claim.epoch >= stand.epoch:
-            stand.epoch, stand.is_claimed = claim.epoch, True
+            stand.epoch = claim.epoch
             self.counts["claims"] += 1
 
     def _issued(self) -> list[dict[tuple[str, TopicQueueId, int], str]]:
         return [shares.issued for shares in self.shares.values()]
 
-    def _acknowledge(self, key: ConsumedQueue, epoch: int, offset: int, state: State) -> None:
+    def _acknowledge(self, key: ConsumedQueue, told: command_pb2.AcknowledgedOffset, state: State) -> None:
         stand = self.stands.get(key)
-        if stand is None or not stand.is_claimed or stand.epoch != epoch:
+        if stand is None or stand.epoch != told.epoch or stand.resets != told.resets:
             self.counts["fenced"] += 1
-        elif offset <= state.next_offset(key.topic_id, key.queue):
-            before = stand.offset
-            self._check_finished(key, before, offset, stand.settled)
-            stand.advance(offset)
+        elif told.offset <= state.next_offset(key.topic_id, key.queue):
+            self._check_finished(key, stand.offset, told.offset, stand.settled)
+            stand.advance(told.offset)
 
     def _check_finished(self, key: ConsumedQueue, first: int, end: int, settled: set[int]) -> None:
         records, topic = self._records.get((key.topic_id, key.queue), []), self.topics[key.topic_id]
@@ -198,7 +197,8 @@ class ConsumptionTruth:
             return  # refused
         stand = self.stands.setdefault(key, Stand(0, offset, began=offset))
         stand.skipped.update(each for each in range(stand.offset, offset) if each not in stand.settled)
-        stand.offset, stand.is_claimed, stand.settled = offset, False, set()
+        stand.offset, stand.settled = offset, set()
+        stand.resets += 1
         stand.era += 1
         self.counts["offsets_reset"] += 1
 
@@ -214,7 +214,7 @@ class ConsumptionTruth:
             return
         if offset < stand.offset or offset in stand.settled or stand.moved.get(offset) == stand.era:
             self._fail("in exactly one place", f"{self._name(key)}:{offset} is moved to {here}, and was settled before")
-        if not stand.is_claimed or not self.may_move(key, offset, stand.epoch):
+        if not self.may_move(key, offset, stand.epoch, stand.resets):
             self._fail("moved by its owner", f"{self._name(key)}:{offset} is moved to {here} while another one owns it")
         stand.moved[offset] = stand.era
         stand.settled.add(offset)
@@ -259,7 +259,7 @@ class ConsumptionTruth:
 def _twin_of(progress: Progress, stand: Stand) -> Stand:
     """The twin that stands where that progress does."""
     settled = set(progress.settled)
-    return replace(stand, epoch=progress.epoch, offset=progress.offset, is_claimed=progress.is_claimed, settled=settled)
+    return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)
 
 
 def _place(text: str) -> Place:

@@ -27,6 +27,7 @@ class Claim:
     """That the queue's own Raft group took: the member goes on there."""
 
     epoch: int
+    resets: int
     offset: int
     settled: frozenset[int]
 
@@ -51,7 +52,7 @@ class MemberEar:
         """Told when a message is known to be somewhere else, or nowhere any more."""
         self.on_release: Callable[[int, int, int], None] = lambda topic_id, queue, epoch: None
         """Told when it asks to have a queue taken away that it had by that epoch."""
-        self.on_move: Callable[[str, QueueId, int, int], None] = lambda group, queue, offset, epoch: None
+        self.on_move: Callable[[pb2.MoveRequest], None] = lambda request: None
         """Told when it asks to have a message moved."""
         self._view: dict[QueueId, int] = {}
         """What the coordinator said last: the epoch of each queue."""
@@ -64,7 +65,7 @@ class MemberEar:
             case pb2.LeaveRequest():
                 self.leaves = True
             case pb2.MoveRequest():
-                self.on_move(request.consumer_group, (request.topic_id, request.queue), request.offset, request.epoch)
+                self.on_move(request)
             case pb2.ReleaseRequest():
                 for each in request.queues:
                     self.on_release(each.topic_id, each.queue, each.epoch)
@@ -80,7 +81,7 @@ class MemberEar:
             case pb2.AcknowledgeRequest():
                 for each, progress in zip(request.queues, response.queues, strict=False):
                     if progress.HasField("error"):
-                        self._refused((each.topic_id, each.queue), each.epoch, from_wire(progress.error))
+                        self._refused(each, from_wire(progress.error))
                     else:
                         self.acknowledged[each.topic_id, each.queue] = each.offset
             case pb2.MoveRequest():
@@ -88,7 +89,7 @@ class MemberEar:
                 if error is None or isinstance(error, OffsetTooLowError):  # it is kept no longer
                     self.on_moved(request.topic_id, request.queue, request.offset)
                 else:
-                    self._refused((request.topic_id, request.queue), request.epoch, error)
+                    self._refused(request, error)
             case _:
                 pass
 
@@ -108,14 +109,15 @@ class MemberEar:
             if progress.HasField("error"):
                 continue
             queue = (each.topic_id, each.queue)
-            self.claims[queue] = Claim(each.epoch, progress.offset, frozenset(progress.settled))
+            self.claims[queue] = Claim(each.epoch, progress.resets, progress.offset, frozenset(progress.settled))
             self.void_since.pop(queue, None)
             if self._view.get(queue) != each.epoch:  # it was told so while it asked
                 self.void_since[queue] = self._now()
 
-    def _refused(self, queue: QueueId, epoch: int, error: LedgerError) -> None:
-        claim = self.claims.get(queue)
-        if isinstance(error, ConsumerFencedError) and claim is not None and claim.epoch == epoch:
+    def _refused(self, told: pb2.QueueAcknowledgement | pb2.MoveRequest, error: LedgerError) -> None:
+        queue = (told.topic_id, told.queue)
+        claim, by = self.claims.get(queue), (told.epoch, told.resets)
+        if isinstance(error, ConsumerFencedError) and claim is not None and (claim.epoch, claim.resets) == by:
             self.void_since.setdefault(queue, self._now())
 
 

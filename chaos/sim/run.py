@@ -1,7 +1,7 @@
 """One seed: faults, then peace, then an end within a bounded time. What came of it is a `Report`.
 
     |-- workload and faults ---------------|-- everything heals, no new sends: settle --|
-    0                                 duration                             at most SETTLE_MS more
+    0                                 duration      at most SETTLE_MS more, behind what is consumed then
 
 The one idea: a run is a function of its seed, its wishes and its schedule; nothing else goes in. It must not know what
 the worlds are made of.
@@ -56,7 +56,7 @@ class Report:
         if self.violations:
             return self.violations[0]
         if self.missing:
-            return f"not settled after {SETTLE_MS // 1000} s: {'; '.join(self.missing)}"
+            return f"not settled in time: {'; '.join(self.missing)}"
         return f"never happened, though asked for: {', '.join(self.void)}" if self.void else ""
 
 

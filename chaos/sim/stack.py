@@ -59,6 +59,8 @@ OPERATOR = FIRST_CLIENT + 70
 OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
 MOST_NODES = 6
 SETTLE_STEP_S = 0.5
+MOST_TO_SETTLE = 10
+"""Times the time to settle, while consumers come further: they have a pace of their own, and much before them."""
 MakeChannel = Callable[[Life, int, int], SimChannel]
 """Of that process, which is that client, to that node."""
 _COMMIT = struct.Struct("<dIQQ")
@@ -259,14 +261,22 @@ class StackWorld:
 
     def settle(self, within_ms: int) -> list[str]:
         self.workload.end()
-        deadline = self.loop.time() + within_ms / 1000
-        while (missing := self._unsettled()) and self.loop.time() < deadline and not self._failed():
-            self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
+        missing = self._wait_until_settled(within_ms / 1000)
         if not missing and not self._failed():
             for roster in self._rosters:
                 compare(roster.parts, self.records.of(roster.group).invariants)
             parts = [part for roster in self._rosters for part in roster.parts]
             self.consumption.check_end([part.replica for part in parts if part.replica is not None])
+        return missing
+
+    def _wait_until_settled(self, within_s: float) -> list[str]:
+        """So long, counted from where consumers came further last. Returns what is missing still."""
+        deadline = self.loop.time() + within_s
+        end, come = self.loop.time() + MOST_TO_SETTLE * within_s, self.consumption.come
+        while (missing := self._unsettled()) and self.loop.time() < min(deadline, end) and not self._failed():
+            self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
+            if self.consumption.come > come:
+                deadline, come = self.loop.time() + within_s, self.consumption.come
         return missing
 
     def _unsettled(self) -> list[str]:

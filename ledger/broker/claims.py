@@ -84,7 +84,8 @@ class Claims:
         if self._under_way[key]:
             raise BusyError(f"queue {wanted.queue} is being claimed: try again shortly")
         others = sum(each == key for each, _ in self._moving)
-        if not replica.state.consumption.progress.may_settle(key, wanted.epoch, wanted.offset, moving=others):
+        progress = replica.state.consumption.progress
+        if not progress.may_settle(key, wanted.epoch, wanted.resets, wanted.offset, moving=others):
             return None
         if (moving := self._moving.get((key, wanted.offset))) is not None:
             return moving

@@ -179,7 +179,7 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
         response = consumer_group_pb2.AcknowledgeResponse()
         offsets = [
             command_pb2.AcknowledgedOffset(
-                topic_id=each.topic_id, queue=each.queue, epoch=each.epoch, offset=each.offset
+                topic_id=each.topic_id, queue=each.queue, epoch=each.epoch, resets=each.resets, offset=each.offset
             )
             for each in request.queues
         ]
@@ -227,7 +227,9 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
                 progress.append(consumer_group_pb2.QueueProgress(error=to_wire(each)))
             else:
                 progress.append(
-                    consumer_group_pb2.QueueProgress(offset=each.offset, settled=each.settled, epoch=each.epoch)
+                    consumer_group_pb2.QueueProgress(
+                        offset=each.offset, settled=each.settled, epoch=each.epoch, resets=each.resets
+                    )
                 )
         return progress
 

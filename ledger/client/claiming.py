@@ -90,7 +90,7 @@ class Claims:
             check_crcs=self._settings.check_crcs,
         )
         epoch = progress.epoch or claim.epoch
-        return Holding(cursor, group, epoch, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
+        return Holding(cursor, group, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
 
     def _note_refusal(self, place: TopicQueue, owned: Ownership, error: LedgerError) -> None:
         """Another member may have it: the coordinator will say so. Where there is none, whoever reads has to hear."""

@@ -273,9 +273,10 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._news.set()  # there may be room for more
 
     def holds(self, message: Message) -> bool:
-        """Whether the message is in this member's hand still: not finished, and its queue has not gone elsewhere."""
+        """Whether the message, the very one that was handed out and no copy of it, is in this member's hand still: it
+        is not finished, was not handed out anew, and its queue has not gone elsewhere."""
         holding = self._holdings.get(TopicQueue(message.topic, message.queue))
-        return holding is not None and holding.has_in_hand(message.offset)
+        return holding is not None and holding.has_in_hand(message)
 
     @property
     def losses(self) -> int:

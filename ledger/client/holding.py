@@ -23,18 +23,22 @@ class Holding:
     """`settled`: offsets of messages that are somewhere else by now. `most` messages may be in hand, and they may span
     `span` offsets."""
 
-    def __init__(self, cursor: Cursor, group: int, epoch: int, settled: Iterable[int], *, most: int, span: int) -> None:
+    def __init__(
+        self, cursor: Cursor, group: int, epoch: int, resets: int, settled: Iterable[int], *, most: int, span: int
+    ) -> None:
         self.cursor = cursor
         self.group = group
         """The Raft group in which the queue lives."""
         self.epoch = epoch
+        self.resets = resets
+        """How often the offset had been reset when the queue was claimed."""
         self.acknowledged = cursor.fetch_offset
         """What the cluster knows of."""
         self.leaves_by: float | None = None
         """Not None: it is to go elsewhere, at that time by the loop's clock even if something is in hand."""
         self._settled = set(settled)
-        self._in_hand: dict[int, None] = {}
-        """Offsets, ascending: they come in order."""
+        self._in_hand: dict[int, int] = {}
+        """Offset -> id of the object that was handed out, ascending: they come in order."""
         self._most = most
         self._span = span
 
@@ -52,8 +56,9 @@ class Holding:
         """Whether nothing is in hand."""
         return not self._in_hand
 
-    def has_in_hand(self, offset: int) -> bool:
-        return offset in self._in_hand
+    def has_in_hand(self, message: Message) -> bool:
+        """Whether this is what was handed out, and not the same message, as it was by an earlier claim."""
+        return self._in_hand.get(message.offset) == id(message)
 
     @property
     def finished_up_to(self) -> int:
@@ -67,7 +72,7 @@ class Holding:
         taken = self.cursor.take(min(count, self._room()))
         if self._settled:
             taken = [message for message in taken if message.offset not in self._settled]
-        self._in_hand.update(dict.fromkeys(map(_OFFSET, taken)))
+        self._in_hand.update(zip(map(_OFFSET, taken), map(id, taken), strict=True))
         return taken
 
     def seek(self, offset: int) -> None:

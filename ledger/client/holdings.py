@@ -215,7 +215,11 @@ class Holdings:
         request = consumer_group_pb2.AcknowledgeRequest(group=group, consumer_group=self._settings.consumer_group)
         for holding, offset in due:
             request.queues.add(
-                topic_id=holding.cursor.topic_id, queue=holding.cursor.queue, epoch=holding.epoch, offset=offset
+                topic_id=holding.cursor.topic_id,
+                queue=holding.cursor.queue,
+                epoch=holding.epoch,
+                resets=holding.resets,
+                offset=offset,
             )
 
         response = await self._client.call(group, lambda stub, seconds: stub.Acknowledge(request, timeout=seconds))
@@ -242,6 +246,7 @@ class Holdings:
             topic_id=holding.cursor.topic_id,
             queue=place.queue,
             epoch=holding.epoch,
+            resets=holding.resets,
             offset=message.offset,
             attempt=message.attempt,
             give_up=give_up,

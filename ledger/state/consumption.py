@@ -39,6 +39,8 @@ class Standing:
     settled: tuple[int, ...]
     epoch: int = 0
     """By which it was claimed, where the claim did not say."""
+    resets: int = 0
+    """How often it had been reset when it was claimed."""
 
 
 QueueResults = list[Standing | LedgerError]
@@ -120,7 +122,8 @@ class Consumption:
             end = end_of(each.topic_id, each.queue)
             key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
             progress = self.progress.claim(key, each.epoch or own_epoch, min(max(each.start_offset, 0), end))
-            return Standing(progress.offset, tuple(progress.settled), 0 if each.epoch else own_epoch)
+            epoch = 0 if each.epoch else own_epoch
+            return Standing(progress.offset, tuple(progress.settled), epoch, progress.resets)
 
         return _results(one, wanted.queues)
 
@@ -130,7 +133,7 @@ class Consumption:
         def one(each: command_pb2.AcknowledgedOffset) -> Standing:
             end = end_of(each.topic_id, each.queue)
             key = ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue)
-            progress = self.progress.acknowledge(key, each.epoch, each.offset, end=end)
+            progress = self.progress.acknowledge(key, each.epoch, each.resets, each.offset, end=end)
             return Standing(progress.offset, ())
 
         return _results(one, wanted.offsets)

@@ -76,7 +76,7 @@ def _progress_state(key: ConsumedQueue, progress: Progress) -> state_pb2.Progres
         queue=key.queue,
         epoch=progress.epoch,
         offset=progress.offset,
-        is_claimed=progress.is_claimed,
+        resets=progress.resets,
         settled=progress.settled,
     )
 
@@ -110,4 +110,4 @@ def _member(state: state_pb2.MemberState) -> Member:
 
 def _progress(state: state_pb2.ProgressState) -> tuple[ConsumedQueue, Progress]:
     key = ConsumedQueue(state.consumer_group, state.topic_id, state.queue)
-    return key, Progress(state.epoch, state.offset, state.is_claimed, list(state.settled))
+    return key, Progress(state.epoch, state.offset, state.resets, list(state.settled))

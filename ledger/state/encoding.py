@@ -39,7 +39,7 @@ from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import Topic, TopicTable
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 4
+VERSION = 5
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")

@@ -5,7 +5,8 @@
 
 One idea: a queue of a consumer group is consumed by one member at a time, and each new one comes with a higher *epoch*.
 Who claims the queue by an epoch fences all earlier ones, here, where offsets change: no clock and no lease is needed
-for that. Offsets never fall, but by `reset`, after which even the present owner must claim the queue again.
+for that. Offsets never fall, but by `reset`. That ends the present owner's claim too, which may be made again by the
+same epoch; so resets are counted, and what an owner sent before one does not count behind it.
 
 It must not know who the members are, nor who decides on epochs.
 """
@@ -39,8 +40,8 @@ class Progress:
     """Of the last claim; 0: none yet."""
     offset: int
     """Of the first message that is not consumed."""
-    is_claimed: bool = False
-    """Whether who claimed it last may go on."""
+    resets: int = 0
+    """Claims from before the last one have ended."""
     settled: list[int] = field(default_factory=list)
     """Offsets from `offset` on that are settled, ascending."""
 
@@ -82,20 +83,21 @@ class ProgressTable:
         progress = self._progress.get(key) or self._begin(key, epoch, start_offset)
         if epoch < progress.epoch:
             raise _fenced(key, epoch)
-        progress.epoch, progress.is_claimed = epoch, True
+        progress.epoch = epoch
         return progress
 
-    def acknowledge(self, key: ConsumedQueue, epoch: int, offset: int, *, end: int) -> Progress:
-        """All before `offset` is consumed. `end`: the queue's. Raises ConsumerFencedError, OffsetBeyondEndError."""
-        progress = self._owned(key, epoch)
+    def acknowledge(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, end: int) -> Progress:
+        """All before `offset` is consumed, by who claimed the queue by that epoch, after so many resets. `end`: the
+        queue's. Raises ConsumerFencedError, OffsetBeyondEndError."""
+        progress = self._owned(key, epoch, resets)
         _check_end(key, offset, end)
         self._advance(progress, offset)
         return progress
 
-    def may_settle(self, key: ConsumedQueue, epoch: int, offset: int, *, moving: int = 0) -> bool:
-        """Whether the owner of that epoch may move this message elsewhere, while so many others are on their way;
-        False: it is settled, or consumed. Raises ConsumerFencedError, BusyError."""
-        progress = self._owned(key, epoch)
+    def may_settle(self, key: ConsumedQueue, epoch: int, resets: int, offset: int, *, moving: int = 0) -> bool:
+        """Whether who claimed the queue by that epoch, after so many resets, may move this message elsewhere, while so
+        many others are on their way; False: it is settled, or consumed. Raises ConsumerFencedError, BusyError."""
+        progress = self._owned(key, epoch, resets)
         if progress.has_settled(offset):
             return False
         if len(progress.settled) + moving >= MAX_SETTLED and offset > progress.offset:  # the first one frees others
@@ -116,7 +118,8 @@ class ProgressTable:
         GroupFullError."""
         _check_end(key, offset, end)
         progress = self._progress.get(key) or self._begin(key, 0, offset)
-        progress.offset, progress.is_claimed, progress.settled = offset, False, []
+        progress.offset, progress.settled = offset, []
+        progress.resets += 1
         return progress
 
     def forget(self, consumer_group: str) -> int:
@@ -140,10 +143,10 @@ class ProgressTable:
         progress = self._progress[key] = Progress(epoch, offset)
         return progress
 
-    def _owned(self, key: ConsumedQueue, epoch: int) -> Progress:
-        """Raises ConsumerFencedError unless it was claimed by this epoch last."""
+    def _owned(self, key: ConsumedQueue, epoch: int, resets: int) -> Progress:
+        """Raises ConsumerFencedError unless it was claimed by this epoch last, and was not reset since."""
         progress = self._progress.get(key)
-        if progress is None or epoch != progress.epoch or not progress.is_claimed:
+        if progress is None or (epoch, resets) != (progress.epoch, progress.resets):
             raise _fenced(key, epoch)
         return progress
 

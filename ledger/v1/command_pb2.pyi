@@ -241,16 +241,18 @@ class AcknowledgeOffsets(_message.Message):
     def __init__(self, consumer_group: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[AcknowledgedOffset, _Mapping]]] = ...) -> None: ...
 
 class AcknowledgedOffset(_message.Message):
-    __slots__ = ("topic_id", "queue", "epoch", "offset")
+    __slots__ = ("topic_id", "queue", "epoch", "offset", "resets")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     queue: int
     epoch: int
     offset: int
-    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+    resets: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., resets: _Optional[int] = ...) -> None: ...
 
 class ResetOffsets(_message.Message):
     __slots__ = ("consumer_group", "offsets")

@@ -165,16 +165,18 @@ class ClaimResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
 
 class QueueProgress(_message.Message):
-    __slots__ = ("error", "offset", "settled", "epoch")
+    __slots__ = ("error", "offset", "settled", "epoch", "resets")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
     offset: int
     settled: _containers.RepeatedScalarFieldContainer[int]
     epoch: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    resets: int
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ..., epoch: _Optional[int] = ..., resets: _Optional[int] = ...) -> None: ...
 
 class AcknowledgeRequest(_message.Message):
     __slots__ = ("group", "consumer_group", "queues")
@@ -187,16 +189,18 @@ class AcknowledgeRequest(_message.Message):
     def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueAcknowledgement, _Mapping]]] = ...) -> None: ...
 
 class QueueAcknowledgement(_message.Message):
-    __slots__ = ("topic_id", "queue", "epoch", "offset")
+    __slots__ = ("topic_id", "queue", "epoch", "offset", "resets")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     queue: int
     epoch: int
     offset: int
-    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+    resets: int
+    def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., resets: _Optional[int] = ...) -> None: ...
 
 class AcknowledgeResponse(_message.Message):
     __slots__ = ("error", "queues")
@@ -207,7 +211,7 @@ class AcknowledgeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
 
 class MoveRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up")
+    __slots__ = ("group", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up", "resets")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
@@ -216,6 +220,7 @@ class MoveRequest(_message.Message):
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     GIVE_UP_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
     group: int
     consumer_group: str
     topic_id: int
@@ -224,7 +229,8 @@ class MoveRequest(_message.Message):
     offset: int
     attempt: int
     give_up: bool
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ...) -> None: ...
+    resets: int
+    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ..., resets: _Optional[int] = ...) -> None: ...
 
 class MoveResponse(_message.Message):
     __slots__ = ("error",)

@@ -73,19 +73,19 @@ class ShareState(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., owner: _Optional[str] = ..., epoch: _Optional[int] = ..., target: _Optional[str] = ...) -> None: ...
 
 class ProgressState(_message.Message):
-    __slots__ = ("consumer_group", "topic_id", "queue", "epoch", "offset", "is_claimed", "settled")
+    __slots__ = ("consumer_group", "topic_id", "queue", "epoch", "offset", "resets", "settled")
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
-    IS_CLAIMED_FIELD_NUMBER: _ClassVar[int]
+    RESETS_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
     consumer_group: str
     topic_id: int
     queue: int
     epoch: int
     offset: int
-    is_claimed: bool
+    resets: int
     settled: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., is_claimed: _Optional[bool] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., resets: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -91,8 +91,8 @@ class Log:
         queues = [command_pb2.ClaimedQueue(topic_id=TOPIC, queue=0, epoch=epoch, start_offset=0)]
         self.command(claim_queues=command_pb2.ClaimQueues(consumer_group="g", queues=queues))
 
-    def acknowledge(self, epoch: int, offset: int) -> None:
-        offsets = [command_pb2.AcknowledgedOffset(topic_id=TOPIC, queue=0, epoch=epoch, offset=offset)]
+    def acknowledge(self, epoch: int, offset: int, *, resets: int = 0) -> None:
+        offsets = [command_pb2.AcknowledgedOffset(topic_id=TOPIC, queue=0, epoch=epoch, resets=resets, offset=offset)]
         self.command(acknowledge_offsets=command_pb2.AcknowledgeOffsets(consumer_group="g", offsets=offsets))
 
     def reset(self, offset: int) -> None:
@@ -108,9 +108,15 @@ class Log:
         ear.asked(pb2.JoinRequest(member=name))
         self.attends(member, epoch)
         self.claim(epoch)
-        asked = pb2.ClaimRequest(queues=[pb2.QueueClaim(topic_id=TOPIC, queue=0, epoch=epoch)])
-        ear.answered(asked, pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=offset)]))
+        self.claimed(member, epoch, offset)
         return member
+
+    def claimed(self, member: MemberHistory, epoch: int, offset: int) -> None:
+        """It is told that it has claimed the queue."""
+        asked = pb2.ClaimRequest(queues=[pb2.QueueClaim(topic_id=TOPIC, queue=0, epoch=epoch)])
+        ((_, progress),) = self.state.consumption.progress.of("g")
+        answer = pb2.QueueProgress(offset=offset, resets=progress.resets)
+        member.ear.answered(asked, pb2.ClaimResponse(queues=[answer]))
 
     def attends(self, member: MemberHistory, epoch: int | None, *, leaving: bool = False) -> None:
         """It is told that this is the epoch by which it has the queue; None: it has not."""
@@ -131,8 +137,17 @@ def log() -> Log:
     return log
 
 
-def asks_to_move(member: MemberHistory, offset: int, epoch: int) -> None:
-    member.ear.asked(pb2.MoveRequest(consumer_group="g", topic_id=TOPIC, queue=0, epoch=epoch, offset=offset))
+def asks_to_move(member: MemberHistory, offset: int, epoch: int, *, resets: int = 0) -> None:
+    member.ear.asked(
+        pb2.MoveRequest(consumer_group="g", topic_id=TOPIC, queue=0, epoch=epoch, resets=resets, offset=offset)
+    )
+
+
+def refused(member: MemberHistory, epoch: int) -> None:
+    """An acknowledgement of a claim from before any reset."""
+    asked = pb2.AcknowledgeRequest(queues=[pb2.QueueAcknowledgement(topic_id=TOPIC, queue=0, epoch=epoch, offset=1)])
+    refusal = pb2.QueueProgress(error=to_wire(ConsumerFencedError("fenced")))
+    member.ear.answered(asked, pb2.AcknowledgeResponse(queues=[refusal]))
 
 
 # -- what the log says
@@ -178,8 +193,23 @@ def test_a_fenced_acknowledgement_that_counts_is_noticed(log: Log, monkeypatch: 
     log.acknowledge(3, 1)
     assert (log.wrong, log.truth.counts["fenced"]) == ([], 1)
     progress = log.state.consumption.progress
-    monkeypatch.setattr(progress, "_owned", lambda key, epoch: progress.get(key))
+    monkeypatch.setattr(progress, "_owned", lambda key, epoch, resets: progress.get(key))
     log.acknowledge(3, 1)
+    assert log.wrong == ["progress is what the log says"]
+
+
+def test_what_a_claim_from_before_a_reset_acknowledges_is_noticed_where_it_counts(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = log.member("a", 3)
+    log.hand(a, 0)
+    log.reset(0)
+    log.claim(3)
+    log.acknowledge(3, 1, resets=0)
+    assert (log.wrong, log.truth.counts["fenced"]) == ([], 1)
+    progress = log.state.consumption.progress
+    monkeypatch.setattr(progress, "_owned", lambda key, epoch, resets: progress.get(key))
+    log.acknowledge(3, 1, resets=0)
     assert log.wrong == ["progress is what the log says"]
 
 
@@ -251,6 +281,7 @@ def test_after_a_reset_a_message_may_be_moved_once_more(log: Log) -> None:
     log.batch([b"1:"], RETRY, moved_from=1)
     log.reset(0)
     log.claim(3)
+    asks_to_move(a, 1, 3, resets=1)
     log.batch([b"1:"], RETRY, moved_from=1)
     assert log.wrong == []
 
@@ -316,12 +347,21 @@ def test_a_member_that_was_told_that_its_queue_is_anothers_is_handed_nothing_mor
 
 def test_a_member_that_was_refused_is_handed_nothing_more(log: Log) -> None:
     a = log.member("a", 3)
-    asked = pb2.AcknowledgeRequest(queues=[pb2.QueueAcknowledgement(topic_id=TOPIC, queue=0, epoch=3, offset=1)])
-    refusal = pb2.QueueProgress(error=to_wire(ConsumerFencedError("fenced")))
-    a.ear.answered(asked, pb2.AcknowledgeResponse(queues=[refusal]))
+    refused(a, 3)
     log.now = 0.001
     log.hand(a, 0)
     assert log.wrong == ["nothing behind a fence"]
+
+
+def test_a_refusal_of_a_claim_that_a_reset_has_ended_does_not_end_the_next_one(log: Log) -> None:
+    a = log.member("a", 3)
+    log.reset(0)
+    log.claim(3)
+    log.claimed(a, 3, 0)
+    refused(a, 3)
+    log.now = 0.001
+    log.hand(a, 0)
+    assert log.wrong == []
 
 
 def test_messages_out_of_order_are_noticed(log: Log) -> None:
@@ -355,12 +395,12 @@ def test_what_a_member_finishes_after_a_reset_that_it_has_not_heard_of_comes_aga
     log.reset(0)
     log.hand(a, 2)
     log.claim(3)
-    asked = pb2.ClaimRequest(queues=[pb2.QueueClaim(topic_id=TOPIC, queue=0, epoch=3)])
-    a.ear.answered(asked, pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=0)]))
-    for offset in (0, 1, 2):
+    log.hand(a, 3)  # it has not heard of this either
+    log.claimed(a, 3, 0)
+    for offset in (0, 1, 2, 3):
         log.hand(a, offset)
     assert log.wrong == []
-    a.ear.answered(asked, pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=2)]))
+    log.claimed(a, 3, 2)
     log.hand(a, 2)  # now there is no reason
     assert log.wrong == ["normally once"]
 

@@ -26,6 +26,7 @@ class Cluster:
     def __init__(self) -> None:
         self.asked: asyncio.Queue[int] = asyncio.Queue()
         """Raft groups in which something is claimed, as they are asked."""
+        self.acknowledged: list[pb2.QueueAcknowledgement] = []
         self.answers = {0: asyncio.Event(), 1: asyncio.Event()}
         self.backoff = Backoff(1, 10, random.Random(1))
         self.request_timeout_ms = 60_000
@@ -39,7 +40,13 @@ class Cluster:
     async def Claim(self, request: pb2.ClaimRequest, timeout: float) -> pb2.ClaimResponse:  # noqa: N802 (gRPC's)
         self.asked.put_nowait(request.group)
         await self.answers[request.group].wait()
-        return pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=5) for _ in request.queues])
+        return pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=5, resets=2) for _ in request.queues])
+
+    async def Acknowledge(  # noqa: N802
+        self, request: pb2.AcknowledgeRequest, timeout: float
+    ) -> pb2.AcknowledgeResponse:
+        self.acknowledged.extend(request.queues)
+        return pb2.AcknowledgeResponse(queues=[pb2.QueueProgress() for _ in request.queues])
 
     async def claimed_in(self, group: int) -> None:
         assert await asyncio.wait_for(self.asked.get(), 5) == group
@@ -85,3 +92,16 @@ async def test_a_queue_that_has_gone_elsewhere_while_it_was_claimed_is_not_begun
         cluster.answers[0].set()
         await cluster.claimed_in(1)
         assert holdings.places() == []
+
+
+async def test_an_acknowledgement_tells_by_which_claim_and_after_which_reset() -> None:
+    cluster = Cluster()
+    cluster.answers[0].set()
+    async with Member(cluster) as holdings:
+        holdings.seen({FIRST: Ownership(1, 7, False)})
+        await cluster.claimed_in(0)
+        holding = holdings.get(FIRST)
+        assert holding is not None
+        holdings.seek(holding, 8)
+        await holdings.acknowledge([holding])
+    assert cluster.acknowledged == [pb2.QueueAcknowledgement(topic_id=1, queue=0, epoch=7, resets=2, offset=8)]

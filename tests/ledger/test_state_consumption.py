@@ -66,6 +66,10 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
         share = None if group is None else group.shares.get(queue)
         return 0 if share is None else share.epoch
 
+    def resets(self, name: str, queue: TopicQueueId) -> int:
+        progress = self.state.consumption.progress.get(ConsumedQueue(name, *queue))
+        return 0 if progress is None else progress.resets
+
     # -- what happens
 
     @rule()
@@ -134,13 +138,15 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
         ]
         self.apply(claim_queues=command_pb2.ClaimQueues(consumer_group=name, queues=claimed))
 
-    @rule(name=NAMES, queues=SOME_QUEUES, late=LATENESS, offset=OFFSETS)
-    def acknowledge(self, name: str, queues: list[TopicQueueId], late: int, offset: int) -> None:
+    @rule(name=NAMES, queues=SOME_QUEUES, late=LATENESS, missed=LATENESS, offset=OFFSETS)
+    def acknowledge(self, name: str, queues: list[TopicQueueId], late: int, missed: int, offset: int) -> None:
+        """`missed`: resets of which the member has not heard."""
         offsets = [
             command_pb2.AcknowledgedOffset(
                 topic_id=queue.topic_id,
                 queue=queue.queue,
                 epoch=max(self.epoch(name, queue) - late, 0),
+                resets=max(self.resets(name, queue) - missed, 0),
                 offset=offset,
             )
             for queue in queues
@@ -155,7 +161,7 @@ class ConsumptionOfTwoStates(RuleBasedStateMachine):
         for state in (self.state, self.twin):
             progress = state.consumption.progress
             with contextlib.suppress(LedgerError):  # the digests tell whether both refused
-                if progress.may_settle(key, epoch, offset):
+                if progress.may_settle(key, epoch, self.resets(name, queue), offset):
                     progress.settle(key, offset)
 
     @rule(name=NAMES, queues=SOME_QUEUES, offset=OFFSETS)

@@ -37,9 +37,9 @@ def progress(table: ProgressTable) -> Progress:
     return found
 
 
-def settle(table: ProgressTable, epoch: int, offset: int) -> Progress:
+def settle(table: ProgressTable, epoch: int, offset: int, *, resets: int = 0) -> Progress:
     """As a leader does, and then the entry."""
-    if table.may_settle(KEY, epoch, offset):
+    if table.may_settle(KEY, epoch, resets, offset):
         table.settle(KEY, offset)
     return progress(table)
 
@@ -49,9 +49,9 @@ def settle(table: ProgressTable, epoch: int, offset: int) -> Progress:
 
 def test_the_first_claim_decides_where_to_begin() -> None:
     table = claimed(offset=10)
-    assert progress(table) == Progress(5, 10, is_claimed=True)
+    assert progress(table) == Progress(5, 10)
     table.claim(KEY, 6, 70)
-    assert progress(table) == Progress(6, 10, is_claimed=True)
+    assert progress(table) == Progress(6, 10)
 
 
 def test_a_claim_fences_all_earlier_ones() -> None:
@@ -61,34 +61,34 @@ def test_a_claim_fences_all_earlier_ones() -> None:
         with pytest.raises(ConsumerFencedError, match="another member of consumer group 'billing' has it"):
             table.claim(KEY, late, 0)
         with pytest.raises(ConsumerFencedError):
-            table.acknowledge(KEY, late, 20, end=END)
+            table.acknowledge(KEY, late, 0, 20, end=END)
         with pytest.raises(ConsumerFencedError):
             settle(table, late, 20)
-    assert progress(table) == Progress(8, 10, is_claimed=True)
-    assert table.acknowledge(KEY, 8, 20, end=END).offset == 20
+    assert progress(table) == Progress(8, 10)
+    assert table.acknowledge(KEY, 8, 0, 20, end=END).offset == 20
 
 
 def test_nobody_acknowledges_by_an_epoch_that_was_not_claimed() -> None:
     table = claimed(epoch=5)
     with pytest.raises(ConsumerFencedError):
-        table.acknowledge(KEY, 6, 20, end=END)
+        table.acknowledge(KEY, 6, 0, 20, end=END)
     with pytest.raises(ConsumerFencedError):
-        table.acknowledge(ConsumedQueue("billing", 1, 1), 5, 20, end=END)
+        table.acknowledge(ConsumedQueue("billing", 1, 1), 5, 0, 20, end=END)
     assert progress(table).offset == 10
 
 
 def test_the_same_claim_once_more_changes_nothing() -> None:
     table = claimed(epoch=5)
-    table.acknowledge(KEY, 5, 30, end=END)
-    assert table.claim(KEY, 5, 10) == Progress(5, 30, is_claimed=True)
+    table.acknowledge(KEY, 5, 0, 30, end=END)
+    assert table.claim(KEY, 5, 10) == Progress(5, 30)
 
 
 def test_consumer_groups_do_not_see_each_other() -> None:
     table = claimed(epoch=5)
     other = ConsumedQueue("audit", 1, 0)
     table.claim(other, 2, 0)
-    table.acknowledge(other, 2, 50, end=END)
-    assert progress(table) == Progress(5, 10, is_claimed=True)
+    table.acknowledge(other, 2, 0, 50, end=END)
+    assert progress(table) == Progress(5, 10)
     assert [key for key, _ in table] == [other, KEY]
 
 
@@ -97,20 +97,20 @@ def test_consumer_groups_do_not_see_each_other() -> None:
 
 def test_an_offset_never_falls() -> None:
     table = claimed()
-    assert table.acknowledge(KEY, 5, 30, end=END).offset == 30
-    assert table.acknowledge(KEY, 5, 20, end=END).offset == 30
-    assert table.acknowledge(KEY, 5, -1, end=END).offset == 30
+    assert table.acknowledge(KEY, 5, 0, 30, end=END).offset == 30
+    assert table.acknowledge(KEY, 5, 0, 20, end=END).offset == 30
+    assert table.acknowledge(KEY, 5, 0, -1, end=END).offset == 30
 
 
 def test_nothing_is_acknowledged_or_set_beyond_the_end() -> None:
     table = claimed()
     with pytest.raises(OffsetBeyondEndError) as error:
-        table.acknowledge(KEY, 5, END + 1, end=END)
+        table.acknowledge(KEY, 5, 0, END + 1, end=END)
     assert error.value.end_offset == END
     with pytest.raises(OffsetBeyondEndError):
         table.reset(KEY, END + 1, end=END)
-    assert progress(table) == Progress(5, 10, is_claimed=True)
-    assert table.acknowledge(KEY, 5, END, end=END).offset == END
+    assert progress(table) == Progress(5, 10)
+    assert table.acknowledge(KEY, 5, 0, END, end=END).offset == END
 
 
 # --- what is settled
@@ -120,16 +120,16 @@ def test_what_is_settled_is_passed_over() -> None:
     table = claimed(offset=10)
     for offset in (13, 11, 12, 15):
         settle(table, 5, offset)
-    assert progress(table) == Progress(5, 10, is_claimed=True, settled=[11, 12, 13, 15])
-    assert table.acknowledge(KEY, 5, 11, end=END) == Progress(5, 14, is_claimed=True, settled=[15])
-    assert settle(table, 5, 14) == Progress(5, 16, is_claimed=True)
+    assert progress(table) == Progress(5, 10, settled=[11, 12, 13, 15])
+    assert table.acknowledge(KEY, 5, 0, 11, end=END) == Progress(5, 14, settled=[15])
+    assert settle(table, 5, 14) == Progress(5, 16)
 
 
 def test_settling_twice_or_what_is_consumed_changes_nothing() -> None:
     table = claimed(offset=10)
     for offset in (12, 12, 9):
         settle(table, 5, offset)
-    assert progress(table) == Progress(5, 10, is_claimed=True, settled=[12])
+    assert progress(table) == Progress(5, 10, settled=[12])
     assert [progress(table).has_settled(offset) for offset in (9, 10, 11, 12, 13)] == [
         True, False, False, True, False,
     ]  # fmt: skip
@@ -138,7 +138,7 @@ def test_settling_twice_or_what_is_consumed_changes_nothing() -> None:
 def test_who_claims_a_queue_finds_what_was_settled() -> None:
     table = claimed(offset=10)
     settle(table, 5, 12)
-    assert table.claim(KEY, 6, 0) == Progress(6, 10, is_claimed=True, settled=[12])
+    assert table.claim(KEY, 6, 0) == Progress(6, 10, settled=[12])
 
 
 ACTIONS = st.lists(st.tuples(st.sampled_from(["acknowledge", "settle"]), st.integers(0, 25)), max_size=40)
@@ -153,7 +153,7 @@ def test_the_offset_is_the_first_that_is_neither_consumed_nor_settled(actions: l
             settle(table, 5, offset)
             done.add(offset)
         else:
-            table.acknowledge(KEY, 5, offset, end=30)
+            table.acknowledge(KEY, 5, 0, offset, end=30)
             done |= set(range(offset))
         first = next(offset for offset in range(40) if offset not in done)
         assert progress(table).offset == first
@@ -168,19 +168,30 @@ def test_after_a_reset_even_the_owner_claims_again() -> None:
     settle(table, 5, 12)
     table.reset(KEY, 3, end=END)
     with pytest.raises(ConsumerFencedError, match="or its offset was reset"):
-        table.acknowledge(KEY, 5, 20, end=END)
+        table.acknowledge(KEY, 5, 0, 20, end=END)
     with pytest.raises(ConsumerFencedError):
         settle(table, 5, 20)
     with pytest.raises(ConsumerFencedError):
         table.claim(KEY, 4, 0)
-    assert table.claim(KEY, 5, 99) == Progress(5, 3, is_claimed=True)
-    assert table.acknowledge(KEY, 5, 20, end=END).offset == 20
+    assert table.claim(KEY, 5, 99) == Progress(5, 3, resets=1)
+    assert table.acknowledge(KEY, 5, 1, 20, end=END).offset == 20
+
+
+def test_what_was_sent_before_a_reset_counts_no_more_though_the_owner_has_claimed_again() -> None:
+    table = claimed(offset=10)
+    table.reset(KEY, 3, end=END)
+    table.claim(KEY, 5, 0)
+    with pytest.raises(ConsumerFencedError):
+        table.acknowledge(KEY, 5, 0, 20, end=END)
+    with pytest.raises(ConsumerFencedError):
+        settle(table, 5, 12)
+    assert settle(table, 5, 12, resets=1) == Progress(5, 3, resets=1, settled=[12])
 
 
 def test_a_reset_decides_where_a_consumer_group_begins_that_has_not() -> None:
     table = ProgressTable()
     table.reset(KEY, 40, end=END)
-    assert table.claim(KEY, 5, 0) == Progress(5, 40, is_claimed=True)
+    assert table.claim(KEY, 5, 0) == Progress(5, 40, resets=1)
 
 
 def test_a_consumer_group_is_forgotten_with_all_its_queues() -> None:
@@ -191,7 +202,7 @@ def test_a_consumer_group_is_forgotten_with_all_its_queues() -> None:
     assert table.forget("billing") == 2
     assert [key for key, _ in table] == [other]
     assert table.forget("billing") == 0
-    assert table.claim(KEY, 1, 7) == Progress(1, 7, is_claimed=True)
+    assert table.claim(KEY, 1, 7) == Progress(1, 7)
 
 
 # --- bounds
@@ -204,7 +215,7 @@ def test_only_so_many_are_settled_behind_one_that_is_not_consumed() -> None:
     with pytest.raises(BusyError, match="consume it"):
         settle(table, 5, MAX_SETTLED + 5)
     assert settle(table, 5, 7).offset == 0  # it is settled already
-    assert table.acknowledge(KEY, 5, 1, end=end) == Progress(5, MAX_SETTLED + 1, is_claimed=True)
+    assert table.acknowledge(KEY, 5, 0, 1, end=end) == Progress(5, MAX_SETTLED + 1)
     settle(table, 5, MAX_SETTLED + 5)
 
 
@@ -213,7 +224,7 @@ def test_even_at_the_bound_the_first_one_can_be_settled() -> None:
     table = claimed(offset=0)
     for offset in range(1, MAX_SETTLED + 1):
         settle(table, 5, offset)
-    assert settle(table, 5, 0) == Progress(5, MAX_SETTLED + 1, is_claimed=True)
+    assert settle(table, 5, 0) == Progress(5, MAX_SETTLED + 1)
 
 
 def test_only_so_many_queues_are_known() -> None:

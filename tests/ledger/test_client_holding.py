@@ -1,0 +1,33 @@
+"""What is in a member's hand, of one queue."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+from ledger import Message
+from ledger.client.cursor import Cursor
+from ledger.client.holding import Holding
+
+
+def message(offset: int) -> Message:
+    return Message("orders", 0, offset, 0, 0, None, b"", None, (), 1)
+
+
+def holding_of(*fetched: Message) -> Holding:
+    """It has been fetched, all of it."""
+    cursor = SimpleNamespace(take=lambda count: list(fetched[:count]), position=9, fetch_offset=0)
+    return Holding(cast(Cursor, cursor), group=0, epoch=3, resets=0, settled=(), most=10, span=10)
+
+
+def test_what_was_handed_out_by_an_earlier_claim_is_not_in_hand() -> None:
+    """Else a listener that gets messages in order would be called with the old one before its turn."""
+    before, again = message(7), message(7)
+    assert before == again
+    holding = holding_of(message(6), again)
+    assert not holding.has_in_hand(again)
+    holding.take(2)
+    assert holding.has_in_hand(again)
+    assert not holding.has_in_hand(before)
+    holding.finish([7])
+    assert not holding.has_in_hand(again)
