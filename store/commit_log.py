@@ -63,6 +63,7 @@ class CommitLog:
         """Positions between which the log was found damaged: nothing is read there. Empty while all is well."""
         # Why nothing may be written any more, but for a failed sync, which the segments know; None while all is well.
         self._failure: StoreError | None = None
+        self._is_closed = False
 
     @classmethod
     def open(
@@ -468,13 +469,15 @@ class CommitLog:
         self._segments.remove_dropped()
 
     def close(self) -> None:
-        """Let go of the files; flushes nothing. No `sync` may be under way."""
+        """Let go of the files; flushes nothing. No `sync` may be under way, and nothing may be written any more."""
         self._segments.close()
+        self._is_closed = True
 
     def _next_base(self) -> int:
         return self._grid.tail_base(self._tail.end) + self._grid.segment_bytes
 
     def _check_health(self) -> None:
+        assert not self._is_closed, "what is written behind the clean mark would be taken for damage"
         failure = self._failure or self._segments.failure
         if failure is not None:
             raise DiskFailedError(self._directory, f"an earlier write was lost ({failure})") from failure

@@ -349,3 +349,13 @@ def test_after_a_kill_the_first_sync_covers_every_segment_and_their_names() -> N
         found.sync()
         names = {*before.list(DIRECTORY), DIRECTORY.name}
         assert disk.synced == (names if clean is None else set())
+
+
+def test_behind_its_close_nothing_is_written(place: tuple[Disk, Path]) -> None:
+    """It would stand behind the clean mark of an orderly stop, and be taken for damage at the next start."""
+    log = open_log(*place)
+    append(log, 2)
+    log.close()
+    with pytest.raises(AssertionError, match="clean mark"):
+        append(log, 1)
+    assert len(content(open_log(*place))) == 1
