@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,6 +26,7 @@ from ledger.batch import encode, tag_hashes
 from ledger.v1 import command_pb2
 from ledger.validation.access import FileAccess
 from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.replica import SPAN_BYTES
 from ledger.validation.report import Report
 from ledger.validation.sources import open_sources
 from ledger.validation.validate import plan_of, validate
@@ -36,7 +38,6 @@ NODES = (1, 2, 3)
 MESSAGE_BYTES = 128
 SHAPES = {"batches": 500, "single": 1}
 GROUP_WRITE = 64
-SPAN_BYTES = 32 << 20
 
 
 def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str]:
@@ -57,7 +58,7 @@ def make(directory: Path, size: int, count: int, segment_bytes: int) -> list[str
 
 def _copy(first: Path, node: int) -> str:
     to = first.with_name(f"node-{node}")
-    shutil.copytree(first, to)
+    subprocess.run(["cp", "--archive", first, to], check=True)  # what was never written stays so
     identity = to / "identity.json"
     identity.write_text(json.dumps({**json.loads(identity.read_text()), "node": node}))
     return str(to)
@@ -133,13 +134,13 @@ class Row:
 
 def judged(sources: list[str], engine: str) -> Report:
     if engine == "plain":
-        return validate(sources, PlainEngine(), span_bytes=SPAN_BYTES)
+        return validate(sources, PlainEngine())
     from ledger.spark.engine import SparkEngine
     from ledger.spark.session import spark_session
 
     with spark_session("bench", master=engine) as spark:
         spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # the session is up
-        return validate(sources, SparkEngine(spark), span_bytes=SPAN_BYTES)
+        return validate(sources, SparkEngine(spark))
 
 
 def measured(shape: str, gib: float, engine: str, sources: list[str]) -> Row:

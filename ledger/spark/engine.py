@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOK_S = 0.5
-_TASK_BYTES = 64 << 20
+_TASK_BYTES = 256 << 20
 """Of logs that one task reads, where there are more of them than tasks are needed to keep everybody busy."""
 _HISTORY_BYTES = 16 << 20
 """Of a history that one task reads."""

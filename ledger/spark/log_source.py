@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     from ledger.validation.replica import Replica, Span
 
+_PARTITION_BYTES = 32 << 20
+"""Of a log."""
+
 
 class DefaultSource(DataSource):
     @classmethod
@@ -67,7 +70,7 @@ class LogReader(DataSourceReader):
         return [
             InputPartition(LogSpan(each, span, names, self._last_index(each, commits)))
             for each in self._chosen(replicas)
-            for span in spans_of(each)
+            for span in spans_of(each, span_bytes=_PARTITION_BYTES)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

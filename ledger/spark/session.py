@@ -38,6 +38,8 @@ _LOCAL: Mapping[str, str] = {
     "spark.driver.host": _LOOPBACK,
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "8",
+    # By TCP each task of a Python worker waits 40 ms for an acknowledgement that the other side delays.
+    "spark.python.unix.domain.socket.enabled": "true",
 }
 _ANYWHERE: Mapping[str, str] = {
     "spark.log.level": "ERROR",

@@ -11,6 +11,7 @@ It must not know what entries follow each other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,8 @@ from store.segment_view import SegmentView
 Words = npt.NDArray[np.uint64]
 _AHEAD = 128 << 10
 """Read behind the end together with the rest: most entries that cross it end there."""
+_SEARCHED = 32 << 10
+"""Words that are looked at together for the beginning of an entry."""
 
 
 class Block:
@@ -82,8 +85,7 @@ class Block:
         """The first such entry that begins at `position` or behind, in this block; None where there is none."""
         at = -(-(position - self.begin) // ALIGNMENT)
         last = -(-(self.end - self.begin) // ALIGNMENT)
-        candidates = np.flatnonzero((self.words[at:last] & np.uint64(0xFFFFFFFF)) == MAGIC) + at
-        for word in candidates.tolist():
+        for word in self._magics(at, last):
             place = self.begin + word * ALIGNMENT
             if word + 5 > len(self.words) or int(self.words[word + 4]) != place:
                 continue
@@ -93,13 +95,20 @@ class Block:
                 continue
         return None
 
+    def _magics(self, at: int, last: int) -> Iterator[int]:
+        """The words in [at, last) that begin as an entry does."""
+        begins = self.words.view("<u4")[::2]
+        for first in range(at, last, _SEARCHED):
+            found = np.flatnonzero(begins[first : min(first + _SEARCHED, last)] == MAGIC)
+            yield from (found + first).tolist()
+
     def blank_from(self, position: int) -> tuple[int, int] | None:
         """First and last position of a byte in [position, end) that is not zero; None where all are zero."""
-        found = written_in(self.data[position - self.begin : self.end - self.begin])
+        found = written_in(self.view[position - self.begin : self.end - self.begin])
         return (position + found[0], position + found[1]) if found is not None else None
 
 
-def written_in(data: bytes) -> tuple[int, int] | None:
+def written_in(data: bytes | memoryview) -> tuple[int, int] | None:
     """The places of the first and last byte that is not zero; None where all are. Zeros cost next to nothing."""
     words = np.frombuffer(data, "<u8", len(data) // ALIGNMENT)
     if not np.count_nonzero(words) and not any(data[len(words) * ALIGNMENT :]):

@@ -43,7 +43,7 @@ class GroupJudge:
         logs: Sequence[JoinedLog],
         replayed: Mapping[int, Replayed],
         partings: Sequence[Parting],
-        counted: Mapping[int, tuple[int, int, int, int]],
+        counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
         """`counted`: by replica: bytes, messages, units and keys that are right."""
         self._group = group
@@ -203,7 +203,7 @@ class GroupJudge:
 
     def _replica(self, log: JoinedLog, committed: int, state_index: int | None) -> ReplicaReport:
         replica, number = log.replica, log.replica.number
-        size, messages, units, keys = self._counted[number]
+        messages, units, keys = self._counted[number]
         parted = self._parts_at(number) if number != self._reference.number else None
         longest = max(each.last_index for each in self._logs.values())
         state = self._replayed[number].states.get(state_index) if state_index is not None else None
@@ -217,7 +217,7 @@ class GroupJudge:
             known_commit=self._commits[number],
             entries=log.entries,
             messages=messages,
-            bytes=size,
+            bytes=replica.total_bytes,
             behind=longest - self._held(number),
             lacks_committed=max(0, committed - self._held(number)),
             parts_at=parted,

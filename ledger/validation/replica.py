@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from store import CleanMark, Tail
 
-SPAN_BYTES = 32 << 20
+SPAN_BYTES = 8 << 20
+"""Larger ones would get new memory from the operating system for each, which costs more than to read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,14 @@ class Segment:
     base: int
     """Position of its first byte."""
     length: int
-    """How much of it is to be read: all of the file, or up to where it ended when the validation began."""
+    """How much of it counts: all of the file, or up to where it ended when the validation began."""
+    unwritten: int = 0
+    """How many bytes at its end were never written, as far as is known: blank, and not worth reading."""
+
+    @property
+    def end(self) -> int:
+        """Position behind the last byte that is to be read."""
+        return self.base + self.length - self.unwritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,7 @@ class Replica:
 
     @property
     def total_bytes(self) -> int:
+        """Of its files, unwritten space too."""
         return sum(segment.length for segment in self.segments)
 
 
@@ -89,7 +98,7 @@ def spans_of(replica: Replica, first_number: int = 0, span_bytes: int = SPAN_BYT
     """All of a replica's, in the order of their positions."""
     number = first_number
     for which, segment in enumerate(replica.segments):
-        end = segment.base + segment.length
+        end = segment.end
         begin = max(segment.base, min(replica.begin, end))
         # A segment that is not here from its beginning on, of a log whose start is not known.
         exact = True

@@ -38,6 +38,7 @@ class ReplicaReport:
     entries: int
     messages: int
     bytes: int
+    """Of its log's files, blank space too."""
     behind: int
     """Entries that the longest replica of the same branch has behind its last one."""
     lacks_committed: int
@@ -105,6 +106,7 @@ class Report:
     not_judged: tuple[str, ...]
     """What could not be judged, and why: one sentence each. A report with any is never valid."""
     bytes: int
+    """That were read: less than the files have where some of their space was never written."""
     seconds: float
 
     @property

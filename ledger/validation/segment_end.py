@@ -26,7 +26,7 @@ def last_entry(replica: Replica, access: Access) -> tuple[int, list[Header]] | N
     no whole entry at all. They are whole each by itself; whether they follow each other is not looked at."""
     for which in range(len(replica.segments) - 1, -1, -1):
         segment = replica.segments[which]
-        end = segment.base + segment.length
+        end = segment.end
         while (end := _last_byte(access, segment, end)) > segment.base:
             found = _entries_before(replica, segment, access, end)
             if found:

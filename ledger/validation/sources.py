@@ -26,12 +26,14 @@ from ledger.validation.place import LogPlace, UnreadableError, places_of
 from ledger.validation.replica import Replica, Segment
 from ledger.validation.segment_end import last_entry
 from raft.configuration_entry import GroupConfiguration, decode_configuration
-from store import Base, Header, Kind, StoreError
+from store import Base, Header, Kind, PosixReadOnlyDisk, SegmentFile, StoreError
 from store.entry import HEADER_SIZE, EntryFlawError, parse
 from store.numbered import name_of, numbers_of
 from store.tail import EMPTY
 
 _TRIES = 3
+_SEEN = 64 << 10
+"""Of what was never written behind the log, so much is read: enough to see that nothing follows."""
 _LARGEST = MAX_PLAIN_BYTES + (2 << 20)
 """Of an entry, where no configuration says it."""
 
@@ -87,7 +89,7 @@ def _of_place(name: str, place: LogPlace) -> Replica:
     if bad:
         raise SourceError(f"{bad[0].path}: {bad[0].reason}")
     group = place.group
-    segments = tuple(Segment(str(each.path), each.base, each.path.stat().st_size) for each in place.segments)
+    segments = tuple(_segment_of(each) for each in place.segments)
     kept = group / "bases"
     cluster, node = _identity(group.parent / "identity.json")
     replica = Replica(
@@ -108,6 +110,17 @@ def _of_place(name: str, place: LogPlace) -> Replica:
         is_running=place.holder is not None,
     )
     return _bounded(_configured(replica, FileAccess(), place.base), FileAccess())
+
+
+def _segment_of(file: SegmentFile) -> Segment:
+    """To be asked before it is read: what was read ahead counts as written."""
+    opened = PosixReadOnlyDisk().open(file.path)
+    try:
+        length = opened.size
+        written = max((part.stop for part in opened.written(0, length)), default=0)
+    finally:
+        opened.close()
+    return Segment(str(file.path), file.base, length, max(0, length - written - _SEEN))
 
 
 def _numbers(directory: Path) -> list[int]:
@@ -230,7 +243,7 @@ def _bounded(replica: Replica, access: Access) -> Replica:
     if replica.is_running:
         kept = segments[which]
         end = min(kept.length, tail.end - kept.base)
-        segments = (*segments[:which], replace(kept, length=end))
+        segments = (*segments[:which], replace(kept, length=end, unwritten=0))
     commit = max(replica.told_commit, min(tail.commit, tail.index))
     return replace(
         replica,

@@ -170,7 +170,7 @@ class _SpanReader:
         assert not isinstance(first, Gap)
         end = first.first.position if first is not None else self._block.end
         begin = self._block.begin
-        found = written_in(self._block.data[: end - begin])
+        found = written_in(self._block.view[: end - begin])
         self._facts.lead = (begin + found[0], begin + found[1]) if found is not None else None
 
     def _take(self, entries: Entries) -> None:

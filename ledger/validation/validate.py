@@ -375,13 +375,11 @@ def _base_now(replica: Replica) -> Base:
         return _NO_BASE
 
 
-def _counted(replicas: Iterable[Replica], outlines: Iterable[SpanFacts]) -> dict[int, tuple[int, int, int, int]]:
-    counted = {replica.number: (0, 0, 0, 0) for replica in replicas}
+def _counted(replicas: Iterable[Replica], outlines: Iterable[SpanFacts]) -> dict[int, tuple[int, int, int]]:
+    counted = {replica.number: (0, 0, 0) for replica in replicas}
     for facts in outlines:
-        size, messages, units, keys = counted[facts.span.replica]
-        counted[facts.span.replica] = (
-            size + facts.bytes, messages + facts.messages, units + facts.units, keys + facts.keys
-        )  # fmt: skip
+        messages, units, keys = counted[facts.span.replica]
+        counted[facts.span.replica] = (messages + facts.messages, units + facts.units, keys + facts.keys)
     return counted
 
 

@@ -1,0 +1,50 @@
+"""Space that was allocated and never written is not read; whatever was written there is found all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from stopped_cluster import StoppedCluster
+
+from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.sources import open_sources
+from ledger.validation.validate import validate
+
+SEGMENT = 1 << 20
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> StoppedCluster:
+    """Of each segment only the beginning was ever written."""
+    cluster = StoppedCluster.make(tmp_path, 3, segment_bytes=SEGMENT)
+    for replica in cluster.replicas:
+        segment = segment_of(replica.group)
+        data = segment.read_bytes().rstrip(b"\0")
+        segment.unlink()
+        segment.write_bytes(data)
+        with segment.open("r+b") as file:
+            file.truncate(SEGMENT)
+    return cluster
+
+
+def segment_of(group: Path) -> Path:
+    (segment,) = (group / "log").iterdir()
+    return segment
+
+
+def test_unwritten_space_is_not_read(cluster: StoppedCluster) -> None:
+    planned: list[int] = []
+    report = validate(cluster.sources, PlainEngine(), on_plan=lambda _, size: planned.append(size))
+    assert (report.violations, report.not_judged) == ((), ())
+    assert planned[0] < 3 * SEGMENT / 4
+    replicas, _ = open_sources(cluster.sources)
+    assert [replica.segments[0].length for replica in replicas] == [SEGMENT] * 3
+
+
+def test_what_stands_far_behind_the_log_is_found(cluster: StoppedCluster) -> None:
+    with segment_of(cluster.replicas[1].group).open("r+b") as file:
+        file.seek(SEGMENT - 5_000)
+        file.write(b"junk")
+    (violation,) = validate(cluster.sources, PlainEngine()).violations
+    assert (violation.source, violation.position) == (cluster.sources[1], SEGMENT - 5_000)
