@@ -453,6 +453,14 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
     return error
 
 
+def told_of(error: LedgerError | OSError) -> str:
+    """The sentence for a person: of an error of the operating system, the file and what is wrong with it."""
+    if isinstance(error, LedgerError):
+        return str(error)
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
+
+
 def _number(code: str) -> error_pb2.Code:
     if code.isdecimal():  # it came over the wire from a newer program
         return cast("error_pb2.Code", int(code))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from cluster.bench.failure import BenchError
 from cluster.demo.failure import DemoError
 from cluster.dev_plan import DevError
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, told_of
 
 
 class CommandError(Exception):
@@ -17,9 +17,6 @@ class CommandError(Exception):
 
 def sentence(error: Exception) -> str | None:
     """The sentence for an operating error, None for anything else."""
-    if isinstance(error, LedgerError | DevError | DemoError | BenchError | CommandError):
+    if isinstance(error, DevError | DemoError | BenchError | CommandError):
         return str(error)
-    if isinstance(error, OSError):
-        place = f"{error.filename}: " if error.filename else ""
-        return f"{place}{error.strerror or error}"
-    return None
+    return told_of(error) if isinstance(error, LedgerError | OSError) else None

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, told_of
 from ledger.spark.engine import SparkEngine
 from ledger.spark.session import failures_in_a_line, require_spark, spark_session
 from ledger.validation.engine import OnProgress, no_progress
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for line in write_verdict(report, options.out):
                 print(f"note: {line}", file=sys.stderr)
     except (LedgerError, OSError) as error:
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"Error: {told_of(error)}", file=sys.stderr)
         return NOT_JUDGED
     except Exception:  # Python's own status for it, 1, would say that the logs are wrong
         traceback.print_exc()

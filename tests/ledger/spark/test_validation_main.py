@@ -13,7 +13,7 @@ from ledger.spark import validation
 @pytest.mark.parametrize(
     ("failure", "said"),
     [
-        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/out"), "Error: [Errno 28] No space left on device: '/out'"),
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/out"), "Error: /out: No space left on device"),
         (ZeroDivisionError("a bug"), "ZeroDivisionError: a bug"),
     ],
 )
