@@ -177,7 +177,7 @@ class ConsumptionTruth:
 
     def _acknowledge(self, key: ConsumedQueue, told: command_pb2.AcknowledgedOffset, state: State) -> None:
         stand = self.stands.get(key)
-        if stand is None or stand.epoch != told.epoch or stand.resets != told.resets:
+        if stand is None or not stand.epoch or (stand.epoch, stand.resets) != (told.epoch, told.resets):
             self.counts["fenced"] += 1
         elif told.offset <= state.next_offset(key.topic_id, key.queue):
             self._check_finished(key, stand.offset, told.offset, stand.settled)

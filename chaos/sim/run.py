@@ -1,7 +1,7 @@
 """One seed: faults, then peace, then an end within a bounded time. What came of it is a `Report`.
 
     |-- workload and faults ---------------|-- everything heals, no new sends: settle --|
-    0                                 duration      at most SETTLE_MS more, behind what is consumed then
+    0                                 duration      at most SETTLE_MS more; ten times that, while consumers come further
 
 The one idea: a run is a function of its seed, its wishes and its schedule; nothing else goes in. It must not know what
 the worlds are made of.

@@ -1,6 +1,6 @@
 """Claims queues in their own Raft groups: from then on all who claimed them before are fenced.
 
-    coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled ──> Holding
+    coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> Holding
 
 The one idea: the coordinator gives the epoch, or, where there is none, the queue's own Raft group: the first claim of a
 broadcast's consumer takes one that is later than all before, and later ones use it again, so a second consumer of that

@@ -272,6 +272,11 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._holdings.finish(messages)
         self._news.set()  # there may be room for more
 
+    def finish_held(self, messages: Iterable[Message]) -> None:
+        """As `finish`, of those that this member `holds`."""
+        self._holdings.finish(messages, only_held=True)
+        self._news.set()
+
     def holds(self, message: Message) -> bool:
         """Whether the message, the very one that was handed out and no copy of it, is in this member's hand still: it
         is not finished, was not handed out anew, and its queue has not gone elsewhere."""

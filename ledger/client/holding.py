@@ -86,6 +86,12 @@ class Holding:
         for offset in offsets:
             take_out(offset, None)
 
+    def finish_held(self, messages: Iterable[Message]) -> None:
+        """The same, of those that are in hand: what was handed out again since, by another claim, is not finished."""
+        for message in messages:
+            if self.has_in_hand(message):
+                del self._in_hand[message.offset]
+
     def _room(self) -> int:
         first = next(iter(self._in_hand), None)
         spanned = 0 if first is None else self.cursor.position - first

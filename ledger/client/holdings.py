@@ -90,12 +90,16 @@ class Holdings:
         holding.cursor.paused = False
         self._restart(holding)
 
-    def finish(self, messages: Iterable[Message]) -> None:
-        """These are consumed. Where their queue has gone elsewhere it does not count."""
+    def finish(self, messages: Iterable[Message], *, only_held: bool = False) -> None:
+        """These are consumed. Where their queue has gone elsewhere it does not count; with `only_held`, neither where
+        it has come back since."""
         for (topic, queue), some in groupby(messages, _PLACE):
             holding = self._by_place.get(TopicQueue(topic, queue))
             if holding is not None:
-                holding.finish(map(_OFFSET, some))
+                if only_held:
+                    holding.finish_held(some)
+                else:
+                    holding.finish(map(_OFFSET, some))
                 if holding.is_leaving and holding.is_finished:
                     self._changed.set()
 

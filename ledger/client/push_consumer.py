@@ -379,7 +379,7 @@ class AsyncPushConsumer(AsyncLifetime):
 
     def _settle_all(self) -> None:
         self._is_settling = False  # first: what comes from now on may be left over here
-        self._consumer.finish(*_emptied(self._finished))
+        self._consumer.finish_held(_emptied(self._finished))
         for message in _emptied(self._failed):
             self._spawn(self._put_away(self._consumer.reconsume_later, message))
 

@@ -110,7 +110,7 @@ class GroupConsumer(Lifetime):
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be handed out."""
         for message in self._ahead:
-            if (message.topic, message.queue) == (topic, queue):
+            if (message.topic, message.queue) == (topic, queue) and self._client.holds(message):
                 return message.offset
         return self._thread.run(made(lambda: self._client.position(topic, queue)))
 

@@ -63,7 +63,7 @@ def _known_state(replica: Replica) -> Base | None:
 def _commands(replica: Replica, access: Access, begin: int) -> Iterator[tuple[Header, bytes]]:
     """Those from that position on. Damage is passed over here: whoever reads messages there tells it."""
     for segment in replica.segments:
-        position, end = max(begin, segment.base), segment.base + segment.length
+        position, end = max(begin, segment.base), segment.end
         while position < end:
             upto = min(end, position + _BLOCK_BYTES)
             try:

@@ -40,7 +40,7 @@ class Standing:
     epoch: int = 0
     """By which it was claimed, where the claim did not say."""
     resets: int = 0
-    """How often it had been reset when it was claimed."""
+    """Of a claim: how often the offset had been reset."""
 
 
 QueueResults = list[Standing | LedgerError]

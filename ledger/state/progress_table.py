@@ -41,7 +41,7 @@ class Progress:
     offset: int
     """Of the first message that is not consumed."""
     resets: int = 0
-    """Claims from before the last one have ended."""
+    """How often the offset was set; a claim from before the last time has ended."""
     settled: list[int] = field(default_factory=list)
     """Offsets from `offset` on that are settled, ascending."""
 
@@ -146,7 +146,7 @@ class ProgressTable:
     def _owned(self, key: ConsumedQueue, epoch: int, resets: int) -> Progress:
         """Raises ConsumerFencedError unless it was claimed by this epoch last, and was not reset since."""
         progress = self._progress.get(key)
-        if progress is None or (epoch, resets) != (progress.epoch, progress.resets):
+        if progress is None or not epoch or (epoch, resets) != (progress.epoch, progress.resets):
             raise _fenced(key, epoch)
         return progress
 

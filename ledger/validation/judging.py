@@ -45,7 +45,7 @@ class GroupJudge:
         partings: Sequence[Parting],
         counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
-        """`counted`: by replica: bytes, messages, units and keys that are right."""
+        """`counted`: by replica: messages, units and keys that are right."""
         self._group = group
         self._logs = {log.replica.number: log for log in logs}
         self._replayed = replayed

@@ -76,7 +76,7 @@ class Replica:
 
     @property
     def total_bytes(self) -> int:
-        """Of its files, unwritten space too."""
+        """Unwritten space too."""
         return sum(segment.length for segment in self.segments)
 
 

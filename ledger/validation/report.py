@@ -38,7 +38,7 @@ class ReplicaReport:
     entries: int
     messages: int
     bytes: int
-    """Of its log's files, blank space too."""
+    """Of its log, with blank space; of a running node up to its last entry."""
     behind: int
     """Entries that the longest replica of the same branch has behind its last one."""
     lacks_committed: int

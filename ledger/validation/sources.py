@@ -113,14 +113,24 @@ def _of_place(name: str, place: LogPlace) -> Replica:
 
 
 def _segment_of(file: SegmentFile) -> Segment:
-    """To be asked before it is read: what was read ahead counts as written."""
-    opened = PosixReadOnlyDisk().open(file.path)
+    """Before it is read: what was read ahead counts as written. Raises SegmentGoneError, SourceError."""
     try:
-        length = opened.size
-        written = max((part.stop for part in opened.written(0, length)), default=0)
-    finally:
-        opened.close()
+        opened = PosixReadOnlyDisk().open(file.path)
+        try:
+            length = opened.size
+            written = max((part.stop for part in opened.written(0, length)), default=0)
+        finally:
+            opened.close()
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise SegmentGoneError(f"{file.path} is not there any more") from error
+        raise SourceError(f"{file.path} cannot be read: {_reason(error)}") from error
     return Segment(str(file.path), file.base, length, max(0, length - written - _SEEN))
+
+
+def _reason(error: StoreError) -> str:
+    cause = error.__cause__
+    return (isinstance(cause, OSError) and cause.strerror) or str(error)
 
 
 def _numbers(directory: Path) -> list[int]:
@@ -243,7 +253,8 @@ def _bounded(replica: Replica, access: Access) -> Replica:
     if replica.is_running:
         kept = segments[which]
         end = min(kept.length, tail.end - kept.base)
-        segments = (*segments[:which], replace(kept, length=end, unwritten=0))
+        full = (replace(each, unwritten=0) for each in segments[:which])  # also what was not when it was looked at
+        segments = (*full, replace(kept, length=end, unwritten=0))
     commit = max(replica.told_commit, min(tail.commit, tail.index))
     return replace(
         replica,

@@ -29,5 +29,16 @@ def test_what_was_handed_out_by_an_earlier_claim_is_not_in_hand() -> None:
     holding.take(2)
     assert holding.has_in_hand(again)
     assert not holding.has_in_hand(before)
+    holding.finish_held([before])
+    assert holding.has_in_hand(again)
+    holding.finish_held([again])
+    assert not holding.has_in_hand(again)
+
+
+def test_what_a_copy_of_a_message_finishes_is_finished() -> None:
+    """Programs hand messages to other processes, and finish what comes back."""
+    again = message(7)
+    holding = holding_of(again)
+    holding.take(1)
     holding.finish([7])
     assert not holding.has_in_hand(again)

@@ -14,7 +14,7 @@ from ledger.client.cluster_client import ClusterClient
 from ledger.client.fetcher import FetchSettings
 from ledger.client.group_member import GroupMember, Ownership
 from ledger.client.holdings import Holdings
-from ledger.client.records import TopicQueue
+from ledger.client.records import Message, TopicQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 
 FIRST, SECOND = TopicQueue("orders", 0), TopicQueue("orders", 1)
@@ -27,6 +27,7 @@ class Cluster:
         self.asked: asyncio.Queue[int] = asyncio.Queue()
         """Raft groups in which something is claimed, as they are asked."""
         self.acknowledged: list[pb2.QueueAcknowledgement] = []
+        self.moves: list[pb2.MoveRequest] = []
         self.answers = {0: asyncio.Event(), 1: asyncio.Event()}
         self.backoff = Backoff(1, 10, random.Random(1))
         self.request_timeout_ms = 60_000
@@ -47,6 +48,10 @@ class Cluster:
     ) -> pb2.AcknowledgeResponse:
         self.acknowledged.extend(request.queues)
         return pb2.AcknowledgeResponse(queues=[pb2.QueueProgress() for _ in request.queues])
+
+    async def Move(self, request: pb2.MoveRequest, timeout: float) -> pb2.MoveResponse:  # noqa: N802
+        self.moves.append(request)
+        return pb2.MoveResponse()
 
     async def claimed_in(self, group: int) -> None:
         assert await asyncio.wait_for(self.asked.get(), 5) == group
@@ -94,7 +99,7 @@ async def test_a_queue_that_has_gone_elsewhere_while_it_was_claimed_is_not_begun
         assert holdings.places() == []
 
 
-async def test_an_acknowledgement_tells_by_which_claim_and_after_which_reset() -> None:
+async def test_acknowledgements_and_moves_tell_by_which_claim_and_after_which_reset() -> None:
     cluster = Cluster()
     cluster.answers[0].set()
     async with Member(cluster) as holdings:
@@ -104,4 +109,7 @@ async def test_an_acknowledgement_tells_by_which_claim_and_after_which_reset() -
         assert holding is not None
         holdings.seek(holding, 8)
         await holdings.acknowledge([holding])
+        await holdings.move(Message("orders", 0, 8, 0, 0, None, b"", None, (), 1), give_up=False)
+    (move,) = cluster.moves
+    assert (move.epoch, move.resets, move.offset) == (7, 2, 8)
     assert cluster.acknowledged == [pb2.QueueAcknowledgement(topic_id=1, queue=0, epoch=7, resets=2, offset=8)]

@@ -29,7 +29,7 @@ class OneRead:
     def holds(self, message: Message) -> bool:
         return message in self.in_hand
 
-    def finish(self, *messages: Message) -> None:
+    def finish_held(self, messages: list[Message]) -> None:
         for message in messages:
             self.in_hand.remove(message)
             self.finished.append(message.offset)

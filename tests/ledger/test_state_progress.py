@@ -194,6 +194,13 @@ def test_a_reset_decides_where_a_consumer_group_begins_that_has_not() -> None:
     assert table.claim(KEY, 5, 0) == Progress(5, 40, resets=1)
 
 
+def test_a_queue_that_nobody_has_claimed_is_nobodys_behind_a_reset_too() -> None:
+    table = ProgressTable()
+    table.reset(KEY, 40, end=END)
+    with pytest.raises(ConsumerFencedError):
+        table.acknowledge(KEY, 0, 1, 50, end=END)
+
+
 def test_a_consumer_group_is_forgotten_with_all_its_queues() -> None:
     table = claimed()
     other = ConsumedQueue("audit", 1, 0)
