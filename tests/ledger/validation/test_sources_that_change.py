@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 from stopped_cluster import StoppedCluster
 
+from ledger.validation import sources
 from ledger.validation.access import HttpAccess, SourceError
 from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.replica import Segment
 from ledger.validation.report import NOT_JUDGED, Report
 from ledger.validation.validate import validate
+from store import SegmentFile
 
 SPAN_BYTES = 4096
 
@@ -51,6 +53,26 @@ def test_a_directory_that_vanishes_is_not_judged_and_named(cluster: StoppedClust
     assert report.status == NOT_JUDGED
     assert report.not_judged
     assert all(str(gone) in why for why in report.not_judged)
+
+
+def test_a_segment_that_goes_while_a_source_is_opened_is_looked_for_again(
+    cluster: StoppedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden: list[Path] = []
+    segment_of = sources._segment_of
+
+    def gone_at_first(file: SegmentFile) -> Segment:
+        if hidden:
+            return segment_of(file)
+        hidden.append(file.path.rename(file.path.with_suffix(".hidden")))
+        try:
+            return segment_of(file)
+        finally:
+            hidden[0].rename(file.path)
+
+    monkeypatch.setattr(sources, "_segment_of", gone_at_first)
+    assert sources.open_sources(cluster.sources[:1])[1] == []
+    assert hidden
 
 
 @pytest.mark.parametrize("index", ["keys", "queues/1-0"])
