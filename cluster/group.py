@@ -370,6 +370,14 @@ class LocalGroup:
         """Writes entry 1, once every voter has answered that it is empty."""
         assert self._founding is not None
         addresses = {**self._founding.addresses, **self._settings.peers}
+        if gone := [node for node in self._founding.voters if node not in addresses]:
+            log.error(
+                "this node takes no part in group %d before it is added there: node %d, with which the group was to "
+                "begin, is no member of the cluster any more",
+                self.number,
+                gone[0],
+            )
+            return
         peers = {node: addresses[node] for node in self._founding.voters if node != self._settings.node}
         introductions = self._surroundings.introductions(peers)
         try:

@@ -9,6 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.disk_threads import DiskThreads
+from cluster.founding import Founding
 from cluster.group import LocalGroup
 from cluster.metrics import Meters
 from cluster.settings import NodeSettings
@@ -34,15 +35,15 @@ SETTINGS = NodeSettings(
 )
 
 
-async def begin(disk: MemoryDisk) -> LocalGroup:
+async def begin(disk: MemoryDisk, number: int = 0, founding: Founding | None = None) -> LocalGroup:
     """A process that finds this disk, up to where the group takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
     lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
     surroundings = Surroundings(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(surroundings.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
-    group = LocalGroup(0, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
-    await group.take_part()
+    group = LocalGroup(number, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
+    await group.take_part(founding)
     return group
 
 
@@ -75,3 +76,9 @@ async def test_a_kill_at_any_moment_leaves_a_directory_that_begins(monkeypatch: 
             assert await end(group) == (SETTINGS.node,)
             break
     assert moments > 10
+
+
+async def test_a_group_that_was_to_begin_with_a_node_that_is_gone_does_not_end_its_others() -> None:
+    """Which have nothing of it yet, or not any more, and hear of it by the log of group 0."""
+    group = await begin(MemoryDisk(), 1, Founding((1, 4), {1: SETTINGS.peers[1]}))
+    assert await end(group) == ()
