@@ -191,9 +191,11 @@ class Leader:
 
     async def produce(self, requests: AsyncIterator[bytes], context: Any) -> None:
         channels = [aio.insecure_channel(f"127.0.0.1:{port}", options=NO_LIMITS) for port in self._followers]
-        passing = Passing([channel.stream_stream("/follower/append")() for channel in channels], context.write)
         try:
-            await passing.run(requests)
+            async with asyncio.timeout(START_TIMEOUT_S):
+                await asyncio.gather(*(channel.channel_ready() for channel in channels))
+            calls: list[Any] = [channel.stream_stream("/follower/append")() for channel in channels]
+            await Passing(calls, context.write).run(requests)
         finally:
             for channel in channels:
                 await channel.close()
@@ -210,12 +212,11 @@ class Passing:
 
     async def run(self, requests: AsyncIterator[bytes]) -> None:
         jobs = [job(place) for place in range(len(self._calls)) for job in (self._write, self._read)]
-        tasks = [asyncio.create_task(job) for job in (*jobs, self._answer_all())]
-        try:
+        async with asyncio.TaskGroup() as group:  # a follower that fails ends the client's call too
+            tasks = [group.create_task(job) for job in (*jobs, self._answer_all())]
             async for request in requests:
                 for queue in self._queues:
                     await queue.put(request)
-        finally:
             for task in tasks:
                 task.cancel()
 
