@@ -195,7 +195,7 @@ class ConsumptionTruth:
     def _reset(self, key: ConsumedQueue, offset: int, state: State) -> None:
         if offset > state.next_offset(key.topic_id, key.queue):
             return  # refused
-        stand = self.stands.setdefault(key, Stand(0, offset, began=offset))
+        stand = self.stands.setdefault(key, Stand(0, 0))
         stand.skipped.update(each for each in range(stand.offset, offset) if each not in stand.settled)
         stand.offset, stand.settled = offset, set()
         stand.resets += 1

@@ -273,7 +273,8 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._news.set()  # there may be room for more
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """As `finish`, of those that this member `holds`."""
+        """As `finish`, for whoever has the very objects that were handed out: those from before a reset of their
+        queue's offset do not count, since they are to be consumed once more."""
         self._holdings.finish(messages, only_held=True)
         self._news.set()
 

@@ -32,6 +32,8 @@ class Holding:
         self.epoch = epoch
         self.resets = resets
         """How often the offset had been reset when the queue was claimed."""
+        self.was_reset = False
+        """Since this process had the queue before: what it handed out then is to be consumed once more."""
         self.acknowledged = cursor.fetch_offset
         """What the cluster knows of."""
         self.leaves_by: float | None = None
@@ -87,10 +89,8 @@ class Holding:
             take_out(offset, None)
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """The same, of those that are in hand: what was handed out again since, by another claim, is not finished."""
-        for message in messages:
-            if self.has_in_hand(message):
-                del self._in_hand[message.offset]
+        """The same, but of what was handed out before a reset, whose namesakes in hand are not finished by that."""
+        self.finish(message.offset for message in messages if not self.was_reset or self.has_in_hand(message))
 
     def _room(self) -> int:
         first = next(iter(self._in_hand), None)

@@ -53,6 +53,8 @@ class Holdings:
         self._on_news = on_news
         self._view: View = {}
         self._by_place: dict[TopicQueue, Holding] = {}
+        self._resets: dict[TopicQueue, int] = {}
+        """As the last claim of each queue was answered."""
         self._fetchers: dict[int, Fetcher] = {}
         self._changed = asyncio.Event()
         self.losses = 0
@@ -92,7 +94,7 @@ class Holdings:
 
     def finish(self, messages: Iterable[Message], *, only_held: bool = False) -> None:
         """These are consumed. Where their queue has gone elsewhere it does not count; with `only_held`, neither where
-        it has come back since."""
+        its offset was reset since they were handed out."""
         for (topic, queue), some in groupby(messages, _PLACE):
             holding = self._by_place.get(TopicQueue(topic, queue))
             if holding is not None:
@@ -160,7 +162,11 @@ class Holdings:
         ]
         if done or unclaimed:
             await self.acknowledge(done)
-            await self._member.release([*((holding.place, view[holding.place]) for holding in done), *unclaimed])
+            # Meanwhile some may have become this member's for good again, or another one's.
+            view = {place: owned for place, owned in self._view.items() if owned.is_leaving}
+            done = [holding for holding in done if holding.place in view]
+            if finished := [*((holding.place, view[holding.place]) for holding in done), *unclaimed]:
+                await self._member.release(finished)
             for holding in done:
                 self._drop(holding)
 
@@ -186,7 +192,10 @@ class Holdings:
             for first in range(0, len(places), _CLAIMS_AT_ONCE):
                 some = list(places.items())[first : first + _CLAIMS_AT_ONCE]
                 holdings = await self._claims.claim(group, dict(some))
-                self._by_place.update((holding.place, holding) for holding in holdings)
+                for holding in holdings:
+                    holding.was_reset = self._resets.get(holding.place, holding.resets) != holding.resets
+                    self._resets[holding.place] = holding.resets
+                    self._by_place[holding.place] = holding
                 self._drop_lost()  # some may have gone elsewhere meanwhile
                 here = [holding for holding in holdings if self._by_place.get(holding.place) is holding]
                 self._fetcher(group).add(holding.cursor for holding in here)

@@ -213,6 +213,14 @@ def test_what_a_claim_from_before_a_reset_acknowledges_is_noticed_where_it_count
     assert log.wrong == ["progress is what the log says"]
 
 
+def test_what_a_reset_passes_over_before_anybody_has_claimed_need_not_be_delivered(log: Log) -> None:
+    log.reset(2)
+    assert log.wrong == []
+    stand = log.truth.stand("g", ORDERS, 0)
+    assert stand is not None
+    assert stand.skipped == {0, 1}
+
+
 def test_an_offset_that_falls_without_a_reset_is_noticed(log: Log) -> None:
     a = log.member("a", 3)
     for offset in range(3):

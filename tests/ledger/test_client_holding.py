@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from ledger import Message
 from ledger.client.cursor import Cursor
 from ledger.client.holding import Holding
@@ -29,10 +31,20 @@ def test_what_was_handed_out_by_an_earlier_claim_is_not_in_hand() -> None:
     holding.take(2)
     assert holding.has_in_hand(again)
     assert not holding.has_in_hand(before)
-    holding.finish_held([before])
-    assert holding.has_in_hand(again)
     holding.finish_held([again])
     assert not holding.has_in_hand(again)
+
+
+@pytest.mark.parametrize("was_reset", [True, False])
+def test_only_behind_a_reset_a_message_is_to_be_consumed_once_more_though_it_was_finished_meanwhile(
+    was_reset: bool,
+) -> None:
+    before, again = message(7), message(7)
+    holding = holding_of(again)
+    holding.was_reset = was_reset
+    holding.take(1)
+    holding.finish_held([before])
+    assert holding.has_in_hand(again) == was_reset
 
 
 def test_what_a_copy_of_a_message_finishes_is_finished() -> None:

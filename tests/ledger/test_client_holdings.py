@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from ledger.client.backoff import Backoff
 from ledger.client.claiming import HoldingSettings
@@ -27,7 +29,10 @@ class Cluster:
         self.asked: asyncio.Queue[int] = asyncio.Queue()
         """Raft groups in which something is claimed, as they are asked."""
         self.acknowledged: list[pb2.QueueAcknowledgement] = []
+        self.acknowledges = asyncio.Event()
+        self.acknowledges.set()
         self.moves: list[pb2.MoveRequest] = []
+        self.resets = 2
         self.answers = {0: asyncio.Event(), 1: asyncio.Event()}
         self.backoff = Backoff(1, 10, random.Random(1))
         self.request_timeout_ms = 60_000
@@ -41,11 +46,12 @@ class Cluster:
     async def Claim(self, request: pb2.ClaimRequest, timeout: float) -> pb2.ClaimResponse:  # noqa: N802 (gRPC's)
         self.asked.put_nowait(request.group)
         await self.answers[request.group].wait()
-        return pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=5, resets=2) for _ in request.queues])
+        return pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=5, resets=self.resets) for _ in request.queues])
 
     async def Acknowledge(  # noqa: N802
         self, request: pb2.AcknowledgeRequest, timeout: float
     ) -> pb2.AcknowledgeResponse:
+        await self.acknowledges.wait()
         self.acknowledged.extend(request.queues)
         return pb2.AcknowledgeResponse(queues=[pb2.QueueProgress() for _ in request.queues])
 
@@ -63,8 +69,12 @@ class Member:
     def __init__(self, cluster: Cluster) -> None:
         settings = HoldingSettings("billing", "earliest", None, True, 1.0, 30.0)
         fetching = FetchSettings(node=None, max_bytes=100, max_wait_ms=100, prefetch_bytes=200, tag_hashes=())
-        nobody = cast(GroupMember, SimpleNamespace())
-        self.holdings = Holdings(cast(ClusterClient, cluster), nobody, settings, fetching, lambda: None)
+        self.released: list[TopicQueue] = []
+        member = cast(GroupMember, SimpleNamespace(release=self._release))
+        self.holdings = Holdings(cast(ClusterClient, cluster), member, settings, fetching, lambda: None)
+
+    async def _release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None:
+        self.released += [place for place, _ in queues]
 
     async def __aenter__(self) -> Holdings:
         self._running = asyncio.create_task(self.holdings.run())
@@ -113,3 +123,40 @@ async def test_acknowledgements_and_moves_tell_by_which_claim_and_after_which_re
     (move,) = cluster.moves
     assert (move.epoch, move.resets, move.offset) == (7, 2, 8)
     assert cluster.acknowledged == [pb2.QueueAcknowledgement(topic_id=1, queue=0, epoch=7, resets=2, offset=8)]
+
+
+async def test_a_queue_that_is_claimed_again_knows_whether_its_offset_was_reset_meanwhile() -> None:
+    cluster = Cluster()
+    cluster.answers[0].set()
+    async with Member(cluster) as holdings:
+        for epoch, resets, was_reset in ((7, 2, False), (8, 2, False), (9, 3, True), (10, 3, False)):
+            cluster.resets = resets
+            holdings.seen({FIRST: Ownership(1, epoch, False)})
+            await cluster.claimed_in(0)
+            await asyncio.sleep(0)
+            holding = holdings.get(FIRST)
+            assert holding is not None
+            assert (holding.epoch, holding.was_reset) == (epoch, was_reset)
+
+
+@pytest.mark.parametrize("stays", [True, False])
+async def test_a_queue_that_need_not_go_any_more_is_kept(stays: bool) -> None:
+    """What it had finished and not acknowledged would come again."""
+    cluster = Cluster()
+    cluster.answers[0].set()
+    member = Member(cluster)
+    async with member as holdings:
+        holdings.seen({FIRST: Ownership(1, 7, False)})
+        await cluster.claimed_in(0)
+        holding = holdings.get(FIRST)
+        assert holding is not None
+        holdings.seek(holding, 8)
+        cluster.acknowledges.clear()
+        holdings.seen({FIRST: Ownership(1, 7, True)})
+        await asyncio.sleep(0.01)
+        if stays:
+            holdings.seen({FIRST: Ownership(1, 7, False)})
+        cluster.acknowledges.set()
+        await asyncio.sleep(0.01)
+        assert member.released == ([] if stays else [FIRST])
+        assert (holdings.get(FIRST) is holding) == stays
