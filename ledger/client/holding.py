@@ -89,7 +89,7 @@ class Holding:
             take_out(offset, None)
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """The same, but of what was handed out before a reset, whose namesakes in hand are not finished by that."""
+        """The same, but what was handed out before a reset finishes nothing: it is to be consumed once more."""
         self.finish(message.offset for message in messages if not self.was_reset or self.has_in_hand(message))
 
     def _room(self) -> int:
