@@ -141,6 +141,7 @@ class Life(_Base):  # type: ignore[misc]
 
     def _run(self, handle: LifeHandle) -> None:
         callback = handle._callback
+        handle.outer = None  # it and the one outside would keep each other until the run ends: no collector runs
         if callback is None or self.over:
             return
         if self._paused:
