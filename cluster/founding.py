@@ -6,7 +6,7 @@ voters in turn, and that one begins it too, so it leads from the start. It must 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cluster.settings import NodeSettings
@@ -15,15 +15,16 @@ from raft.core.transfer import Prefer, nobody
 
 @dataclass(frozen=True, slots=True)
 class Founding:
-    """The nodes that a group begins on, and where they are."""
+    """The nodes that a group begins on."""
 
     voters: tuple[int, ...]
-    addresses: Mapping[int, str]
+    address: Callable[[int], str]
+    """Where one of them is; empty where the directory that was meant is no member of the cluster any more."""
 
 
 def first_group(settings: NodeSettings) -> Founding:
     """Of group 0: all nodes of the first start."""
-    return Founding(tuple(sorted(settings.peers)), settings.peers)
+    return Founding(tuple(sorted(settings.peers)), settings.peers.__getitem__)
 
 
 def in_turn(group: int, voters: Sequence[int]) -> int:

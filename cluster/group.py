@@ -125,8 +125,8 @@ class LocalGroup:
 
     async def take_part(self, founding: Founding | None = None) -> None:
         """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
-        yet; and begins to follow, to stand and to serve. `founding`: of any group but 0; not needed once it has
-        begun."""
+        yet; and begins to follow, to stand and to serve. `founding`: of any group but 0, where it is to begin with this
+        directory."""
         await self._opening.finish()
         self._founding = self._founding or founding
         if self._founding is not None and self.newcomer.asks:
@@ -369,19 +369,11 @@ class LocalGroup:
     async def _first_start(self) -> None:
         """Writes entry 1, once every voter has answered that it is empty."""
         assert self._founding is not None
-        addresses = {**self._founding.addresses, **self._settings.peers}
-        if gone := [node for node in self._founding.voters if node not in addresses]:
-            log.error(
-                "this node takes no part in group %d before it is added there: node %d, with which the group was to "
-                "begin, is no member of the cluster any more",
-                self.number,
-                gone[0],
-            )
-            return
-        peers = {node: addresses[node] for node in self._founding.voters if node != self._settings.node}
+        voters, address = self._founding.voters, self._founding.address
+        peers = {node: place for node in voters if node != self._settings.node and (place := address(node))}
         introductions = self._surroundings.introductions(peers)
         try:
-            configuration = await first_configuration(self.newcomer, peers, introductions)
+            configuration = await first_configuration(self.newcomer, address, introductions)
         except FirstStartRefusedError as refusal:
             log.error("this node takes no part: %s", refusal)
             return

@@ -198,12 +198,13 @@ class NodeGroups:
 
     def _begin_those_named(self, replica: Replica) -> None:
         """Groups that are to begin here, or are here and had nothing in them."""
-        for number, nodes in replica.state.groups:
+        for number, _ in replica.state.groups:
             if number in self._starts:
                 continue
-            is_new = number not in self.local and self._settings.node in nodes
+            founding = _founding(number, replica)
+            is_new = number not in self.local and founding is not None
             if number in self.local or (is_new and self._try_open(number) is not None):
-                self._begin(number, Founding(nodes, replica.membership.addresses()))
+                self._begin(number, founding)
 
     async def _add_those_missing(self, replica: Replica) -> None:
         """As many as this node's settings say, if it leads group 0."""
@@ -219,3 +220,18 @@ class NodeGroups:
 
     def _addresses(self) -> list[str]:
         return [*self.replicas.topics.membership.addresses().values()]
+
+
+def _founding(number: int, first: Replica) -> Founding | None:
+    """How that group is to begin; None where it is not with this very directory: a node that was wiped and added again
+    cannot know whether the group has begun without it."""
+    founders, membership = first.state.groups.founders(number), first.membership
+    if founders.get(membership.node) != membership.incarnation:
+        return None
+
+    def address(node: int) -> str:
+        assert membership.configuration is not None
+        member = membership.configuration.members.get(node)
+        return membership.address(node) if member is not None and member.incarnation == founders[node] else ""
+
+    return Founding(tuple(founders), address)

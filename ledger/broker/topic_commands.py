@@ -95,5 +95,9 @@ def open_topic(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
 
 
 def add_group(replica: Replica, group: int, nodes: Sequence[int]) -> asyncio.Future[None]:
-    """One more group, which begins on these nodes."""
-    return replica.propose_checked(command_pb2.Command(add_group=command_pb2.AddGroup(group=group, nodes=nodes)))
+    """One more group, which begins on these nodes: members, as the leader of group 0 has applied it."""
+    configuration = replica.membership.configuration
+    assert configuration is not None, "what a leader has applied begins with its own configuration"
+    incarnations = [configuration.members[node].incarnation for node in nodes]
+    added = command_pb2.AddGroup(group=group, nodes=nodes, incarnations=incarnations)
+    return replica.propose_checked(command_pb2.Command(add_group=added))

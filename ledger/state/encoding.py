@@ -14,7 +14,7 @@
                      how many records; the records                                          least recently used first
     each record      first sequence, count, base offset, append time, index, term           oldest first
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
-    each group       number, how many nodes; the nodes, in order                            sorted by number
+    each group       number, how many nodes; the nodes, in order; the incarnation of each   sorted by number
     consumption      as consumption_encoding.py has it
     crc              CRC32C of all before it
 
@@ -25,7 +25,7 @@ which have applied the same entries could see differently. It must not know what
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import google_crc32c
 
@@ -37,9 +37,10 @@ from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.topic_table import Topic, TopicTable
+from store.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
-VERSION = 5
+VERSION = 6
 _HEADER = struct.Struct("<IIIQIIIIII")
 _COUNT = struct.Struct("<I")
 _TOPIC = struct.Struct("<IIqI")
@@ -74,7 +75,7 @@ def encode_state(
         parts.append(_producer(key, sequence))
         parts.extend(map(_record, sequence.records))
     parts.extend(map(_hold, holds))
-    parts.extend(_GROUP.pack(group, len(nodes)) + _numbers(nodes) for group, nodes in groups)
+    parts.extend(_group(group, groups.founders(group)) for group in groups.numbers[1:])
     parts.append(consumed)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
@@ -111,6 +112,10 @@ def _record(record: BatchRecord) -> bytes:
 def _hold(hold: Hold) -> bytes:
     name = hold.name.encode()
     return _HOLD.pack(hold.index, hold.taken_ms, hold.expires_ms, len(name)) + name
+
+
+def _group(group: int, founders: Mapping[int, bytes]) -> bytes:
+    return _GROUP.pack(group, len(founders)) + _numbers(tuple(founders)) + b"".join(founders.values())
 
 
 def _checked_counts(data: bytes) -> list[int]:
@@ -163,9 +168,9 @@ class _Reader:
         name, opened = self._text(name_bytes), next(self._each(_COUNT, 1))[0]
         return Topic(topic_id, name, self._numbers(queues), created_ms, opened)
 
-    def _group(self) -> tuple[int, tuple[int, ...]]:
-        group, nodes = next(self._each(_GROUP, 1))
-        return group, self._numbers(nodes)
+    def _group(self) -> tuple[int, dict[int, bytes]]:
+        group, count = next(self._each(_GROUP, 1))
+        return group, {node: self._take(INCARNATION_BYTES) for node in self._numbers(count)}
 
     def _numbers(self, count: int) -> tuple[int, ...]:
         return tuple(number for (number,) in self._each(_COUNT, count))

@@ -143,7 +143,8 @@ class State:
                 self.topics.changed_at = index
                 return changed
             case "add_group":
-                self.groups.add(command.add_group.group, tuple(command.add_group.nodes))
+                added = command.add_group
+                self.groups.add(added.group, added.nodes, added.incarnations)
                 return None
             case "hold_log":
                 return self._hold_log(command.hold_log, now_ms, index)

@@ -57,12 +57,14 @@ class CreateTopic(_message.Message):
     def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AddGroup(_message.Message):
-    __slots__ = ("group", "nodes")
+    __slots__ = ("group", "nodes", "incarnations")
     GROUP_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
+    INCARNATIONS_FIELD_NUMBER: _ClassVar[int]
     group: int
     nodes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, group: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ...) -> None: ...
+    incarnations: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, group: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ..., incarnations: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AlterTopic(_message.Message):
     __slots__ = ("topic_id", "groups")

@@ -89,6 +89,33 @@ async def test_a_node_that_lost_its_disk_comes_back_in_all_groups(make_fleet: Ma
         await eventually(has_all, "node 2 has what was sent to every group")
 
 
+async def test_a_node_that_was_wiped_does_not_begin_a_group_once_more(make_fleet: MakeFleet) -> None:
+    """It alone was to begin it, the group lives elsewhere by now, and nobody has told it so."""
+    fleet = make_fleet()
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        group = await admin.add_group([2])
+        topic = await admin.create_topic("t", 2)
+        queue = topic.groups.index(group)
+        await admin.add_node(1, fleet.address(1), group=group, promote=True, timeout_ms=30_000)
+        await admin.remove_node(2, timeout_ms=30_000)
+        await fleet.stop(2)
+        shutil.rmtree(fleet.data(2))
+        fleet.override(2, join=True)
+        await fleet.start(2)
+        await admin.add_node(2, fleet.address(2), group=0, promote=True, timeout_ms=30_000)
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            sent = await producer.send("t", b"x", queue=queue)
+        assert sent.offset == 0
+        assert [member.node for member in (await admin.members(group=group)).members] == [1]
+        await admin.add_node(2, fleet.address(2), group=group, promote=True, timeout_ms=30_000)
+
+    async def has_it() -> bool:
+        return (await fleet.fetch(2, topic.topic_id, 0, queue=queue)).next_offset == 1
+
+    await eventually(has_it, "node 2 has what was sent to the group")
+
+
 class NoRoomForGroup1(PosixDisk):
     """As long as `full`."""
 

@@ -80,5 +80,5 @@ async def test_a_kill_at_any_moment_leaves_a_directory_that_begins(monkeypatch: 
 
 async def test_a_group_that_was_to_begin_with_a_node_that_is_gone_does_not_end_its_others() -> None:
     """Which have nothing of it yet, or not any more, and hear of it by the log of group 0."""
-    group = await begin(MemoryDisk(), 1, Founding((1, 4), {1: SETTINGS.peers[1]}))
+    group = await begin(MemoryDisk(), 1, Founding((1, 4), lambda node: SETTINGS.peers.get(node, "")))
     assert await end(group) == ()

@@ -183,7 +183,8 @@ async def test_what_a_member_changes_in_mid_assignment_makes_it_void(monkeypatch
 async def test_queues_are_in_the_room_of_the_raft_group_in_which_they_are() -> None:
     async with Working() as working:
         topic = command_pb2.CreateTopic(name="orders", queues=4, groups=[0, 1, 0, 1])
-        await working.replica.command(command_pb2.Command(add_group=command_pb2.AddGroup(group=1, nodes=[1])))
+        added = command_pb2.AddGroup(group=1, nodes=[1], incarnations=[bytes(16)])
+        await working.replica.command(command_pb2.Command(add_group=added))
         await working.replica.command(command_pb2.Command(create_topic=topic))
         for member, room in (("a", "north"), ("b", "south")):
             wanted = joining(member, 4)

@@ -74,7 +74,8 @@ def cluster(*groups: Group) -> Replicas:
     """Four groups, of which these have a replica here; nodes 1, 2, 3 have them all, but group 3 is not on node 1."""
     for number in (1, 2, 3):
         nodes = [2, 3, 4] if number == 3 else [1, 2, 3]
-        groups[0].apply(add_group=command_pb2.AddGroup(group=number, nodes=nodes))
+        incarnations = [bytes(16)] * len(nodes)
+        groups[0].apply(add_group=command_pb2.AddGroup(group=number, nodes=nodes, incarnations=incarnations))
     replicas = Replicas()
     for group in groups:
         replicas.add(cast(Replica, group))

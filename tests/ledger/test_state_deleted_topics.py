@@ -116,7 +116,7 @@ def test_what_still_comes_about_it_is_refused() -> None:
 
 def test_a_topic_that_is_not_open_yet_need_not_be_opened_any_more() -> None:
     log = Log()
-    log.apply(add_group=command_pb2.AddGroup(group=1, nodes=[1]))
+    log.apply(add_group=command_pb2.AddGroup(group=1, nodes=[1], incarnations=[bytes(16)]))
     topic = log.create("t", 0, 1)
     assert log.state.topics.opening() == [topic]
     log.delete(topic.topic_id)

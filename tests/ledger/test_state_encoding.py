@@ -125,7 +125,7 @@ def test_every_flipped_bit_and_every_shortened_one_is_refused() -> None:
 def test_another_version_is_refused() -> None:
     data = bytearray(sample())
     data[4] += 1
-    with pytest.raises(InternalError, match="version 6, this program knows 5"):
+    with pytest.raises(InternalError, match="version 7, this program knows 6"):
         State.decode(bytes(data))
 
 

@@ -20,8 +20,12 @@ def apply(state: State, **command: object) -> CommandResult:
 def with_groups(*groups: int) -> State:
     state = State()
     for group in groups:
-        assert apply(state, add_group=command_pb2.AddGroup(group=group, nodes=[1, 2, 3])) is None
+        assert apply(state, add_group=adding(group, 1, 2, 3)) is None
     return state
+
+
+def adding(group: int, *nodes: int) -> command_pb2.AddGroup:
+    return command_pb2.AddGroup(group=group, nodes=nodes, incarnations=[bytes([node]) * 16 for node in nodes])
 
 
 def create(state: State, *groups: int, name: str = "orders") -> CommandResult:
@@ -95,9 +99,9 @@ def test_another_group_knows_what_was_opened_in_it_and_never_less() -> None:
 def test_groups_come_one_after_the_other_and_once() -> None:
     state = with_groups(1, 2)
     before = state.digest()
-    assert apply(state, add_group=command_pb2.AddGroup(group=1, nodes=[7])) is None
-    for wrong in (command_pb2.AddGroup(group=4, nodes=[1]), command_pb2.AddGroup(group=3),
-                  command_pb2.AddGroup(group=3, nodes=[1, 1]), command_pb2.AddGroup(group=3, nodes=[0])):  # fmt: skip
+    assert apply(state, add_group=adding(1, 7)) is None
+    nameless = command_pb2.AddGroup(group=3, nodes=[1, 2], incarnations=[b"1" * 16])
+    for wrong in (adding(4, 1), adding(3), adding(3, 1, 1), adding(3, 0), nameless):
         assert isinstance(apply(state, add_group=wrong), InvalidArgumentError)
     assert state.digest() == before
     assert state.groups.numbers == [0, 1, 2]
@@ -107,7 +111,7 @@ def test_groups_come_one_after_the_other_and_once() -> None:
 
 def test_there_are_only_so_many_groups() -> None:
     state = with_groups(*range(1, MAX_GROUPS))
-    refused = apply(state, add_group=command_pb2.AddGroup(group=MAX_GROUPS, nodes=[1]))
+    refused = apply(state, add_group=adding(MAX_GROUPS, 1))
     assert isinstance(refused, InvalidArgumentError)
 
 
@@ -118,6 +122,7 @@ def test_groups_and_places_are_part_of_the_bytes() -> None:
     assert (twin.encode(), list(twin.topics), list(twin.groups)) == (
         state.encode(), list(state.topics), [(1, (1, 2, 3)), (2, (1, 2, 3))],
     )  # fmt: skip
+    assert twin.groups.founders(2) == {1: b"\1" * 16, 2: b"\2" * 16, 3: b"\3" * 16}
     assert [topic.name for topic in twin.topics.opening()] == ["orders"]
 
 
