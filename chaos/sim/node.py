@@ -74,6 +74,7 @@ class Process:
 
     def __init__(self, node: StackNode, life: Life) -> None:
         self.life = life
+        self.is_stopping = False
         settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
         surroundings = node.surroundings(life)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
@@ -288,11 +289,14 @@ class StackNode:
         self.disk = self.disk.power_cut(crash)
 
     def stop(self) -> None:
-        """In order, as on SIGTERM; `process` is None when it is over."""
+        """In order, as on SIGTERM, of which a second one does nothing; `process` is None when it is over."""
         if (process := self.process) is not None:
             process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
 
     async def _stop(self, process: Process) -> None:
+        if process.is_stopping:
+            return
+        process.is_stopping = True
         await process.stop()
         self._gone(process.life)
         self.disk = self.disk.kill()

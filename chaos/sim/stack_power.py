@@ -105,9 +105,11 @@ class Power:
         return all(self._group_may_lose(roster, nodes) for roster in self._rosters)
 
     def _group_may_lose(self, roster: Roster, nodes: Sequence[StackNode]) -> bool:
-        """Always where everything acknowledged is flushed, unless a stranger is among the voters: it never answers."""
+        """Always where everything acknowledged is flushed and every voter answers: neither a stranger does, nor a node
+        whose log is damaged."""
         voters = roster.voters
-        if self._options.sync and all(roster.is_member(voter.node) for voter in voters):
+        answering = [each for each in voters if roster.is_member(each.node) and not self._damages.is_planted(each)]
+        if self._options.sync and len(answering) == len(voters):
             return True
         hurt = [voter for voter in voters if voter in nodes or self._is_hurt(roster, voter)]
         return 2 * len(hurt) < len(voters)
