@@ -137,8 +137,9 @@ def judged(sources: list[str], engine: str) -> Report:
         return validate(sources, PlainEngine())
     from ledger.spark.engine import SparkEngine
     from ledger.spark.session import spark_session
+    from ledger.spark.validation import CONF
 
-    with spark_session("bench", master=engine) as spark:
+    with spark_session("bench", master=engine, conf=CONF) as spark:
         spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # the session is up
         return validate(sources, SparkEngine(spark))
 

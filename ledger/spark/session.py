@@ -40,6 +40,7 @@ _LOCAL: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "8",
     # By TCP each task of a Python worker waits 40 ms for an acknowledgement that the other side delays.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "ledger.spark.worker_daemon",
 }
 _ANYWHERE: Mapping[str, str] = {
     "spark.log.level": "ERROR",

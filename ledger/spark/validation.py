@@ -25,6 +25,9 @@ from ledger.validation.report import NOT_JUDGED, Report
 from ledger.validation.summary import as_text
 from ledger.validation.validate import OnPlan, validate
 
+CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Java passes on what Python has read, for some seconds: to compile it well took more of the processor than to run it."""
+
 
 def validate_on_spark(
     sources: Sequence[str],
@@ -37,7 +40,7 @@ def validate_on_spark(
 ) -> Report:
     """`master`: as `spark_session` takes it. Raises LedgerError."""
     require_spark()
-    with failures_in_a_line(master), spark_session("ledgermq validate", master=master) as spark:
+    with failures_in_a_line(master), spark_session("ledgermq validate", master=master, conf=CONF) as spark:
         engine = SparkEngine(spark, on_progress)
         return validate(sources, engine, histories=histories, out=out, on_plan=on_plan)
 
