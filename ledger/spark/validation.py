@@ -26,7 +26,7 @@ from ledger.validation.summary import as_text
 from ledger.validation.validate import OnPlan, validate
 
 CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Java passes on what Python has read, for some seconds: to compile it well took more of the processor than to run it."""
+"""Java passes on for some seconds what Python has read: compiling itself well took it longer than that."""
 
 
 def validate_on_spark(

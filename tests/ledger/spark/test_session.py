@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from socket import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,28 @@ def test_local_workers_run_this_python_with_the_pyspark_that_is_installed(spark:
     (found,) = spark.sparkContext.parallelize([0], 1).map(seen).collect()
     assert found[0] == sys.executable
     assert Path(found[1]).resolve() == Path(str(pyspark.__file__)).resolve()
+
+
+def test_local_workers_pass_over_their_modules_when_they_collect_garbage(spark: SparkSession) -> None:
+    def kept(_: int) -> int:
+        import gc
+
+        return gc.get_freeze_count()
+
+    found = [spark.sparkContext.parallelize([0], 1).map(kept).collect()[0] for _ in range(20)]
+    assert max(found) > 10_000, "some worker has had a task before"
+
+
+def test_a_local_worker_that_waits_while_the_session_ends_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's would print a trace, now and then."""
+    from ledger.spark import worker_daemon
+
+    def cannot_say_why_it_ends(sock: object, authenticated: bool) -> int:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(worker_daemon, "_worker_of_spark", cannot_say_why_it_ends)
+    with socket() as sock:
+        assert worker_daemon.worker(sock, authenticated=True) != 0, "it ends"
 
 
 @pytest.mark.parametrize(
