@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -106,30 +107,42 @@ class Damages:
         self._loop.call_later(DOWN_S, node.start_again)
         return bool(paths)
 
-    def put_back_old(self, node: StackNode, group: int) -> None:
-        """Keeps a copy of the newest segment now, for later; it is counted when it comes to that."""
+    def put_back_old(self, node: StackNode, group: int, can_do_without: Callable[[StackNode], bool]) -> None:
+        """Keeps a copy of the newest segment now, for later; it is counted when it comes to that, if the others
+        `can_do_without` the node then."""
         part = node.part(group)
         replica = part.replica
         if replica is None or replica.log.end == 0 or self.is_planted(node):
             return
         base = (replica.log.end - 1) // node.settings.segment_bytes * node.settings.segment_bytes
         path = directory_of(group) / "log" / name_of(base)
-        self._loop.call_later(OLD_AFTER_S, self._stop, node, part, path, node.disk.content(path), node.process)
+        put_back = partial(self._put_back, node, part, path, node.disk.content(path), can_do_without)
+        self._loop.call_later(OLD_AFTER_S, self._stop, node, part, path, put_back, node.process)
 
-    def _stop(self, node: StackNode, part: Part, path: Path, old: bytes, process: object) -> None:
+    def _stop(
+        self, node: StackNode, part: Part, path: Path, put_back: Callable[[object], None], process: object
+    ) -> None:
         is_same = node.process is process and process is not None
         if is_same and not self.is_planted(node) and _is_read(node, part, path):
             node.stop()
-            self._loop.call_later(1.0, self._put_back, node, part, path, old, node.process)
+            self._loop.call_later(1.0, put_back, node.process)
 
-    def _put_back(self, node: StackNode, part: Part, path: Path, old: bytes, process: object) -> None:
+    def _put_back(
+        self,
+        node: StackNode,
+        part: Part,
+        path: Path,
+        old: bytes,
+        can_do_without: Callable[[StackNode], bool],
+        process: object,
+    ) -> None:
         if process is None or node.process not in (None, process):
             return
         if node.alive:
             node.kill()  # the orderly stop did not come to its end
         disk = node.disk
         was_clean, there = disk.exists(directory_of(part.group) / "clean"), disk.exists(path)
-        if was_clean and there and disk.content(path) != old:
+        if was_clean and there and disk.content(path) != old and can_do_without(node):
             self._planted[node] = _Planted(part, path, disk.content(path), part.incarnation)
             disk.put_back(path, old)
             self._happened["old_file"] += 1

@@ -116,7 +116,7 @@ class StackFaults:
                 return self._power.may_miss(node) and self._damages.flip(node, group, random)
             case "old_file":
                 if self._power.may_miss(node):
-                    self._damages.put_back_old(node, group)
+                    self._damages.put_back_old(node, group, self._power.can_do_without)
             case "spoiled_index":
                 return self._damages.spoil_index(node, random)
             case "flipped_base":

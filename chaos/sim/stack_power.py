@@ -87,8 +87,12 @@ class Power:
         return True
 
     def may_miss(self, node: StackNode) -> bool:
-        """Whether the others can do without it, in all groups that it is in."""
-        if not node.alive or not self._rosters.first.is_member(node.node):
+        """Whether it is there, and the others can do without it."""
+        return node.alive and self.can_do_without(node)
+
+    def can_do_without(self, node: StackNode) -> bool:
+        """Whether the others can, in all groups that it is in."""
+        if not self._rosters.first.is_member(node.node):
             return False
         return all(self._group_may_miss(roster, node) for roster in self._rosters if node in roster.named)
 
