@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cluster.checkpoints import Checkpoints
+from cluster.file_limit import queues_open_at_once
 from cluster.group_log import GroupLog
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
@@ -37,7 +38,8 @@ class GroupFiles:
     ) -> GroupFiles:
         """Reads the log, or what came since the last checkpoint; and, if it `reads_again`, some of what came before.
         Raises StoreError, GroupError."""
-        queues = ConsumeQueues(disk, directory.queues_directory(number))
+        open_queues = queues_open_at_once(surroundings.file_limit(), max(settings.groups, number + 1))
+        queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)
         keys = KeyIndex(disk, directory.keys_directory(number))
         try:
             positions = PositionFiles(disk, directory.positions_directory(number))

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cluster.entry_source import EntrySource, GrpcEntrySource
+from cluster.file_limit import file_limit
 from cluster.first_start import GrpcIntroductions, Introductions
 from cluster.vital import Vital
 from cluster.workers import ThreadWorker, Worker
@@ -71,4 +72,6 @@ class Surroundings:
     """Of this run of the machine; what was written in it and not flushed is there until it ends."""
     client: Environment = PROCESS
     """Of the client by which a node asks the others."""
+    file_limit: Callable[[], int] = file_limit
+    """How many files the process may have open."""
     vital: Vital = field(default_factory=Vital)

@@ -124,13 +124,15 @@ class KeyFile:
         assert self._heads is not None
         assert position > self.last_position
         time = append_time_ms - self.begin_ms
-        if len(hashes) == 1:
-            data = self._linked_one(int(hashes[0]), position, size, time)
+        if len(hashes) == 1:  # without numpy's overhead
+            hash_ = int(hashes[0])
+            data = _ONE_ENTRY.pack(hash_, position, size, time, self.newest(hash_))
+            self._write(data)
+            self._heads[self._slot(hash_)] = self.count + 1
         else:
-            data = self._linked(hashes, position, size, time)
-        self._entries().write(HEADER.size + self.count * ENTRY_BYTES, data)
-        self._crc = google_crc32c.extend(self._crc, data)
-        self._heads[slots_of(hashes, self._slots)] = self._numbers(len(hashes))  # of equal slots the last one stays
+            slots = slots_of(hashes, self._slots)
+            self._write(self._linked(hashes, slots, position, size, time))
+            self._heads[slots] = self._numbers(len(hashes))  # of equal slots the last one stays
         self.count += len(hashes)
         self.last_position, self.end_ms = position, append_time_ms
 
@@ -145,7 +147,7 @@ class KeyFile:
 
     def newest(self, hash_: int) -> int:
         """Number of the newest entry in the slot of this hash; 0: there is none."""
-        slot = (hash_ >> 32) * self._slots >> 32
+        slot = self._slot(hash_)
         if self._heads is not None:
             return int(self._heads[slot])
         data = self._slots_of_disk().read(slot * _SLOT.size, _SLOT.size)
@@ -176,13 +178,12 @@ class KeyFile:
 
     # -- how entries are linked
 
-    def _linked_one(self, hash_: int, position: int, size: int, time: int) -> bytes:
-        return _ONE_ENTRY.pack(hash_, position, size, time, self.newest(hash_))
+    def _slot(self, hash_: int) -> int:
+        return (hash_ >> 32) * self._slots >> 32
 
-    def _linked(self, hashes: Hashes, position: int, size: int, time: int) -> bytes:
+    def _linked(self, hashes: Hashes, slots: npt.NDArray[np.uint64], position: int, size: int, time: int) -> bytes:
         """Each goes before what is in its slot: the one before it in this batch, or else what was there."""
         assert self._heads is not None
-        slots = slots_of(hashes, self._slots)
         previous = self._numbers(len(hashes)) - np.uint32(1)
         first = np.ones(len(slots), np.bool_)
         np.not_equal(slots[1:], slots[:-1], out=first[1:])
@@ -199,6 +200,11 @@ class KeyFile:
         return np.arange(self.count + 1, self.count + 1 + count, dtype=np.uint32)
 
     # -- the disk
+
+    def _write(self, entries: bytes) -> None:
+        """Behind those that there are."""
+        self._entries().write(HEADER.size + self.count * ENTRY_BYTES, entries)
+        self._crc = google_crc32c.extend(self._crc, entries)
 
     def _take_up(self, mark: FileMark) -> bool:
         """Read the entries that the mark vouches for, and make the slots anew unless they are on the disk."""

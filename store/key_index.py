@@ -243,6 +243,8 @@ class KeySearch:
 
 def hashes_of_topic(topic_id: int, key_hashes: Hashes) -> Hashes:
     """Those that a batch of the topic has in the index, each once, ascending. `key_hashes` as `KeyIndex.put` has it."""
+    if len(key_hashes) == 1 and key_hashes[0]:  # one at a time, numpy's bookkeeping costs more than the work
+        return key_hashes ^ np.uint64(_of_topic(topic_id))
     return np.unique(key_hashes[key_hashes != 0] ^ np.uint64(_of_topic(topic_id)))
 
 

@@ -50,6 +50,7 @@ from store import Base, Header, NodeDirectory, StoreError
 from store.memory_disk import Killed
 
 START_MS = 1_700_000_000_000
+FILES = 20_000
 """What wall clocks show when a simulation begins."""
 
 
@@ -381,6 +382,7 @@ class StackNode:
             monotonic_ms=lambda: life.time() * 1000,
             boot_id=lambda: f"boot {self.boots}",
             client=self._environment(life, self.node, self._chance),
+            file_limit=lambda: FILES,
             vital=self.vital,
         )
 

@@ -146,17 +146,17 @@ def crc_of(data: Buffer) -> int:
     return int(google_crc32c.value(np.frombuffer(data, np.uint8, offset=_CRC_FROM)))
 
 
-def tag_hashes(data: Buffer) -> NDArray[np.int64] | None:
-    """Each message's tag hash (0: no tag), a view of `data`; None if no message has a tag."""
-    header = BatchHeader.parse(data)
+def tag_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.int64] | None:
+    """Each message's tag hash (0: no tag), a view of `data`; None if no message has a tag. `header`: if known."""
+    header = header or BatchHeader.parse(data)
     if not header.columns & TAGS:
         return None
     return np.frombuffer(data, "<i8", header.count, HEADER_BYTES)
 
 
-def key_hashes(data: Buffer) -> NDArray[np.uint64] | None:
-    """Each message's key hash (0: no key), a view of `data`; None if no message has a key."""
-    header = BatchHeader.parse(data)
+def key_hashes(data: Buffer, header: BatchHeader | None = None) -> NDArray[np.uint64] | None:
+    """Each message's key hash (0: no key), a view of `data`; None if no message has a key. `header`: if known."""
+    header = header or BatchHeader.parse(data)
     if not header.columns & KEYS:
         return None
     return np.frombuffer(data, "<u8", header.count, header.payload_position - 8 * header.count)

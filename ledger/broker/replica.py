@@ -130,10 +130,10 @@ class Replica:
 
     def _apply_batch(self, header: Header, body: memoryview) -> None:
         batch = BatchHeader.parse(body)
-        if (hashes := key_hashes(body)) is not None:  # first: it can be repeated where what follows fails
+        if (hashes := key_hashes(body, batch)) is not None:  # first: it can be repeated where what follows fails
             self.keys.put(header.topic_id, header.position, header.size, header.append_time_ms, hashes)
         self.queues.get(header.topic_id, header.queue).put(
-            header.base_offset, header.position, header.size, tag_hashes(body), header.count
+            header.base_offset, header.position, header.size, tag_hashes(body, batch), header.count
         )
         topic = self.state.topics.get(header.topic_id)
         if topic is not None and (consumer_group := consumer_group_of(topic.name)) is not None:

@@ -1,0 +1,69 @@
+"""How many files a node may have open, and that those of its queues are among them."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import suppress
+
+import grpc.aio
+import pytest
+from fleet import MakeFleet
+from node_process import NodeProcess
+from waiter import eventually
+
+from cluster.file_limit import queues_open_at_once
+from ledger import AsyncProducer
+from ledger.v1 import broker_pb2
+
+SOFT = 400
+QUEUES = 500
+
+
+@pytest.fixture
+def low_limit() -> Iterator[int]:
+    """A soft limit for what this process starts; gives the hard one."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, hard))
+    yield hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+
+
+async def test_a_node_opens_more_files_than_a_process_begins_with(make_fleet: MakeFleet, low_limit: int) -> None:
+    """The file of each queue that is written to stays open."""
+    fleet = make_fleet(1)
+    with NodeProcess(fleet.write_toml(1)) as process:
+
+        async def leads() -> bool:
+            try:
+                status = await fleet.broker(1).GetStatus(broker_pb2.GetStatusRequest(), timeout=5)
+            except grpc.aio.AioRpcError:
+                return False
+            return any(group.leader == 1 for group in status.groups)
+
+        await eventually(leads, "it leads")
+        assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (low_limit, low_limit)
+        await fleet.create_topic("t", QUEUES)
+        async with AsyncProducer(fleet.bootstrap) as producer:
+            for queue in range(QUEUES):
+                await producer.send("t", b"x", queue=queue)
+        assert sum("/queues/" in path for path in files_of(process.pid)) == QUEUES
+
+
+def files_of(pid: int) -> Iterator[str]:
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            yield os.readlink(f"/proc/{pid}/fd/{number}")
+
+
+@pytest.mark.parametrize("files", [16_384, 1 << 20, 1 << 30])
+def test_all_groups_together_leave_files_for_the_rest(files: int) -> None:
+    one_by_one = [queues_open_at_once(files, groups) for groups in range(1, 65)]
+    assert one_by_one[0] >= 256
+    assert 2 * sum(one_by_one) < files * 2 / 3
+    assert 2 * 64 * queues_open_at_once(files, 64) < files * 2 / 3
+
+
+def test_where_hardly_any_file_may_be_opened_some_queues_are() -> None:
+    assert queues_open_at_once(256, 64) > 1
