@@ -36,6 +36,8 @@ class Power:
         self._rosters = rosters
         self._damages = damages
         self._happened = happened
+        self._failing: dict[StackNode, object] = {}
+        """Nodes that are to fail a flush or have done so, with their process: what is left shows when it is gone."""
         self._over = False
 
     def end(self) -> None:
@@ -82,6 +84,7 @@ class Power:
             return False
         for node in nodes:
             node.disk.fail("sync", times=1)
+            self._failing[node] = node.process
             if not self._options.sync:
                 node.will_be_suspect()
         return True
@@ -97,9 +100,13 @@ class Power:
         return all(self._group_may_miss(roster, node) for roster in self._rosters if node in roster.named)
 
     def _group_may_miss(self, roster: Roster, node: StackNode) -> bool:
-        voters = roster.voters
+        return roster.is_member(node.node) and all(
+            self._can_do_without(node, roster, voters) for voters in roster.electorates
+        )
+
+    def _can_do_without(self, node: StackNode, roster: Roster, voters: Sequence[StackNode]) -> bool:
         there = [each for each in voters if each is not node and each.alive and not self._is_hurt(roster, each)]
-        return 2 * len(there) > len(voters) and roster.is_member(node.node)
+        return 2 * len(there) > len(voters)
 
     def may_kill(self, node: StackNode) -> bool:
         """Of a node that stages its writes, the end of the process takes what was not flushed."""
@@ -109,9 +116,11 @@ class Power:
         return all(self._group_may_lose(roster, nodes) for roster in self._rosters)
 
     def _group_may_lose(self, roster: Roster, nodes: Sequence[StackNode]) -> bool:
+        return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
+
+    def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
         """Always where everything acknowledged is flushed and every voter answers: neither a stranger does, nor a node
         whose log is damaged."""
-        voters = roster.voters
         answering = [each for each in voters if roster.is_member(each.node) and not self._damages.is_planted(each)]
         if self._options.sync and len(answering) == len(voters):
             return True
@@ -120,4 +129,10 @@ class Power:
 
     def _is_hurt(self, roster: Roster, node: StackNode) -> bool:
         suspect = node.part(roster.group).suspect
-        return suspect or self._damages.is_planted(node) or not roster.is_member(node.node)
+        is_whole = not suspect and not self._fails(node) and not self._damages.is_planted(node)
+        return not is_whole or not roster.is_member(node.node)
+
+    def _fails(self, node: StackNode) -> bool:
+        if node.alive and self._failing.get(node) is not node.process:
+            self._failing.pop(node, None)
+        return node in self._failing

@@ -28,6 +28,8 @@ class Roster:
         self._founders = founders
         self._newest: GroupConfiguration | None = None
         """As it was known last."""
+        self._applied: GroupConfiguration | None = None
+        """By the leader that had the newest one."""
 
     @property
     def leader(self) -> Part | None:
@@ -40,6 +42,7 @@ class Roster:
         leader = self.leader
         if leader is not None and leader.replica is not None:
             self._newest = leader.replica.newest_configuration()
+            self._applied = leader.replica.membership.configuration
         return self._newest
 
     @property
@@ -59,6 +62,14 @@ class Roster:
         """All that are named as voters, strangers included."""
         configuration = self.configuration
         return self._numbered(self._founders() if configuration is None else configuration.voters)
+
+    @property
+    def electorates(self) -> list[list[StackNode]]:
+        """The voters by the newest configuration, and by the one before as long as that may come back: the newest may
+        be lost."""
+        voters = self.voters
+        before = voters if self._applied is None else self._numbered(self._applied.voters)
+        return [voters] if before == voters else [voters, before]
 
     @property
     def named(self) -> list[StackNode]:

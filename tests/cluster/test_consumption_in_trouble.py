@@ -144,6 +144,9 @@ async def test_a_coordinator_that_dies_while_members_join_leaves_each_queue_with
     def owned() -> list[int]:
         return sorted(place.queue for each in joined for place in each.assignment if place.topic == "joining")
 
+    def shares() -> list[int]:
+        return [sum(place.topic == "joining" for place in each.assignment) for each in members]
+
     joined = members[:1]
     await members[0].start()
     try:
@@ -163,9 +166,8 @@ async def test_a_coordinator_that_dies_while_members_join_leaves_each_queue_with
             return len(seen) == 200 and sending.done()
 
         await eventually(all_seen, "everything was handed out", deadline_s=60)
-        await until(lambda: owned() == list(range(8)), "each queue has one owner")
-        shares = [sum(place.topic == "joining" for place in each.assignment) for each in members]
-        assert shares == [2, 2, 2, 2]
+        await until(lambda: shares() == [2, 2, 2, 2], "each has its share")
+        assert owned() == list(range(8)), "each queue has one owner"
         assert max(seen.values()) == 1, "nobody was silent for a session, so nothing came twice"
     finally:
         await asyncio.gather(*(each.stop() for each in members), return_exceptions=True)
