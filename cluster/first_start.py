@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,12 +117,11 @@ class GrpcIntroductions:
 
 
 async def first_configuration(
-    newcomer: Newcomer, address: Callable[[int], str], introductions: Introductions
+    newcomer: Newcomer, peers: Mapping[int, str], introductions: Introductions
 ) -> GroupConfiguration:
     """Asks every other voter until all have answered that they are empty; gives what entry 1 says.
 
-    `address`: of a voter; empty once it is no member of the cluster any more. Raises FirstStartRefusedError. Waits for
-    as long as somebody is missing, and says who.
+    Raises FirstStartRefusedError. Waits for as long as somebody is missing, and says who.
     """
     voters = {newcomer.node: Member(newcomer.incarnation, newcomer.address)}
     request = raft_pb2.IntroduceRequest(
@@ -134,18 +133,13 @@ async def first_configuration(
         max_entry_bytes=newcomer.max_entry_bytes,
     )
     attempt = 0
-    while missing := {node: address(node) for node in newcomer.voters if node not in voters}:
-        if gone := [node for node, place in missing.items() if not place]:
-            raise FirstStartRefusedError(
-                f"node {gone[0]}, with which group {newcomer.group} was to begin, is no member of the cluster any "
-                "more; before this node is added to that group, it takes no part in it"
-            )
+    while missing := [node for node in newcomer.voters if node not in voters]:
         answers = await asyncio.gather(*(introductions.ask(node, request) for node in missing))
-        for (node, place), answer in zip(missing.items(), answers, strict=True):
+        for node, answer in zip(missing, answers, strict=True):
             if answer is not None:
-                voters[node] = Member(accepted(node, place, answer), place)
+                voters[node] = Member(accepted(node, peers[node], answer), peers[node])
         if attempt % TELL_EVERY == TELL_EVERY - 1:
-            waited_for = ", ".join(f"node {node} at {place}" for node, place in missing.items())
+            waited_for = ", ".join(f"node {node} at {peers[node]}" for node in missing)
             log.info("first start of group %d: waiting for %s", newcomer.group, waited_for)
         attempt += 1
         if len(voters) < len(newcomer.voters):

@@ -19,7 +19,7 @@ class Founding:
 
     voters: tuple[int, ...]
     address: Callable[[int], str]
-    """Where one of them is; empty where the directory that was meant is no member of the cluster any more."""
+    """Where one of them is; empty while no node of that number is a member of the cluster."""
 
 
 def first_group(settings: NodeSettings) -> Founding:

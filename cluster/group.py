@@ -11,6 +11,7 @@ It must not know ports, or other groups: `cluster.node_groups` and `cluster.node
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from functools import partial
 
 from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
-from cluster.first_start import FirstStartRefusedError, Newcomer, first_configuration
+from cluster.first_start import ASK_AGAIN_S, TELL_EVERY, FirstStartRefusedError, Newcomer, first_configuration
 from cluster.flush_schedule import FlushSchedule
 from cluster.founding import Founding, first_group, preferred
 from cluster.group_files import GroupFiles
@@ -125,8 +126,8 @@ class LocalGroup:
 
     async def take_part(self, founding: Founding | None = None) -> None:
         """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
-        yet; and begins to follow, to stand and to serve. `founding`: of any group but 0, where it is to begin with this
-        directory."""
+        yet; and begins to follow, to stand and to serve. `founding`: of any group but 0, as far as this node may begin
+        it or answer whoever does."""
         await self._opening.finish()
         self._founding = self._founding or founding
         if self._founding is not None and self.newcomer.asks:
@@ -369,11 +370,10 @@ class LocalGroup:
     async def _first_start(self) -> None:
         """Writes entry 1, once every voter has answered that it is empty."""
         assert self._founding is not None
-        voters, address = self._founding.voters, self._founding.address
-        peers = {node: place for node in voters if node != self._settings.node and (place := address(node))}
+        peers = await self._other_founders(self._founding)
         introductions = self._surroundings.introductions(peers)
         try:
-            configuration = await first_configuration(self.newcomer, address, introductions)
+            configuration = await first_configuration(self.newcomer, peers, introductions)
         except FirstStartRefusedError as refusal:
             log.error("this node takes no part: %s", refusal)
             return
@@ -384,6 +384,24 @@ class LocalGroup:
             await asyncio.sleep(TRY_FULL_DISK_S)
         self._opened.configurations.append((1, configuration))
         log.info("group %d: first start, voters %s", self.number, sorted(configuration.voters))
+
+    async def _other_founders(self, founding: Founding) -> dict[int, str]:
+        """Where they are, once each of them is a member of the cluster."""
+        others = [node for node in founding.voters if node != self._settings.node]
+        for attempt in itertools.count():
+            peers = {node: founding.address(node) for node in others}
+            gone = [node for node, address in peers.items() if not address]
+            if not gone:
+                break
+            if attempt % TELL_EVERY == 0:
+                log.warning(
+                    "group %d: the first start waits: node %d, on which it is to begin, is no member of the cluster; "
+                    "add a node of that number",
+                    self.number,
+                    gone[0],
+                )
+            await asyncio.sleep(ASK_AGAIN_S)
+        return peers
 
     def _write_first(self, draft: Draft) -> bool:
         """Whether there was room for it."""

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from cluster.founding import Founding
+from cluster.founding import Founding, in_turn
 from cluster.group import LocalGroup
 from cluster.group_calls import GroupCalls
 from cluster.group_log import GroupError
@@ -26,7 +26,6 @@ from cluster.surroundings import Surroundings
 from cluster.ticker import Ticker
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.handover import hand_over
-from ledger.broker.placement import place_group
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_commands import add_group
@@ -208,12 +207,9 @@ class NodeGroups:
 
     async def _add_those_missing(self, replica: Replica) -> None:
         """As many as this node's settings say, if it leads group 0."""
-        groups, configuration = replica.state.groups, replica.membership.configuration
         try:
-            while replica.knows_the_end and configuration and len(groups.numbers) < self._settings.groups:
-                number = groups.numbers[-1] + 1
-                await add_group(replica, number, place_group(number, configuration.voters, (ns for _, ns in groups)))
-                groups = replica.state.groups
+            while replica.knows_the_end and len(replica.state.groups.numbers) < self._settings.groups:
+                await add_group(replica)
         except LedgerError as error:
             log.info("groups are still to be added: %s", error)
             asyncio.get_running_loop().call_later(RETRY_S, self._news.set)
@@ -223,15 +219,10 @@ class NodeGroups:
 
 
 def _founding(number: int, first: Replica) -> Founding | None:
-    """How that group is to begin; None where it is not with this very directory: a node that was wiped and added again
-    cannot know whether the group has begun without it."""
+    """How that group is to begin. None where this node was to begin it, and has another directory by now: it cannot
+    know whether it has done so. Who only answers may be any node of the number: whoever asks has not begun it."""
     founders, membership = first.state.groups.founders(number), first.membership
-    if founders.get(membership.node) != membership.incarnation:
+    me = membership.node
+    if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):
         return None
-
-    def address(node: int) -> str:
-        assert membership.configuration is not None
-        member = membership.configuration.members.get(node)
-        return membership.address(node) if member is not None and member.incarnation == founders[node] else ""
-
-    return Founding(tuple(founders), address)
+    return Founding(tuple(founders), lambda node: membership.addresses().get(node, ""))

@@ -50,8 +50,9 @@ from store import Base, Header, NodeDirectory, StoreError
 from store.memory_disk import Killed
 
 START_MS = 1_700_000_000_000
-FILES = 20_000
 """What wall clocks show when a simulation begins."""
+FILES = 20_000
+"""That a process may have open."""
 
 
 class SimSettings(NodeSettings):

@@ -121,7 +121,7 @@ class Power:
     def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
         """Always where everything acknowledged is flushed and every voter answers: neither a stranger does, nor a node
         whose log is damaged."""
-        answering = [each for each in voters if roster.is_member(each.node) and not self._damages.is_planted(each)]
+        answering = [each for each in voters if roster.answers(each) and not self._damages.is_planted(each)]
         if self._options.sync and len(answering) == len(voters):
             return True
         hurt = [voter for voter in voters if voter in nodes or self._is_hurt(roster, voter)]
@@ -130,7 +130,7 @@ class Power:
     def _is_hurt(self, roster: Roster, node: StackNode) -> bool:
         suspect = node.part(roster.group).suspect
         is_whole = not suspect and not self._fails(node) and not self._damages.is_planted(node)
-        return not is_whole or not roster.is_member(node.node)
+        return not is_whole or not roster.answers(node)
 
     def _fails(self, node: StackNode) -> bool:
         if node.alive and self._failing.get(node) is not node.process:

@@ -29,7 +29,7 @@ class Roster:
         self._newest: GroupConfiguration | None = None
         """As it was known last."""
         self._applied: GroupConfiguration | None = None
-        """By the leader that had the newest one."""
+        """By the leader that had the newest one, as long as that one is not committed."""
 
     @property
     def leader(self) -> Part | None:
@@ -42,15 +42,14 @@ class Roster:
         leader = self.leader
         if leader is not None and leader.replica is not None:
             self._newest = leader.replica.newest_configuration()
-            self._applied = leader.replica.membership.configuration
+            self._applied = None if self._is_committed(leader) else leader.replica.membership.configuration
         return self._newest
 
     @property
     def is_settled(self) -> bool:
         """Whether a leader knows that its newest configuration is committed."""
         leader = self.leader
-        raft = leader.raft if leader is not None else None
-        return raft is not None and raft.configuration_index <= raft.commit
+        return leader is not None and self._is_committed(leader)
 
     @property
     def is_begun(self) -> bool:
@@ -95,10 +94,21 @@ class Roster:
     def is_member(self, node: int) -> bool:
         return any(member.node == node for member in self.members)
 
+    def answers(self, node: StackNode) -> bool:
+        """Whether it has the disk by which any configuration names it that may come to count."""
+        named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
+        return not named or any(
+            member is not None and member.incarnation == node.part(self.group).incarnation for member in named
+        )
+
     def _is_known(self, node: StackNode) -> bool:
         if self._newest is None:
             return True
         return node.part(self.group).incarnation == self._newest.members[node.node].incarnation
+
+    def _is_committed(self, leader: Part) -> bool:
+        raft = leader.raft
+        return raft is not None and raft.configuration_index <= raft.commit
 
     def _numbered(self, numbers: Iterable[int]) -> list[StackNode]:
         return [self._nodes[number - 1] for number in sorted(numbers)]

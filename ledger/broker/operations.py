@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from grpc import aio
@@ -18,7 +18,6 @@ from grpc import aio
 from ledger.broker.handover import begin_transfer
 from ledger.broker.log_trim import LogTrim
 from ledger.broker.members import Introduction, Members
-from ledger.broker.placement import place_group
 from ledger.broker.proposals import ChangeProposal
 from ledger.broker.refusal import refused
 from ledger.broker.replica import Replica
@@ -32,7 +31,6 @@ from ledger.errors import (
     NotSuspectError,
     RecoveryRefusedError,
     StorageFailedError,
-    UnknownNodeError,
 )
 from ledger.state import Hold, Topic
 from ledger.topics import TOPICS_GROUP
@@ -223,7 +221,7 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
             if request.groups and len(groups.numbers) == request.groups + 1:
                 response.group = groups.numbers[-1]  # it came about already
             else:
-                response.group = await new_group(replica, request.nodes)
+                response.group = await add_group(replica, request.nodes)
         except LedgerError as error:
             return refused(response, error)
         response.nodes.extend(replica.state.groups.nodes(response.group))
@@ -275,18 +273,6 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
 
     def _members(self, replica: Replica) -> Members:
         return Members(replica, self._sites[replica.group].ask_newcomer)
-
-
-async def new_group(replica: Replica, wanted: Sequence[int]) -> int:
-    """Its number, once it is in group 0's table. Raises LedgerError."""
-    groups, configuration = replica.state.groups, replica.membership.configuration
-    assert configuration is not None, "what a leader has applied begins with its own configuration"
-    if strangers := sorted(set(wanted) - configuration.members.keys()):
-        raise UnknownNodeError(f"node {strangers[0]} is no member of group 0: add it to that first")
-    number = groups.numbers[-1] + 1
-    nodes = tuple(wanted) or place_group(number, configuration.voters, (nodes for _, nodes in groups))
-    await asyncio.shield(add_group(replica, number, nodes))
-    return number
 
 
 async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:

@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ledger.broker.placement import place_queues
+from ledger.broker.placement import place_group, place_queues
 from ledger.broker.replica import Replica
-from ledger.errors import BusyError, InvalidArgumentError, UnknownTopicError
+from ledger.errors import BusyError, InvalidArgumentError, UnknownNodeError, UnknownTopicError
 from ledger.state import DeletedTopic, Topic
 from ledger.topics import validate_queue_count, validate_topic_name
 from ledger.v1 import command_pb2
@@ -94,10 +94,16 @@ def open_topic(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
     return replica.propose_checked(command_pb2.Command(open_topic=opened))
 
 
-def add_group(replica: Replica, group: int, nodes: Sequence[int]) -> asyncio.Future[None]:
-    """One more group, which begins on these nodes: members, as the leader of group 0 has applied it."""
-    configuration = replica.membership.configuration
-    assert configuration is not None, "what a leader has applied begins with its own configuration"
+async def add_group(replica: Replica, wanted: Sequence[int] = ()) -> int:
+    """One more group, on these nodes, or else where there are fewest groups. Its number, once it is in group 0's table.
+    Raises LedgerError, UnknownNodeError among them."""
+    groups, configuration = replica.state.groups, replica.newest_configuration()  # which is before this in the log
+    assert configuration is not None, "what a leader has begins with its own configuration"
+    if strangers := sorted(set(wanted) - configuration.members.keys()):
+        raise UnknownNodeError(f"node {strangers[0]} is no member of group 0: add it to that first")
+    number = groups.numbers[-1] + 1
+    nodes = tuple(wanted) or place_group(number, configuration.voters, (nodes for _, nodes in groups))
     incarnations = [configuration.members[node].incarnation for node in nodes]
-    added = command_pb2.AddGroup(group=group, nodes=nodes, incarnations=incarnations)
-    return replica.propose_checked(command_pb2.Command(add_group=added))
+    added = command_pb2.AddGroup(group=number, nodes=nodes, incarnations=incarnations)
+    await asyncio.shield(replica.propose_checked(command_pb2.Command(add_group=added)))
+    return number

@@ -25,8 +25,9 @@ from ledger.validation.report import NOT_JUDGED, Report
 from ledger.validation.summary import as_text
 from ledger.validation.validate import OnPlan, validate
 
-CONF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-"""Java passes on for some seconds what Python has read: compiling itself well took it longer than that."""
+CONF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Where Java only passes on what Python has read, for some seconds: compiling itself well took it longer than that. A
+user's own options come behind."""
 
 
 def validate_on_spark(

@@ -13,6 +13,7 @@ from led_groups import NODES, all_lead_in_turn, leaders
 from scrape import is_ready
 from waiter import eventually
 
+from cluster.founding import in_turn
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import UnknownNodeError
 from store import DiskFullError, PosixDisk
@@ -114,6 +115,31 @@ async def test_a_node_that_was_wiped_does_not_begin_a_group_once_more(make_fleet
         return (await fleet.fetch(2, topic.topic_id, 0, queue=queue)).next_offset == 1
 
     await eventually(has_it, "node 2 has what was sent to the group")
+
+
+async def test_a_group_begins_with_a_node_that_came_in_the_place_of_one_that_never_answered(
+    make_fleet: MakeFleet,
+) -> None:
+    """As the README says."""
+    fleet = make_fleet()
+    await fleet.start()
+    async with AsyncAdmin(fleet.bootstrap) as admin:
+        await fleet.level()
+        await fleet.stop(3)
+        await fleet.leader()
+        group = await admin.add_group([1, 2, 3])
+        assert in_turn(group, [1, 2, 3]) != 3, "another one asks"
+        await admin.remove_node(3, group=0, timeout_ms=30_000)
+        shutil.rmtree(fleet.data(3))
+        fleet.override(3, join=True)
+        await fleet.start(3)
+        await admin.add_node(3, fleet.address(3), group=0, promote=True, timeout_ms=30_000)
+
+        async def has_begun() -> bool:
+            return (await leaders(admin)).get(group, 0) > 0
+
+        await eventually(has_begun, "the group has a leader")
+        assert [member.node for member in (await admin.members(group=group)).members] == [1, 2, 3]
 
 
 class NoRoomForGroup1(PosixDisk):

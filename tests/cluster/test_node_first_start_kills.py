@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import count
 from pathlib import Path
 
@@ -78,7 +79,12 @@ async def test_a_kill_at_any_moment_leaves_a_directory_that_begins(monkeypatch: 
     assert moments > 10
 
 
-async def test_a_group_that_was_to_begin_with_a_node_that_is_gone_does_not_end_its_others() -> None:
-    """Which have nothing of it yet, or not any more, and hear of it by the log of group 0."""
-    group = await begin(MemoryDisk(), 1, Founding((1, 4), lambda node: SETTINGS.peers.get(node, "")))
-    assert await end(group) == ()
+async def test_a_group_that_was_to_begin_with_a_node_that_is_gone_waits_and_ends_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    starting = asyncio.create_task(begin(MemoryDisk(), 2, Founding((1, 4), lambda node: SETTINGS.peers.get(node, ""))))
+    done, _ = await asyncio.wait([starting], timeout=0.5)
+    assert not done
+    assert "node 4, on which it is to begin, is no member of the cluster; add a node of that number" in caplog.text
+    starting.cancel()
+    await asyncio.wait([starting])
