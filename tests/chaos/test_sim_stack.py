@@ -173,6 +173,22 @@ def test_a_leader_that_stops_in_order_hands_over() -> None:
     world.close()
 
 
+def test_a_node_that_is_told_to_stop_twice_stops_once() -> None:
+    world = StackWorld(options())
+    world.start_workload()
+    world.loop.run_until(6.0)
+    node = world.nodes()[0]
+    node.stop()
+    world.loop.run_until(6.005)
+    assert node.process is not None, "the first stop is under way"
+    node.stop()
+    world.loop.run_until(10.0)
+    assert node.process is None
+    assert not world.loop.errors
+    assert not world.violations()
+    world.close()
+
+
 def test_a_read_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The net holds: a leader that was cut off answers whom it was cut off with."""
 
