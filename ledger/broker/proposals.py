@@ -81,10 +81,7 @@ class StartProposal:
         """It counts when it is applied."""
 
     def settled(self, committed: bool) -> None:
-        if committed:
-            self.future.set_result(None)
-        else:
-            self.future.set_exception(self._trouble())
+        end(self.future, None if committed else self._trouble())
 
 
 class ChangeProposal:
@@ -106,10 +103,8 @@ class ChangeProposal:
 
     def settled(self, committed: bool) -> None:
         """A leader that removes itself is none any more as soon as that is committed, and before it is applied."""
-        if committed or self._is_committed(self._term, self.index):
-            self.future.set_result(self.index)
-        else:
-            self.future.set_exception(self._trouble())
+        is_committed = committed or self._is_committed(self._term, self.index)
+        end(self.future, self.index if is_committed else self._trouble())
 
 
 def new_future() -> asyncio.Future[Any]:
@@ -119,18 +114,22 @@ def new_future() -> asyncio.Future[Any]:
     return future
 
 
+def end(future: asyncio.Future[Any], outcome: object) -> None:
+    """With a result, or an error. Nobody is told where whoever asked was cancelled meanwhile, as in a stop."""
+    if future.cancelled():
+        return
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+
+
 def repeat_of(first: asyncio.Future[Committed], record: BatchRecord) -> asyncio.Future[Committed]:
     """Ends as `first` ends, marked as a repeat."""
     answer = new_future()
 
-    def end(_: asyncio.Future[Committed]) -> None:
-        if answer.done():
-            return
-        error = first.exception()
-        if error is None:
-            answer.set_result(Committed.of(record, duplicate=True))
-        else:
-            answer.set_exception(error)
+    def first_ended(_: asyncio.Future[Committed]) -> None:
+        end(answer, first.exception() or Committed.of(record, duplicate=True))
 
-    first.add_done_callback(end)
+    first.add_done_callback(first_ended)
     return answer

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from ledger.batch import Batch, BatchHeader, check, key_hashes, tag_hashes
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.membership import Membership
-from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, new_future, repeat_of
+from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
 from ledger.errors import (
     BusyError,
     ChangeInProgressError,
@@ -290,9 +290,9 @@ class Replica:
     def _batch_settled(self, proposal: BatchProposal, committed: bool) -> None:
         del self._pending_batches[id(proposal.record)]
         if not committed:
-            proposal.future.set_exception(self.not_leading())
+            end(proposal.future, self.not_leading())
             return
-        proposal.future.set_result(Committed.of(proposal.record))
+        end(proposal.future, Committed.of(proposal.record))
         draft, topic = proposal.draft, self.state.topics.get(proposal.draft.topic_id)
         assert topic is not None, "a batch was applied to a topic that is not there"
         self._meter.produced(topic.name, draft.count, len(draft.body), time.perf_counter() - proposal.since)
@@ -345,10 +345,7 @@ class Replica:
 
     def _command_settled(self, proposal: CommandProposal, committed: bool) -> None:
         result = self._command_results.pop(proposal.index) if committed else self.not_leading()
-        if isinstance(result, LedgerError):
-            proposal.future.set_exception(result)
-        else:
-            proposal.future.set_result(result)
+        end(proposal.future, result)
 
     def leading_state(self, size: int) -> Projected:
         """The projected state, where a body of that size can be proposed now; LedgerError otherwise."""

@@ -1,0 +1,36 @@
+"""How those who wait for a commit are told, and that it does no harm where they are gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ledger.broker.proposals import ChangeProposal, StartProposal, end, new_future
+from ledger.errors import NoLeaderError
+from store import Draft, Kind
+
+DRAFT = Draft(Kind.COMMAND, b"")
+
+
+def trouble() -> Exception:
+    return NoLeaderError("nobody leads")
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_whoever_asked_may_have_been_cancelled_meanwhile(committed: bool) -> None:
+    """As in a stop; what was proposed commits all the same, and the node goes on."""
+    proposals: list[Any] = [StartProposal(DRAFT, trouble), ChangeProposal(DRAFT, lambda _term, _index: False, trouble)]
+    for proposal in proposals:
+        proposal.future.cancel()
+        proposal.settled(committed)
+        assert proposal.future.cancelled()
+
+
+async def test_everybody_else_is_told_the_result_or_the_error() -> None:
+    told, failed = new_future(), new_future()
+    end(told, 7)
+    end(failed, trouble())
+    assert await told == 7
+    with pytest.raises(NoLeaderError, match="nobody leads"):
+        await failed
