@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ledger.broker.proposals import new_future
+from ledger.broker.proposals import end, new_future
 from ledger.errors import BusyError, LedgerError
 from ledger.state import QueueResults
 from ledger.v1 import command_pb2
@@ -85,7 +85,7 @@ class _Gathering:
             future = self._propose(command_pb2.Command(acknowledge_offsets=wanted))
         except LedgerError as refusal:
             for _, each in owed:
-                _end(each, refusal)
+                end(each, refusal)
         else:
             future.add_done_callback(lambda done: _share_out(done, owed))
 
@@ -93,14 +93,5 @@ class _Gathering:
 def _share_out(done: asyncio.Future[QueueResults], owed: list[tuple[int, asyncio.Future[QueueResults]]]) -> None:
     failure, at = done.exception(), 0
     for count, each in owed:
-        _end(each, failure if failure is not None else done.result()[at : at + count])
+        end(each, failure if failure is not None else done.result()[at : at + count])
         at += count
-
-
-def _end(future: asyncio.Future[QueueResults], outcome: QueueResults | BaseException) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)

@@ -2,8 +2,9 @@
 
 The one idea: group 0 is there by itself, on all nodes; every other group is there because an entry of group 0 says so,
 and so every node learns of it in the same place. Groups only ever come. Who is in a group later stands in its own
-configuration. A node is meant by its directory: one that was wiped and added again cannot know whether the group has
-begun, and must not begin it. It must not know how a group is started, or which queues live in it.
+configuration. With each node stands which directory it had: where the one that is to begin the group was wiped and
+added again, it cannot know whether that has begun, and must not begin it. It must not know how a group is started, or
+which queues live in it.
 """
 
 from __future__ import annotations
