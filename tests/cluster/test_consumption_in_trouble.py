@@ -161,12 +161,12 @@ async def test_a_coordinator_that_dies_while_members_join_leaves_each_queue_with
         seen: Counter[int] = Counter()
 
         async def all_seen() -> bool:
+            """And each has its share: a queue changes hands when the reads of its owner go on."""
             for each in members:
                 seen.update(values(await each.getmany(timeout_ms=50)))
-            return len(seen) == 200 and sending.done()
+            return len(seen) == 200 and sending.done() and shares() == [2, 2, 2, 2]
 
-        await eventually(all_seen, "everything was handed out", deadline_s=60)
-        await until(lambda: shares() == [2, 2, 2, 2], "each has its share")
+        await eventually(all_seen, "everything was handed out, and each has its share", deadline_s=60)
         assert owned() == list(range(8)), "each queue has one owner"
         assert max(seen.values()) == 1, "nobody was silent for a session, so nothing came twice"
     finally:
