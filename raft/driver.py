@@ -406,10 +406,12 @@ class Driver:
             self._soon(self._end_turn)
 
     def _end_turn(self) -> None:
-        self._turn_scheduled = False
         if self._stopped:
             return
-        self._write_proposals()
+        self._write_proposals()  # what comes of it is applied and sent in this same turn
+        self._turn_scheduled = False
+        if self._proposals:
+            self._schedule_turn()
         if self.failure is None:
             try:
                 self._apply()

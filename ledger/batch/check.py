@@ -97,9 +97,7 @@ def verified_columns(plain: bytes, start: int, header: BatchHeader) -> Columns:
     """The columns of the payload at plain[start:], verified against each other and the header."""
     end = start + header.plain_size
     columns = Columns.read(plain, start, end, count=header.count, present=header.columns)
-    offsets = columns.bodies.offsets
-    largest = int((offsets[1:] - offsets[:-1]).max())
-    if largest != header.largest:
+    if (largest := columns.bodies.longest()) != header.largest:
         raise CorruptBatchError(
             f"The largest message of a batch has {largest} bytes; its header says {header.largest}."
         )

@@ -17,9 +17,10 @@ CRCs or limits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,10 @@ from ledger.batch.header import HEADERS, KEYS, MAX_PLAIN_BYTES, TAGS, TIMESTAMPS
 from ledger.errors import CorruptBatchError, InvalidArgumentError
 
 Headers = tuple[tuple[str, bytes], ...]
+
+_FEW = 32
+"""Up to so many things a loop is quicker than numpy, whose calls have a price of their own. Where one message makes a
+batch, that price would be most of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,14 @@ class BinaryColumn:
     def data(self) -> NDArray[np.uint8]:
         """The bytes of all strings together."""
         return np.frombuffer(self.source, np.uint8, int(self.offsets[-1]), self.start)
+
+    def longest(self) -> int:
+        """Bytes of the longest string; there must be one."""
+        offsets = self.offsets
+        if len(offsets) <= _FEW:
+            edges: list[int] = offsets.tolist()
+            return max(end - first for first, end in pairwise(edges))
+        return int((offsets[1:] - offsets[:-1]).max())
 
     def strings(self) -> list[bytes]:
         """Every string; an absent one as b""."""
@@ -123,31 +136,36 @@ class ColumnWriter:
         """Append the bits that say which strings of the next column are there; the others are b"" in it."""
         self.buffer(np.packbits(there, bitorder="little").data)
 
-    def binary(self, strings: Sequence[bytes]) -> NDArray[np.int64]:
-        """Append a column of strings; returns their lengths."""
-        lengths = np.fromiter(map(len, strings), np.int64, len(strings))
-        self.offsets(lengths)
+    def binary(self, strings: Sequence[bytes]) -> int:
+        """Append a column of strings; returns the length of the longest, 0 where there is none."""
+        total, longest = self.offsets(map(len, strings), len(strings))
         joined = b"".join(strings)
-        if len(joined) != lengths.sum():
+        if len(joined) != total:
             raise InvalidArgumentError("Messages must be bytes: a view whose items are not bytes cannot be encoded.")
         self.buffer(joined)
-        return lengths
+        return longest
 
     def headers(self, lists: Sequence[Sequence[tuple[str, bytes]]]) -> None:
         """Append the three-part column of headers."""
-        self.offsets(np.fromiter(map(len, lists), np.int64, len(lists)))
+        self.offsets(map(len, lists), len(lists))
         self.binary([name.encode() for headers in lists for name, _ in headers])
         self.binary([value for headers in lists for _, value in headers])
 
-    def offsets(self, lengths: NDArray[np.int64]) -> None:
-        """Append the offsets between things of these lengths."""
-        offsets = np.zeros(len(lengths) + 1, np.int64)
-        np.cumsum(lengths, out=offsets[1:])
-        if offsets[-1] > MAX_PLAIN_BYTES:
-            raise InvalidArgumentError(
-                f"A batch cannot hold {offsets[-1]} bytes in one column: at most {MAX_PLAIN_BYTES}; make more batches."
-            )
-        self.buffer(offsets.astype("<i4").data)
+    def offsets(self, lengths: Iterable[int], count: int) -> tuple[int, int]:
+        """Append the offsets between `count` things of these lengths; returns the sum of all, and the greatest."""
+        if count <= _FEW:
+            known = list(lengths)
+            total, longest = sum(known), max(known, default=0)
+            _check_size(total)
+            self.buffer(struct.pack(f"<{count + 1}i", *accumulate(known, initial=0)))
+        else:
+            column = np.fromiter(lengths, np.int64, count)
+            offsets = np.zeros(count + 1, np.int64)
+            np.cumsum(column, out=offsets[1:])
+            total, longest = int(offsets[-1]), int(column.max())
+            _check_size(total)
+            self.buffer(offsets.astype("<i4").data)
+        return total, longest
 
     def buffer(self, data: bytes | memoryview) -> None:
         """Append one buffer, padded."""
@@ -181,7 +199,7 @@ class _Reader:
         """The offsets between `count` things, checked."""
         size = 4 * (count + 1)
         offsets = np.frombuffer(self.source, "<i4", count + 1, self.take(size))
-        if offsets[0] != 0 or (offsets[1:] < offsets[:-1]).any():
+        if offsets[0] != 0 or _fall(offsets):
             raise CorruptBatchError("Offsets within a batch do not begin with 0, or fall.")
         return offsets
 
@@ -203,6 +221,20 @@ class _Reader:
     def int64(self, count: int) -> NDArray[np.int64]:
         """A column of `count` numbers."""
         return np.frombuffer(self.source, "<i8", count, self.take(8 * count))
+
+
+def _fall(offsets: NDArray[np.int32]) -> bool:
+    if len(offsets) <= _FEW:
+        edges: list[int] = offsets.tolist()
+        return edges != sorted(edges)
+    return bool((offsets[1:] < offsets[:-1]).any())
+
+
+def _check_size(column: int) -> None:
+    if column > MAX_PLAIN_BYTES:
+        raise InvalidArgumentError(
+            f"A batch cannot hold {column} bytes in one column: at most {MAX_PLAIN_BYTES}; make more batches."
+        )
 
 
 def _text(data: bytes) -> str:

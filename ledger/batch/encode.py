@@ -56,7 +56,7 @@ def encode(
     present = 0
     hashes: list[memoryview] = []
     payload = ColumnWriter()
-    lengths = payload.binary(values)
+    largest = payload.binary(values)
     if keys is not None and (key_column := _hashed(payload, keys, key_hash, bytes, "<u8")) is not None:
         present |= KEYS
         hashes.append(key_column)
@@ -77,7 +77,7 @@ def encode(
         count=len(values),
         size=HEADER_BYTES + sum(map(_size, hashes)) + sum(map(_size, parts)),
         plain_size=plain_size,
-        largest=int(lengths.max()),
+        largest=largest,
         epoch=epoch,
         topic_id=topic_id,
         queue=queue,

@@ -68,9 +68,10 @@ ROW = np.dtype(
 assert ROW.itemsize == HEADER_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BatchHeader:
-    """What the fixed header says. Parsed only as far as the header goes: `check` tells whether the rest agrees."""
+    """What the fixed header says. Parsed only as far as the header goes: `check` tells whether the rest agrees. Never
+    changed, and not `frozen` all the same: a frozen one takes four times as long to make."""
 
     crc: int
     codec: int  # a number: one that this program does not know must be told, not crash the parser

@@ -98,6 +98,11 @@ class Lane:
     def idle(self) -> bool:
         return self._open is None and not self._line
 
+    @property
+    def waits(self) -> bool:
+        """Whether something is in flight."""
+        return self._in_flight > 0
+
     def unresolved(self) -> list[OutgoingBatch]:
         """The batches of which somebody still waits to hear."""
         batches = [batch for batch in self._line if not batch.expired]
@@ -143,21 +148,22 @@ class Lane:
         self._open = None
         self.closed += 1
 
-    def _close_if_due(self, now: float) -> None:
+    def _close_if_due(self, now: float, *, gathers: bool) -> None:
         """Close the open batch if it could go out at this moment; while it cannot, it had better gather more."""
         batch = self._open
         if batch is None or len(self._line) >= self._flight_limit():
             return
-        if not self._line or now >= batch.linger_until:
+        if now >= batch.linger_until or not (gathers or self._line):
             self._close()
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
-    def take(self, now: float) -> list[OutgoingBatch]:
-        """The batches to be sent now, in order. Each must come back through `answered`, once."""
+    def take(self, now: float, *, gathers: bool = False) -> list[OutgoingBatch]:
+        """The batches to be sent now, in order. Each must come back through `answered`, once. `gathers`: the open batch
+        lingers even where nothing is before it here."""
         if self._halted and not self._restart(now):
             return []
-        self._close_if_due(now)
+        self._close_if_due(now, gathers=gathers)
         if self._line and self._line[0].behind_hole:
             self._number_anew()
         taken = []

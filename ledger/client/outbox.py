@@ -3,6 +3,9 @@
 The one idea: things happen to the outbox (a piece is added, an answer comes, time passes), and each time it says what
 is owed: batches to send, and receipts to settle. Whoever drives it does the I/O.
 
+A batch costs its leader much the same whatever is in it. So a batch that still gathers lingers while its group owes an
+answer, for whichever of its queues; where nothing is under way there, it goes at once.
+
 It also carries batches from lanes that fail to lanes of other groups, which do not. It must not know clocks, futures,
 routes or the network; `lane.py` holds the rules.
 """
@@ -77,8 +80,9 @@ class Outbox:
             owed.settled.extend(lane.expire(now))
             if lane.offers(now):
                 self._move(lane, now)
+        waiting = {lane.group for lane in self._busy if lane.waits}
         for lane in list(self._busy):
-            batches = lane.take(now)
+            batches = lane.take(now, gathers=lane.group in waiting)
             if batches:
                 owed.dispatches.append(Dispatch(lane, batches))
             elif lane.idle:

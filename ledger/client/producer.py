@@ -63,7 +63,7 @@ class AsyncProducer(AsyncLifetime):
 
         bootstrap_servers    "host:port,host:port", or a list of addresses; one that answers is enough
         client_id            named to the nodes
-        linger_ms            how long a batch gathers while an earlier one of its queue is under way (else not at all)
+        linger_ms            how long a batch gathers while its Raft group owes an answer to another (else not at all)
         batch_bytes          a batch is full at this size; at most 4 MiB
         buffer_bytes         how much may wait to be acknowledged; beyond it, send() waits and send_nowait() refuses
         compression          None, "lz4" or "zstd"

@@ -18,7 +18,7 @@ It must not know of clocks, or of other producers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ledger.errors import DuplicateForgottenError, ProducerFencedError, SequenceGapError
 
@@ -145,7 +145,7 @@ class Sequence:
 
     def copy(self) -> Sequence:
         """One that can go on by itself. The records stay shared."""
-        return replace(self, records=self.records.copy())
+        return Sequence(self.epoch, self.next_sequence, self.last_append_time_ms, self.records.copy())
 
 
 def check_first(first_sequence: int) -> Decision:

@@ -213,6 +213,27 @@ def test_lanes_do_not_hold_each_other_up(outbox: Outbox) -> None:
     assert [dispatch.lane for dispatch in outbox.poll(0).dispatches] == [free]
 
 
+def test_batches_gather_while_their_group_owes_an_answer_to_any_of_its_queues(outbox: Outbox) -> None:
+    first, second, third, elsewhere = (outbox.lane(1, queue, group) for queue, group in enumerate((0, 0, 0, 5)))
+    outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
+    [under_way] = outbox.poll(0).dispatches
+    for lane in (second, third, elsewhere):
+        outbox.add(lane, Piece([b"b"], 1, Fate([b"b"])), 1, wall_ms=0)
+    assert [dispatch.lane for dispatch in outbox.poll(1).dispatches] == [elsewhere]
+    assert outbox.next_wake() == 6, "when they have lingered"
+    outbox.answered(first, under_way.batches[0], Acknowledged(0, 1, 0, duplicate=False), 2)
+    assert [dispatch.lane for dispatch in outbox.poll(2).dispatches] == [second, third], "in one request"
+
+
+def test_what_has_lingered_goes_whatever_its_group_owes(outbox: Outbox) -> None:
+    first, second = outbox.lane(1, 0, 0), outbox.lane(1, 1, 0)
+    outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
+    outbox.poll(0)
+    outbox.add(second, Piece([b"b"], 1, Fate([b"b"])), 1, wall_ms=0)
+    assert outbox.poll(5).dispatches == []
+    assert [dispatch.lane for dispatch in outbox.poll(6).dispatches] == [second]
+
+
 def test_only_the_lanes_of_the_group_that_has_a_new_leader_hurry(outbox: Outbox) -> None:
     lanes = [outbox.lane(1, 0, 0), outbox.lane(1, 1, 5)]
     for lane in lanes:
@@ -224,7 +245,7 @@ def test_only_the_lanes_of_the_group_that_has_a_new_leader_hurry(outbox: Outbox)
 
 
 def test_the_next_wake_is_the_earliest_of_all_lanes(outbox: Outbox) -> None:
-    first, second = outbox.lane(1, 0, 0), outbox.lane(1, 1, 0)
+    first, second = outbox.lane(1, 0, 0), outbox.lane(1, 1, 5)
     outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
     outbox.poll(0)
     assert outbox.next_wake() == 120_000
