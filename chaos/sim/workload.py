@@ -330,17 +330,28 @@ class Consumer:
                 await asyncio.sleep(AGAIN_S)
 
     async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
+        """A queue that a lagging node did not know of comes later, and from its beginning: it goes on where it stood
+        too."""
         history, number = self._load.history, self.process.number
+        placed: dict[tuple[str, int], None] = {}
         await consumer.start()
         try:
             for (topic, queue), first in (await consumer.beginning_offsets()).items():
                 if first > history.position(number, topic, queue):
                     history.skip(number, topic, queue, first)
                 await consumer.seek(topic, queue, history.position(number, topic, queue))
+                placed[topic, queue] = None
             while node is None or self._load.takes_part(node):
+                unplaced: dict[tuple[str, int], None] = {}
                 for message in await consumer.getmany(timeout_ms=None if node is None else LOOK_MS):
-                    place = Place(message.topic, message.queue, message.offset)
-                    history.deliver(number, place, message.value)
+                    if (message.topic, message.queue) in placed:
+                        place = Place(message.topic, message.queue, message.offset)
+                        history.deliver(number, place, message.value)
+                    else:
+                        unplaced[message.topic, message.queue] = None
+                for topic, queue in unplaced:
+                    await consumer.seek(topic, queue, history.position(number, topic, queue))
+                placed |= unplaced
         finally:
             await consumer.stop()
 

@@ -248,7 +248,8 @@ class Server:
         assert token <= self._token, f"token {token} was never given out"
         if token < self._valid_from:
             return False
-        assert self.log.holds(index, term), f"entry {index} of term {term} is not in the log: {self.log}"
+        is_here = index < self.log.base_index or self.log.holds(index, term)  # the log may begin behind it by now
+        assert is_here, f"entry {index} of term {term} is not in the log: {self.log}"
         if index <= self.durable:
             return False
         self.durable = index

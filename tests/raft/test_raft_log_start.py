@@ -325,3 +325,19 @@ def test_the_log_start_moves_on_while_a_base_is_sent(moved: tuple[DriverCluster,
     cluster.tick(30)
     assert newcomer.machine.restored == [second]
     agree(cluster, leader.node, 4)
+
+
+def test_a_leader_whose_disk_is_slow_hears_that_it_holds_what_the_log_begins_behind() -> None:
+    """Its followers held the entries without it, and the log start that removes them (stack seed 17077)."""
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    leader.files.holds_back = True
+    fill(cluster, leader, 4)
+    index = move(cluster, leader)
+    assert leader.log.first_index == index + 1
+    leader.files.holds_back = False
+    for done in leader.files.waiting:
+        done()
+    propose(cluster, leader, b"after")
+    cluster.tick(2)
+    agree(cluster, 1, 2, 3)
