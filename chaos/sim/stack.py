@@ -192,6 +192,7 @@ class StackWorld:
             process,
             self._addresses,
             most,
+            self.options.first_groups,
             self.options.groups,
             self.happened,
         )
