@@ -16,7 +16,12 @@ The names below are loaded at first use, so that a node that needs only the batc
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
+
+# Unless the user has chosen, and before gRPC is loaded: its handlers around a fork do not save a client, and where gRPC
+# is busy just then, they end a child that was only to start another program, such as Spark's Java.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 if TYPE_CHECKING:
     from ledger import errors
