@@ -17,7 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from cluster.process_use import private_bytes
 from ledger.broker.replica import Replica
 from raft.core import Role
-from store import CommitLog, Draft, Header
+from store import CommitLog, Draft, Header, Readable
 
 LATENCY_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 LAG_PROBE_S = 0.1
@@ -106,7 +106,7 @@ class MeasuredLog(CommitLog):
         self.observe((self.clock_ms() - started) / 1000)
         return headers
 
-    def write(self, data: bytes, headers: list[Header], first: int) -> None:
+    def write(self, data: Readable, headers: list[Header], first: int) -> None:
         started = self.clock_ms()
         super().write(data, headers, first)
         self.observe((self.clock_ms() - started) / 1000)

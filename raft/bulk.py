@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from raft.v1 import raft_pb2
+from store import Readable
 
 _ENTRIES = b"\x2a"
 """Field 5, of the wire type with a length."""
@@ -19,10 +20,10 @@ _ENTRIES = b"\x2a"
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """`head` has all fields but the entries."""
+    """`head` has all fields but the entries, which may be a view of the message that they came in."""
 
     head: raft_pb2.AppendRequest
-    entries: bytes = b""
+    entries: Readable = b""
 
 
 def serialize(bulk: Bulk) -> bytes:
@@ -43,7 +44,7 @@ def parse(data: bytes) -> Bulk:
     end = start + length
     if end > len(data):
         return Bulk(raft_pb2.AppendRequest.FromString(data))  # which says what is wrong with it
-    return Bulk(raft_pb2.AppendRequest.FromString(data[end:]), data[start:end])
+    return Bulk(raft_pb2.AppendRequest.FromString(data[end:]), memoryview(data)[start:end])
 
 
 def _varint(number: int) -> bytes:

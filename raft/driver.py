@@ -45,7 +45,7 @@ from raft.errors import CutFailedError, LossAcceptedError
 from raft.interfaces import Disk, Log, Machine, Proposal, Transport
 from raft.log_start import LogStart, Piece
 from raft.ranges import configurations, term_runs
-from store import Base, Bases, Draft, ForkedError, Header, Kind, StoreError
+from store import Base, Bases, Draft, ForkedError, Header, Kind, Readable, StoreError
 
 APPLY_ENTRIES_PER_TURN = 128
 """So that no turn of the loop gets long: heartbeats depend on it."""
@@ -60,6 +60,8 @@ MAX_READS = 65_536
 
 TRY_AGAIN_TICKS = 20
 """How long a node waits before it tries to write again: its disk may have room by then."""
+
+NOTHING_SENT = (0, 0, b"")
 
 
 class Driver:
@@ -101,9 +103,11 @@ class Driver:
         self._proposals: list[Proposal] = []
         """Not yet appended; written as one group at the end of the turn."""
         self._queued_bytes = 0
+        self._sent = NOTHING_SENT
+        """The range that was read last in this turn: its first and last entry, and its bytes."""
         self._uncommitted: deque[tuple[int, Proposal]] = deque()
         """By index. Appended in the present term, in order of index, not yet applied."""
-        self._incoming: tuple[bytes, list[Header]] = (b"", [])
+        self._incoming: tuple[Readable, list[Header]] = (b"", [])
         """The byte range whose Append the core is looking at."""
         self._incoming_piece: Piece | None = None
         """The bytes of the BaseChunk that it is looking at."""
@@ -152,7 +156,7 @@ class Driver:
         self.raft.step(message)
         self._settle()
 
-    def receive_append(self, append: Append, entries: bytes) -> None:
+    def receive_append(self, append: Append, entries: Readable) -> None:
         """A byte range of the leader's log has come in; `append` says where it belongs, and has no runs yet.
 
         Raises CorruptRangeError when the bytes are bad in themselves, and ForkedError when they do not continue this
@@ -422,14 +426,22 @@ class Driver:
                 self._send_bulk(message)
         except StoreError as failure:  # what others need cannot be read here: they find a leader that can
             self.fail(failure)
+        self._sent = NOTHING_SENT
 
     def _send_bulk(self, message: Append | BaseChunk) -> None:
         if isinstance(message, BaseChunk):
             assert self.log_start is not None
             self._transport.send_base(message, self.log_start.piece(message.offset))
         else:
-            first, last = message.prev_index + 1, message.last_index
-            self._transport.replicate(message, self._log.read_range(first, last) if first <= last else b"")
+            self._transport.replicate(message, self._range(message.prev_index + 1, message.last_index))
+
+    def _range(self, first: int, last: int) -> bytes:
+        """Entries first..last, for one follower after the other: those that are level are sent the same."""
+        if last < first:
+            return b""
+        if self._sent[:2] != (first, last):
+            self._sent = first, last, self._log.read_range(first, last)
+        return self._sent[2]
 
     def _write_proposals(self) -> None:
         """Group commit: everything that was proposed since the last turn, in one write."""
@@ -478,7 +490,7 @@ class Driver:
 
     # -- incoming byte ranges
 
-    def _examine(self, append: Append, entries: bytes) -> Append:
+    def _examine(self, append: Append, entries: Readable) -> Append:
         """The append as the core sees it: terms and configurations, read from bytes whose CRCs and chain hold.
 
         Where the entry before the range is not ours the core will refuse anyway, and needs no entries for that.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from raft.configuration_entry import decode_configuration
 from raft.core import Configuration, TermRun
-from store import Header, Kind
+from store import Header, Kind, Readable
 
 
 def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
@@ -23,12 +23,12 @@ def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
     )
 
 
-def configurations(headers: Sequence[Header], data: bytes) -> tuple[tuple[int, Configuration], ...]:
+def configurations(headers: Sequence[Header], data: Readable) -> tuple[tuple[int, Configuration], ...]:
     """The configuration entries of a range, decoded: the core acts on them as soon as they are appended."""
     start = headers[0].position
     found = []
     for header in headers:
         if header.kind == Kind.CONFIGURATION:
             at = header.position - start + header.size - header.body_bytes
-            found.append((header.index, decode_configuration(data[at : at + header.body_bytes]).core))
+            found.append((header.index, decode_configuration(bytes(data[at : at + header.body_bytes])).core))
     return tuple(found)

@@ -34,7 +34,7 @@ from raft.wire import (
     base_from_wire,
     base_to_wire,
 )
-from store import CorruptRangeError, ForkedError
+from store import CorruptRangeError, ForkedError, Readable
 
 log = logging.getLogger("raft.transport")
 
@@ -60,7 +60,7 @@ class Receiver:
     """What the transport hands incoming messages to: the driver's events."""
 
     message: Callable[[Message], None]
-    append: Callable[[Append, bytes], None]
+    append: Callable[[Append, Readable], None]
     base: Callable[[BaseChunk, Piece], None]
     unreachable: Callable[[int], None]
 

@@ -34,7 +34,7 @@ from store.commit_log import CommitLog
 from store.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
 from store.crash_end import CrashEnd
 from store.disk import Disk, File, PosixDisk, PosixReadOnlyDisk, ReadOnlyDisk, Usage
-from store.entry import Draft, Header, Kind
+from store.entry import Draft, Header, Kind, Readable
 from store.errors import (
     CorruptBaseError,
     CorruptRangeError,
@@ -119,6 +119,7 @@ __all__ = [
     "RangeDamagedError",
     "ReadAhead",
     "ReadOnlyDisk",
+    "Readable",
     "RepairMark",
     "SegmentFile",
     "SegmentSpan",

@@ -26,7 +26,7 @@ from store.base import Base
 from store.clean_mark import CleanMark
 from store.crash_end import BeforeCut
 from store.disk import Disk
-from store.entry import HEADER_SIZE, Draft, Header
+from store.entry import HEADER_SIZE, Draft, Header, Readable
 from store.errors import (
     DiskFailedError,
     ForkedError,
@@ -201,14 +201,14 @@ class CommitLog:
         self._write_groups(groups, headers)
         return headers
 
-    def examine(self, data: bytes, prev_index: int) -> list[Header]:
+    def examine(self, data: Readable, prev_index: int) -> list[Header]:
         """As a follower: judge a received range that is said to follow entry `prev_index`, which must be here. Returns
         its headers; writes nothing.
 
         Raises `CorruptRangeError` when it is bad in itself, `ForkedError` when its chain does not continue ours."""
         return examined(data, self.tail_at(prev_index), self._grid)
 
-    def write(self, data: bytes, headers: list[Header], first: int) -> None:
+    def write(self, data: Readable, headers: list[Header], first: int) -> None:
         """As a follower: write the entries from index `first`, the next one, to the end of a range that `examine` has
         passed, in one group write. Raises `ForkedError` when the entry before them is another one here than there."""
         self._check_health()
@@ -482,7 +482,7 @@ class CommitLog:
         if failure is not None:
             raise DiskFailedError(self._directory, f"an earlier write was lost ({failure})") from failure
 
-    def _write_groups(self, groups: list[tuple[int, list[bytes]]], headers: list[Header]) -> None:
+    def _write_groups(self, groups: Sequence[tuple[int, Sequence[Readable]]], headers: list[Header]) -> None:
         for number, (position, pieces) in enumerate(groups):
             try:
                 self._segments.write_group(position, pieces)
@@ -497,7 +497,7 @@ class CommitLog:
             self._tail = Tail.of(headers[-1])
             self._known_commit = max(self._known_commit, *(header.commit for header in headers))
 
-    def _undo(self, groups: list[tuple[int, list[bytes]]]) -> None:
+    def _undo(self, groups: Sequence[tuple[int, Sequence[Readable]]]) -> None:
         """Take back what a failed write has left, segments made for it included (see `Segments.flushed_below`). If that
         fails too, memory and disk disagree: the log is poisoned."""
         try:

@@ -13,13 +13,13 @@ from contextlib import suppress
 import numpy as np
 
 from store import entry
-from store.entry import EntryFlawError, Header
+from store.entry import EntryFlawError, Header, Readable
 from store.errors import CorruptRangeError, ForkedError
 from store.grid import Grid
 from store.tail import Tail
 
 
-def examined(data: bytes, tail: Tail, grid: Grid) -> list[Header]:
+def examined(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
     """The headers of a range that follows `tail`. Raises `CorruptRangeError` when it is bad in itself, `ForkedError`
     when its chain does not continue the tail's."""
     headers: list[Header] = []
@@ -31,7 +31,7 @@ def examined(data: bytes, tail: Tail, grid: Grid) -> list[Header]:
     return headers
 
 
-def whole_entries(data: bytes, tail: Tail, grid: Grid) -> list[Header]:
+def whole_entries(data: Readable, tail: Tail, grid: Grid) -> list[Header]:
     """The headers of those entries at the beginning of a range that are whole and follow `tail`."""
     headers: list[Header] = []
     with suppress(EntryFlawError, ForkedError):
@@ -40,7 +40,7 @@ def whole_entries(data: bytes, tail: Tail, grid: Grid) -> list[Header]:
     return headers
 
 
-def _followers(data: bytes, tail: Tail, grid: Grid) -> Iterator[Header]:
+def _followers(data: Readable, tail: Tail, grid: Grid) -> Iterator[Header]:
     """Raises `EntryFlawError` at the first one that is bad in itself; `ForkedError` when the very first does not
     continue the tail's chain."""
     cells = np.frombuffer(data, np.uint8)

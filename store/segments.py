@@ -143,7 +143,7 @@ class Segments:
 
     # Writing.
 
-    def write_group(self, position: int, pieces: Sequence[bytes]) -> None:
+    def write_group(self, position: int, pieces: Sequence[Writable]) -> None:
         """Write entries that lie in one segment, so that a kill at any moment leaves all or none: all with the first
         word blank, and then, by a write of its own, that word. The segment is made if it is missing."""
         base = self._grid.base(position)

@@ -129,7 +129,8 @@ class SimTransport:
 
     def replicate(self, append: Append, entries: bytes) -> None:
         bulk = parse(serialize(append_to_wire(append, entries)))
-        arrives, spoiled = append_from_wire(bulk.head, append.sender, append.receiver), self._transit.of(bulk.entries)
+        arrives = append_from_wire(bulk.head, append.sender, append.receiver)
+        spoiled = memoryview(self._transit.of(bytes(bulk.entries)))
         self._carry(append, lambda receiver: receiver.append(arrives, spoiled))
 
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:

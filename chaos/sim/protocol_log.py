@@ -21,7 +21,7 @@ from typing import NamedTuple, NoReturn, Self
 import google_crc32c
 
 from raft.core import TermRun
-from store import Base, DiskFullError, Draft, ForkedError, Header, StoreError
+from store import Base, DiskFullError, Draft, ForkedError, Header, Readable, StoreError
 from store.entry import HEADER_SIZE, chained, padded
 
 _SEALED = struct.Struct("<BQQqqII")
@@ -88,7 +88,7 @@ class Log:
             headers.append(header)
         return headers
 
-    def examine(self, data: bytes, prev_index: int) -> list[Header]:
+    def examine(self, data: Readable, prev_index: int) -> list[Header]:
         assert isinstance(data, Range)
         chain = self.entries[prev_index - 1].header.chain if prev_index else 0
         headers = [entry.header for entry in data.entries]
@@ -99,7 +99,7 @@ class Log:
                 raise ForkedError(header.index, chain, header.chain)
         return headers
 
-    def write(self, data: bytes, headers: list[Header], first: int) -> None:
+    def write(self, data: Readable, headers: list[Header], first: int) -> None:
         assert isinstance(data, Range)
         assert first == self.last_index + 1, f"no gap and no overlap: {first} after {self.last_index}"
         self._check_writable()
