@@ -61,8 +61,6 @@ MAX_READS = 65_536
 TRY_AGAIN_TICKS = 20
 """How long a node waits before it tries to write again: its disk may have room by then."""
 
-NOTHING_SENT = (0, 0, b"")
-
 
 class Driver:
     """Runs one group. All methods belong to one thread; none waits."""
@@ -103,8 +101,6 @@ class Driver:
         self._proposals: list[Proposal] = []
         """Not yet appended; written as one group at the end of the turn."""
         self._queued_bytes = 0
-        self._sent = NOTHING_SENT
-        """The range that was read last in this turn: its first and last entry, and its bytes."""
         self._uncommitted: deque[tuple[int, Proposal]] = deque()
         """By index. Appended in the present term, in order of index, not yet applied."""
         self._incoming: tuple[Readable, list[Header]] = (b"", [])
@@ -422,26 +418,22 @@ class Driver:
             except StoreError as failure:  # an index could not be written: applying goes on from here when it can
                 self.fail(failure)
         try:
+            ranges: dict[tuple[int, int], bytes] = {}
             for message in self.raft.appends():
-                self._send_bulk(message)
+                self._send_bulk(message, ranges)
         except StoreError as failure:  # what others need cannot be read here: they find a leader that can
             self.fail(failure)
-        self._sent = NOTHING_SENT
 
-    def _send_bulk(self, message: Append | BaseChunk) -> None:
+    def _send_bulk(self, message: Append | BaseChunk, ranges: dict[tuple[int, int], bytes]) -> None:
+        """`ranges`: what was read in this turn; followers that are level are sent the same."""
         if isinstance(message, BaseChunk):
             assert self.log_start is not None
             self._transport.send_base(message, self.log_start.piece(message.offset))
         else:
-            self._transport.replicate(message, self._range(message.prev_index + 1, message.last_index))
-
-    def _range(self, first: int, last: int) -> bytes:
-        """Entries first..last, for one follower after the other: those that are level are sent the same."""
-        if last < first:
-            return b""
-        if self._sent[:2] != (first, last):
-            self._sent = first, last, self._log.read_range(first, last)
-        return self._sent[2]
+            span = first, last = message.prev_index + 1, message.last_index
+            if span not in ranges:
+                ranges[span] = self._log.read_range(first, last) if first <= last else b""
+            self._transport.replicate(message, ranges[span])
 
     def _write_proposals(self) -> None:
         """Group commit: everything that was proposed since the last turn, in one write."""

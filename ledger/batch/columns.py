@@ -52,7 +52,7 @@ class BinaryColumn:
     def longest(self) -> int:
         """Bytes of the longest string; there must be one."""
         offsets = self.offsets
-        if len(offsets) <= _FEW:
+        if len(offsets) <= _FEW + 1:
             edges: list[int] = offsets.tolist()
             return max(end - first for first, end in pairwise(edges))
         return int((offsets[1:] - offsets[:-1]).max())
@@ -224,7 +224,7 @@ class _Reader:
 
 
 def _fall(offsets: NDArray[np.int32]) -> bool:
-    if len(offsets) <= _FEW:
+    if len(offsets) <= _FEW + 1:
         edges: list[int] = offsets.tolist()
         return edges != sorted(edges)
     return bool((offsets[1:] < offsets[:-1]).any())

@@ -99,8 +99,7 @@ class Lane:
         return self._open is None and not self._line
 
     @property
-    def waits(self) -> bool:
-        """Whether something is in flight."""
+    def has_in_flight(self) -> bool:
         return self._in_flight > 0
 
     def unresolved(self) -> list[OutgoingBatch]:

@@ -80,9 +80,9 @@ class Outbox:
             owed.settled.extend(lane.expire(now))
             if lane.offers(now):
                 self._move(lane, now)
-        waiting = {lane.group for lane in self._busy if lane.waits}
+        owing = {lane.group for lane in self._busy if lane.has_in_flight}
         for lane in list(self._busy):
-            batches = lane.take(now, gathers=lane.group in waiting)
+            batches = lane.take(now, gathers=lane.group in owing)
             if batches:
                 owed.dispatches.append(Dispatch(lane, batches))
             elif lane.idle:

@@ -109,11 +109,16 @@ class Sender:
         if wake is None:
             return
         if self._timer is not None:
-            if not self._timer.cancelled() and self._loop.time() < self._timer_at <= wake / 1000:
+            if self._timer_at <= wake / 1000:
                 return
             self._timer.cancel()
         self._timer_at = wake / 1000
-        self._timer = self._loop.call_at(self._timer_at, self._poll_soon)
+        self._timer = self._loop.call_at(self._timer_at, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        """Up to half a millisecond early under uvloop, so that what it was set for may need another one."""
+        self._timer = None
+        self._poll_soon()
 
     def _conclude(self, settled: Iterable[Settled]) -> None:
         for one in settled:

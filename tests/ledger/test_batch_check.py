@@ -43,6 +43,7 @@ SMALL = encode(
     **PLACE,
 )
 PLAIN = encode([b"abc", b"", b"defgh"], **PLACE)
+MANY = encode([b"abc", b"", b"defgh"] + [b""] * 40, **PLACE)
 LINES = [b"a line like any other"] * 50
 
 
@@ -142,6 +143,8 @@ def test_a_column_that_is_claimed_but_not_there_is_refused(columns: int) -> None
 )
 def test_offsets_that_cannot_be_are_refused(offsets: tuple[int, ...], sentence: str) -> None:
     refused(forged(PLAIN, struct.pack("<4i", *offsets) + b"abcdefgh"), CorruptBatchError, sentence)
+    offsets += offsets[-1:] * 40
+    refused(forged(MANY, struct.pack("<44i", *offsets) + b"abcdefgh"), CorruptBatchError, sentence)
 
 
 def test_a_message_over_the_limit_is_refused_compressed_or_not() -> None:

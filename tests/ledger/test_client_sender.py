@@ -27,18 +27,23 @@ class Waking:
         return self.wake
 
     def poll(self, now: float) -> SimpleNamespace:
-        self.wake = None
-        self.polled.set()
+        if self.wake is None or now >= self.wake:
+            self.wake = None
+            self.polled.set()
         return SimpleNamespace(settled=[], dispatches=[])
 
     def abandon(self) -> list[Any]:
         return []
 
 
+def sender_of(outbox: Waking) -> Sender:
+    client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]), environment=PROCESS)
+    return Sender(cast(Any, client), cast(Outbox, outbox), cast(Buffer, None))
+
+
 async def set_twice() -> None:
     loop, outbox = asyncio.get_running_loop(), Waking()
-    client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]), environment=PROCESS)
-    sender = Sender(cast(Any, client), cast(Outbox, outbox), cast(Buffer, None))
+    sender = sender_of(outbox)
     outbox.wake = loop.time() * 1000 + 0.2
     sender._set_timer()
     outbox.wake += 5
@@ -49,3 +54,18 @@ async def set_twice() -> None:
 
 def test_a_timer_that_is_nearly_due_does_not_stop_the_next_ones() -> None:
     uvloop.run(set_twice())
+
+
+async def set_to_fractions() -> None:
+    loop, outbox = asyncio.get_running_loop(), Waking()
+    sender = sender_of(outbox)
+    for tenths in range(1, 40):
+        outbox.polled.clear()
+        outbox.wake = loop.time() * 1000 + tenths / 10
+        sender._set_timer()
+        await asyncio.wait_for(outbox.polled.wait(), SECONDS)
+    await sender.close()
+
+
+def test_a_timer_that_fires_a_little_early_is_set_once_more() -> None:
+    uvloop.run(set_to_fractions())

@@ -57,6 +57,57 @@ def test_what_is_proposed_in_one_turn_is_one_write_and_one_message_to_each_follo
     assert [proposal.outcome for proposal in proposals] == [True] * 3
 
 
+def test_a_group_write_takes_one_turn_of_the_loop() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    propose(leader, b"m1")
+    (turn,) = leader.turns
+    leader.turns.clear()
+    turn()
+    assert not leader.turns
+
+
+class Following(TestProposal):
+    """Once it is appended, another one is proposed."""
+
+    def __init__(self, member: Member, body: bytes) -> None:
+        super().__init__(body)
+        self.member = member
+        self.next: list[TestProposal] = []
+
+    def appended(self, header: Header) -> None:
+        super().appended(header)
+        self.next = propose(self.member, b"m2")
+
+
+def test_what_is_proposed_in_the_middle_of_a_group_write_has_a_turn_of_its_own() -> None:
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    first = Following(leader, b"m1")
+    leader.driver.propose(first)
+    cluster.run()
+    assert [proposal.outcome for proposal in (first, *first.next)] == [True, True]
+
+
+def test_followers_that_are_level_are_sent_what_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raft.core.leader.MAX_APPEND_BYTES", 1)
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    read: list[tuple[int, int]] = []
+    read_range = leader.log.read_range
+
+    def counted(first: int, last: int) -> bytes:
+        read.append((first, last))
+        return read_range(first, last)
+
+    monkeypatch.setattr(leader.log, "read_range", counted)
+    leader.sent_ranges.clear()
+    propose(leader, b"m1", b"m2", b"m3")
+    cluster.run()
+    assert len([append for append in leader.sent_ranges if append.last_index > append.prev_index]) == 6
+    assert len(read) == len(set(read)) == 3
+
+
 def test_replicas_end_with_the_same_bytes_and_apply_the_same_entries() -> None:
     cluster = DriverCluster(3)
     leader = cluster.elect()
