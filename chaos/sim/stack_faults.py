@@ -189,6 +189,7 @@ class StackFaults:
         """At once, or in the midst of one of its next writes."""
         if not node.alive or not self._power.may_kill(node):
             return False
+        self._power.kills(node)
         if random is not None and random.random() < 0.7:
             log = directory_of(group) / "log"
             node.disk.die_in_write(random.randint(1, 4), below=random.choice((log, log, DATA)))

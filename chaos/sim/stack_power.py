@@ -36,8 +36,8 @@ class Power:
         self._rosters = rosters
         self._damages = damages
         self._happened = happened
-        self._failing: dict[StackNode, object] = {}
-        """Nodes that are to fail a flush or have done so, with their process: what is left shows when it is gone."""
+        self._losing: dict[StackNode, object] = {}
+        """Nodes that are to lose something, or have, with their process: what is left shows when the next one runs."""
         self._over = False
 
     def end(self) -> None:
@@ -50,6 +50,7 @@ class Power:
         if not any(node.alive for node in nodes) or not self._may_lose(nodes):
             return False
         for node in nodes:
+            self._losing[node] = node.process
             node.power_cut(crash)
             self._loop.call_later(seconds, node.start_again)
         self._happened.update({name: count for name, count in sorted(crash.happened.items()) if count})
@@ -84,7 +85,7 @@ class Power:
             return False
         for node in nodes:
             node.disk.fail("sync", times=1)
-            self._failing[node] = node.process
+            self._losing[node] = node.process
             if not self._options.sync:
                 node.will_be_suspect()
         return True
@@ -112,6 +113,11 @@ class Power:
         """Of a node that stages its writes, the end of the process takes what was not flushed."""
         return not self._options.staged or self._may_lose([node])
 
+    def kills(self, node: StackNode) -> None:
+        """It ends now, or in one of its next writes."""
+        if self._options.staged:
+            self._losing[node] = node.process
+
     def _may_lose(self, nodes: Sequence[StackNode]) -> bool:
         return all(self._group_may_lose(roster, nodes) for roster in self._rosters)
 
@@ -129,10 +135,10 @@ class Power:
 
     def _is_hurt(self, roster: Roster, node: StackNode) -> bool:
         suspect = node.part(roster.group).suspect
-        is_whole = not suspect and not self._fails(node) and not self._damages.is_planted(node)
+        is_whole = not suspect and not self._loses(node) and not self._damages.is_planted(node)
         return not is_whole or not roster.answers(node)
 
-    def _fails(self, node: StackNode) -> bool:
-        if node.alive and self._failing.get(node) is not node.process:
-            self._failing.pop(node, None)
-        return node in self._failing
+    def _loses(self, node: StackNode) -> bool:
+        if node.alive and self._losing.get(node) is not node.process:
+            self._losing.pop(node, None)
+        return node in self._losing
