@@ -84,7 +84,7 @@ class StackWorld:
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
         self._clients: list[ClientProcess] = []
-        rosters = self._rosters = Rosters(self._nodes, options.nodes)
+        rosters = self._rosters = Rosters(self._nodes, options.nodes, options.first_groups)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
         self.consumption = Consumption(
@@ -192,7 +192,6 @@ class StackWorld:
             process,
             self._addresses,
             most,
-            self.options.first_groups,
             self.options.groups,
             self.happened,
         )

@@ -61,7 +61,6 @@ class StackFaults:
         self._fail = fail
         self._happened = happened
         self._random = options.chance("repairs")
-        self._first_groups = options.first_groups
         self._damages = Damages(loop, fail, happened)
         self._power = Power(loop, options, rosters, self._damages, happened)
         self._over = False
@@ -203,8 +202,7 @@ class StackFaults:
 
     def _wipe(self, node: StackNode) -> bool:
         # A voter that is being removed meanwhile could be the one too many that is missing.
-        there = [roster.is_settled for roster in self._rosters]
-        is_settled = all(there) and len(there) >= self._first_groups  # a group begins only where nobody is lost
+        is_settled = self._rosters.are_complete and all(roster.is_settled for roster in self._rosters)
         if self._operator.busy or not is_settled or not self._power.may_miss(node):
             return False
         node.kill()

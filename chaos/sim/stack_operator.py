@@ -51,11 +51,10 @@ class Operator:
         process: ClientProcess,
         addresses: Mapping[int, str],
         most: int,
-        first_groups: int,
         most_groups: int,
         happened: Counter[str],
     ) -> None:
-        """`most`, `most_groups`: voters and groups that the cluster may have; `first_groups`: what its nodes begin."""
+        """`most`, `most_groups`: voters and groups that the cluster may have."""
         self.busy = False
         """Whether a step that changes members or groups is under way."""
         self._trims = False
@@ -67,7 +66,6 @@ class Operator:
         self._process = process
         self._addresses = addresses
         self._most = most
-        self._first_groups = first_groups
         self._most_groups = most_groups
         self._happened = happened
         self._over = False
@@ -99,8 +97,7 @@ class Operator:
 
     async def _step(self, admin: AsyncAdmin, group: int, random: Random) -> bool:
         configuration, strangers = self._rosters.first.configuration, self._strangers()
-        # Who is removed before the first groups have begun on it is missing there for ever.
-        has_begun = len(self._rosters.numbers) >= self._first_groups and all(each.is_begun for each in self._rosters)
+        has_begun = self._rosters.are_complete and all(roster.is_begun for roster in self._rosters)
         if configuration is None or self._over or not has_begun:
             return False
         if not strangers and group != TOPICS_GROUP and random.random() < ONE_GROUP:

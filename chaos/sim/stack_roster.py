@@ -115,10 +115,12 @@ class Roster:
 
 
 class Rosters:
-    """Of all groups that there are, by number. The first `founders` of `nodes` begin the cluster."""
+    """Of all groups that there are, by number. The first `founders` of `nodes` begin the cluster, with `first_groups`
+    groups."""
 
-    def __init__(self, nodes: Sequence[StackNode], founders: int) -> None:
+    def __init__(self, nodes: Sequence[StackNode], founders: int, first_groups: int) -> None:
         self._nodes = nodes
+        self._first_groups = first_groups
         self._table: dict[int, tuple[int, ...]] = {TOPICS_GROUP: tuple(range(1, founders + 1))}
         """Where each group begins."""
         self._by_group: dict[int, Roster] = {}
@@ -140,6 +142,11 @@ class Rosters:
             if (replica := node.replica) is not None:
                 self._table.update(replica.state.groups)
         return sorted(self._table)
+
+    @property
+    def are_complete(self) -> bool:
+        """Whether all groups with which the cluster begins are there. One begins only where nobody is lost."""
+        return len(self.numbers) >= self._first_groups
 
     def of(self, group: int) -> Roster:
         roster = self._by_group.get(group)
