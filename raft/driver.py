@@ -418,22 +418,21 @@ class Driver:
             except StoreError as failure:  # an index could not be written: applying goes on from here when it can
                 self.fail(failure)
         try:
-            ranges: dict[tuple[int, int], bytes] = {}
-            for message in self.raft.appends():
-                self._send_bulk(message, ranges)
+            self._send_bulk(self.raft.appends())
         except StoreError as failure:  # what others need cannot be read here: they find a leader that can
             self.fail(failure)
 
-    def _send_bulk(self, message: Append | BaseChunk, ranges: dict[tuple[int, int], bytes]) -> None:
-        """`ranges`: what was read in this turn; followers that are level are sent the same."""
-        if isinstance(message, BaseChunk):
-            assert self.log_start is not None
-            self._transport.send_base(message, self.log_start.piece(message.offset))
-        else:
-            span = first, last = message.prev_index + 1, message.last_index
-            if span not in ranges:
-                ranges[span] = self._log.read_range(first, last) if first <= last else b""
-            self._transport.replicate(message, ranges[span])
+    def _send_bulk(self, messages: Sequence[Append | BaseChunk]) -> None:
+        ranges: list[tuple[Append, Readable]] = []
+        for message in messages:
+            if isinstance(message, BaseChunk):
+                assert self.log_start is not None
+                self._transport.send_base(message, self.log_start.piece(message.offset))
+            else:
+                first, last = message.prev_index + 1, message.last_index
+                ranges.append((message, self._log.view_range(first, last) if first <= last else b""))
+        if ranges:
+            self._transport.replicate(ranges)
 
     def _write_proposals(self) -> None:
         """Group commit: everything that was proposed since the last turn, in one write."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -30,9 +30,9 @@ from raft.wire import (
     answer_from_wire,
     answer_to_wire,
     append_from_wire,
-    append_to_wire,
     base_from_wire,
     base_to_wire,
+    ranges_to_wire,
 )
 from store import CorruptRangeError, ForkedError, Readable
 
@@ -148,14 +148,15 @@ class GrpcTransport:
                 if (link := self._links.get(message.receiver)) is not None:
                     link.send(message)
 
-    def replicate(self, append: Append, entries: bytes) -> None:
-        """A byte range, by the peer's bulk connection."""
-        if (link := self._links.get(append.receiver)) is not None:
-            link.bulk.send(append_to_wire(append, entries))
+    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
+        """Byte ranges, each by its peer's bulk connection."""
+        for receiver, message in ranges_to_wire(ranges):
+            if (link := self._links.get(receiver)) is not None:
+                link.bulk.send(message)
 
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
         if (link := self._links.get(chunk.receiver)) is not None:
-            link.bulk.send(base_to_wire(chunk, piece))
+            link.bulk.send(serialize(base_to_wire(chunk, piece)))
 
     # -- the incoming stream, called by RaftService
 
@@ -198,10 +199,8 @@ class PeerLink:
         self._line: Line | None = None
         self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         me = identity.node
-        replicate = self._channel.stream_stream(
-            _REPLICATE,
-            request_serializer=serialize,
-            response_deserializer=raft_pb2.AppendResponse.FromString,
+        replicate: Callable[..., Any] = self._channel.stream_stream(
+            _REPLICATE, response_deserializer=raft_pb2.AppendResponse.FromString
         )
         self.bulk = OutboundStream(
             f"replication stream of group {identity.group} to node {node} at {address}",

@@ -5,7 +5,9 @@ Sender and receiver are not in the messages: the stream knows them.
 
 from __future__ import annotations
 
-from raft.bulk import Bulk
+from collections.abc import Iterable, Iterator
+
+from raft.bulk import Bulk, serialize
 from raft.core import (
     Append,
     AppendResponse,
@@ -20,7 +22,7 @@ from raft.core import (
 )
 from raft.log_start import Piece
 from raft.v1 import raft_pb2
-from store import Offer
+from store import Offer, Readable
 
 
 def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
@@ -107,12 +109,23 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
             return None
 
 
-def append_to_wire(append: Append, entries: bytes) -> Bulk:
+def append_to_wire(append: Append, entries: Readable) -> Bulk:
     """Terms and configurations are not sent: the receiver reads them from the entries."""
     head = raft_pb2.AppendRequest(
         term=append.term, prev_index=append.prev_index, prev_term=append.prev_term, commit=append.commit
     )
     return Bulk(head, entries)
+
+
+def ranges_to_wire(ranges: Iterable[tuple[Append, Readable]]) -> Iterator[tuple[int, bytes]]:
+    """(receiver, message) of each byte range that a leader sends in one turn. Followers that are level are sent
+    the same bytes, which are joined once."""
+    joined: dict[tuple[int, int, int], bytes] = {}
+    for append, entries in ranges:
+        span = (append.prev_index, append.last_index, append.commit)
+        if span not in joined:
+            joined[span] = serialize(append_to_wire(append, entries))
+        yield append.receiver, joined[span]
 
 
 def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> Append:

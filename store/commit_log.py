@@ -394,10 +394,14 @@ class CommitLog:
 
     def read_range(self, first: int, last: int) -> bytes:
         """The bytes of entries first..last, which lie in one segment: what `examine` takes."""
+        return bytes(self.view_range(first, last))
+
+    def view_range(self, first: int, last: int) -> memoryview:
+        """The same, not copied: it shows what is written there later, should the log be cut."""
         position = self.position(first)
         assert self._grid.base(position) == self._grid.base(self.position(last)), "a range lies in one segment"
         size = self._positions.end(last) - position
-        return self._segments.read(self._checked(position, size), size)
+        return self._segments.slice(self._checked(position, size), size)
 
     def spans(self) -> list[SegmentSpan]:
         """What the files of segments hold, the first one first, as far as entries have come into the files."""

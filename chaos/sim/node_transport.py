@@ -9,7 +9,7 @@ It must not decide anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -40,7 +40,7 @@ from raft.wire import (
     control_from_wire,
     control_to_wire,
 )
-from store import CorruptRangeError, ForkedError
+from store import CorruptRangeError, ForkedError, Readable
 
 _ANSWERS = (AppendResponse, BaseResponse, HeartbeatResponse, VoteResponse)
 
@@ -127,7 +127,11 @@ class SimTransport:
         assert arrives is not None
         self._carry(message, lambda receiver: receiver.message(arrives))
 
-    def replicate(self, append: Append, entries: bytes) -> None:
+    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
+        for append, entries in ranges:
+            self._replicate(append, entries)
+
+    def _replicate(self, append: Append, entries: Readable) -> None:
         bulk = parse(serialize(append_to_wire(append, entries)))
         arrives = append_from_wire(bulk.head, append.sender, append.receiver)
         spoiled = memoryview(self._transit.of(bytes(bulk.entries)))

@@ -126,7 +126,7 @@ class Log:
         header, body = self.entries[index - 1]
         return header, memoryview(body)
 
-    def read_range(self, first: int, last: int) -> bytes:
+    def view_range(self, first: int, last: int) -> bytes:
         return Range.of(self.entries[first - 1 : last])
 
     # -- the start of the log, which stays where it is in this world: the driver is given no bases

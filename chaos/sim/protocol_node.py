@@ -10,8 +10,9 @@ Must not know: which faults there are, clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 from chaos.sim.loop import SimLoop
@@ -25,7 +26,7 @@ from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Messa
 from raft.driver import Driver
 from raft.errors import CutFailedError
 from raft.held_up import HeldUp
-from store import Draft, Kind, StoreError
+from store import Draft, Kind, Readable, StoreError
 
 EPOCH_MS = 1_700_000_000_000
 """What wall clocks show when a run begins."""
@@ -246,12 +247,13 @@ class ProtocolNode:
         meant = receiver.incarnation
         self._network.send(self.node, message.receiver, lambda: receiver.receive(message, meant))
 
-    def replicate(self, append: Append, entries: bytes) -> None:
-        # As on the wire: the receiver reads terms and configurations from the bytes.
-        bare = replace(append, runs=(), last_index=append.prev_index, configurations=())
-        receiver = self._peers(append.receiver)
-        meant = receiver.incarnation
-        self._network.send(self.node, append.receiver, lambda: receiver.receive_append(bare, entries, meant))
+    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
+        for append, entries in ranges:
+            # As on the wire: the receiver reads terms and configurations from the bytes.
+            bare = replace(append, runs=(), last_index=append.prev_index, configurations=())
+            receiver = self._peers(append.receiver)
+            arrive = partial(receiver.receive_append, bare, entries, receiver.incarnation)
+            self._network.send(self.node, append.receiver, arrive)
 
     def receive(self, message: Message, meant: int) -> None:
         """What is meant for another incarnation is refused at the door, as the real transport does it."""
@@ -262,7 +264,7 @@ class ProtocolNode:
         self._watch.receives(self, message)
         self.driver.receive(message)
 
-    def receive_append(self, append: Append, entries: bytes, meant: int) -> None:
+    def receive_append(self, append: Append, entries: Readable, meant: int) -> None:
         if meant == self.incarnation:
             self.now(lambda: self.driver.receive_append(append, entries))
 

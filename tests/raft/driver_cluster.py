@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Messa
 from raft.driver import Driver
 from raft.held_up import HeldUp
 from raft.log_start import Piece
-from store import Base, Bases, CommitLog, Draft, Header, Kind, MemoryDisk, StoreError
+from store import Base, Bases, CommitLog, Draft, Header, Kind, MemoryDisk, Readable, StoreError
 
 SEGMENT_BYTES = 1 << 16
 LOG_DIRECTORY = Path("/log")
@@ -181,20 +181,21 @@ class Member:
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
         self._cluster.deliver(chunk, piece)
 
-    def replicate(self, append: Append, entries: bytes) -> None:
-        self.sent_ranges.append(append)
-        # As on the wire: the receiver reads terms from the bytes.
-        bare = Append(
-            append.sender,
-            append.receiver,
-            append.term,
-            append.prev_index,
-            append.prev_term,
-            (),
-            append.prev_index,
-            append.commit,
-        )
-        self._cluster.deliver(bare, entries)
+    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
+        for append, entries in ranges:
+            self.sent_ranges.append(append)
+            # As on the wire: the receiver reads terms from the bytes.
+            bare = Append(
+                append.sender,
+                append.receiver,
+                append.term,
+                append.prev_index,
+                append.prev_term,
+                (),
+                append.prev_index,
+                append.commit,
+            )
+            self._cluster.deliver(bare, bytes(entries))
 
     def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
         self.configured_with.append(configuration)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from store import (
     Header,
     Kind,
     MemoryDisk,
+    Readable,
 )
 
 
@@ -89,23 +91,24 @@ def test_what_is_proposed_in_the_middle_of_a_group_write_has_a_turn_of_its_own()
     assert [proposal.outcome for proposal in (first, *first.next)] == [True, True]
 
 
-def test_followers_that_are_level_are_sent_what_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ranges_of_a_turn_go_to_all_followers_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what is the same for several is made once."""
     monkeypatch.setattr("raft.core.leader.MAX_APPEND_BYTES", 1)
     cluster = DriverCluster(3)
     leader = cluster.elect()
-    read: list[tuple[int, int]] = []
-    read_range = leader.log.read_range
+    together: list[list[tuple[int, int]]] = []
+    replicate = leader.replicate
 
-    def counted(first: int, last: int) -> bytes:
-        read.append((first, last))
-        return read_range(first, last)
+    def recorded(ranges: Sequence[tuple[Append, Readable]]) -> None:
+        together.append([(append.receiver, append.last_index) for append, entries in ranges if entries])
+        replicate(ranges)
 
-    monkeypatch.setattr(leader.log, "read_range", counted)
-    leader.sent_ranges.clear()
+    monkeypatch.setattr(leader, "replicate", recorded)
+    first = leader.log.last_index + 1
     propose(leader, b"m1", b"m2", b"m3")
     cluster.run()
-    assert len([append for append in leader.sent_ranges if append.last_index > append.prev_index]) == 6
-    assert len(read) == len(set(read)) == 3
+    others = [member for member in cluster.members if member != leader.node]
+    assert together[0] == [(other, index) for other in others for index in range(first, first + 3)]
 
 
 def test_replicas_end_with_the_same_bytes_and_apply_the_same_entries() -> None:

@@ -1,0 +1,52 @@
+"""What a leader sends to several followers in one turn."""
+
+from __future__ import annotations
+
+from raft.bulk import parse
+from raft.core import Append
+from raft.wire import ranges_to_wire
+
+
+def append_to(receiver: int, *, prev_index: int, last_index: int, commit: int = 4) -> Append:
+    return Append(
+        sender=1,
+        receiver=receiver,
+        term=2,
+        prev_index=prev_index,
+        prev_term=2,
+        runs=(),
+        last_index=last_index,
+        commit=commit,
+    )
+
+
+def test_followers_that_are_level_are_sent_the_same_bytes() -> None:
+    entries = b"entries" * 10
+    level = [(append_to(receiver, prev_index=5, last_index=6), entries) for receiver in (2, 3)]
+    (two, first), (three, second) = ranges_to_wire(level)
+    assert (two, three) == (2, 3)
+    assert first is second
+    assert bytes(parse(first).entries) == entries
+
+
+def test_each_is_sent_its_own_where_anything_differs() -> None:
+    ranges = [
+        (append_to(2, prev_index=5, last_index=6), b"six"),
+        (append_to(2, prev_index=6, last_index=7), b"seven"),
+        (append_to(3, prev_index=5, last_index=7), b"sixseven"),
+        (append_to(4, prev_index=5, last_index=6, commit=3), b"six"),
+    ]
+    sent = [(receiver, parse(message)) for receiver, message in ranges_to_wire(ranges)]
+    assert [(receiver, bulk.head.prev_index, bulk.head.commit, bytes(bulk.entries)) for receiver, bulk in sent] == [
+        (2, 5, 4, b"six"),
+        (2, 6, 4, b"seven"),
+        (3, 5, 4, b"sixseven"),
+        (4, 5, 3, b"six"),
+    ]
+
+
+def test_what_is_sent_is_not_a_view_of_the_log() -> None:
+    log = bytearray(b"as it was")
+    ((_, message),) = ranges_to_wire([(append_to(2, prev_index=5, last_index=6), memoryview(log))])
+    log[:] = b"cut, gone"
+    assert bytes(parse(message).entries) == b"as it was"
