@@ -1,8 +1,8 @@
 """Latencies, gathered cheaply and summed up as an HdrHistogram: 1 µs to an hour, to three digits.
 
-The one idea: while load runs, a latency is two numbers appended to arrays; into the histogram, whose every call costs
-microseconds, it goes later, together with all that are equal to three digits. Latencies are counted from when a message
-was *due*, so a pause of the load's own does not hide what it kept waiting (coordinated omission).
+The one idea: while load runs, a latency is two numbers appended to arrays, which numpy counts some thousands at a time;
+into the histogram, whose every call costs microseconds, the counts go at the end. Latencies are counted from when a
+message was *due*, so a pause of the load's own does not hide what it kept waiting (coordinated omission).
 
 It must not know what took so long.
 """
@@ -24,7 +24,9 @@ _HIGHEST_US = 3_600_000_000
 _DIGITS = 3
 _DIGIT_BITS = 11
 """As many leading bits as HdrHistogram keeps for three digits."""
-_GATHERED = 1 << 22
+_LONGEST_BITS = _HIGHEST_US.bit_length()
+_GATHERED = 1 << 14
+"""So few that to count them is no pause of its own: half a millisecond."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,12 @@ class Summary:
 
 
 class Latencies:
-    """Memory is bounded: beyond some millions, what was gathered goes into the histogram at once."""
+    """Memory is bounded. It may be sent to another process."""
 
     def __init__(self) -> None:
         """Raises BenchError where hdrhistogram is not installed."""
-        self._histogram = _histogram_class()(1, _HIGHEST_US, _DIGITS)
+        _histogram_class()
+        self._tally = np.zeros((_LONGEST_BITS - _DIGIT_BITS + 1) << _DIGIT_BITS, np.int64)
         self._ns, self._counts = array("q"), array("q")
         self._total_ns = self._most_ns = self._count = 0
 
@@ -72,7 +75,7 @@ class Latencies:
         """Those of another process, or of another round."""
         other._settle()
         self._settle()
-        self._histogram.add(other._histogram)
+        self._tally += other._tally
         self._total_ns += other._total_ns
         self._most_ns = max(self._most_ns, other._most_ns)
         self._count += other._count
@@ -82,20 +85,17 @@ class Latencies:
         self._settle()
         if not self._count:
             return None
-        most_ms = self._most_ns / 1e6
-        cut = (self._histogram.get_value_at_percentile(each) / 1000 for each in PERCENTILES)
+        histogram, most_ms = self._histogram(), self._most_ns / 1e6
+        cut = (histogram.get_value_at_percentile(each) / 1000 for each in PERCENTILES)
         percentiles = tuple(min(each, most_ms) for each in cut)
         return Summary(self._count, self._total_ns / self._count / 1e6, most_ms, percentiles)
 
-    def __getstate__(self) -> tuple[bytes, int, int, int]:
-        """For the way between processes."""
-        self._settle()
-        return self._histogram.encode(), self._total_ns, self._most_ns, self._count
-
-    def __setstate__(self, state: tuple[bytes, int, int, int]) -> None:
-        encoded, self._total_ns, self._most_ns, self._count = state
-        self._histogram = _histogram_class().decode(encoded)
-        self._ns, self._counts = array("q"), array("q")
+    def _histogram(self) -> Any:
+        histogram = _histogram_class()(1, _HIGHEST_US, _DIGITS)
+        cells = np.flatnonzero(self._tally)
+        for value, count in zip(_value_of(cells).tolist(), self._tally[cells].tolist(), strict=True):
+            histogram.record_value(value, count)
+        return histogram
 
     def _settle(self) -> None:
         if not self._ns:
@@ -105,20 +105,22 @@ class Latencies:
         self._total_ns += int(ns @ counts)
         self._most_ns = max(self._most_ns, int(ns.max()))
         self._count += int(counts.sum())
-        values, place = np.unique(_to_three_digits(ns), return_inverse=True)
-        sums = np.zeros(len(values), np.int64)
-        np.add.at(sums, place, counts)
-        for value, count in zip(values.tolist(), sums.tolist(), strict=True):
-            self._histogram.record_value(value, count)
+        np.add.at(self._tally, _cell_of(ns), counts)
 
 
-def _to_three_digits(ns: NDArray[np.int64]) -> NDArray[np.int64]:
-    """As µs that HdrHistogram does not tell apart from the full value."""
+def _cell_of(ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The place in the tally, which latencies share that HdrHistogram does not tell apart: their leading bits, in µs,
+    behind how many bits were dropped."""
     us = np.clip(ns // 1000, 1, _HIGHEST_US)
     _, bits = np.frexp(us)
     dropped = np.maximum(bits.astype(np.int64) - _DIGIT_BITS, 0)
-    shortened: NDArray[np.int64] = (us >> dropped) << dropped
-    return shortened
+    return (dropped << _DIGIT_BITS) + (us >> dropped)
+
+
+def _value_of(cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """In µs."""
+    leading, dropped = cells & ((1 << _DIGIT_BITS) - 1), cells >> _DIGIT_BITS
+    return leading << dropped
 
 
 def _histogram_class() -> Any:
