@@ -20,7 +20,7 @@ _ENTRIES = b"\x2a"
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """`head` has all fields but the entries, which may be a view of the message that they came in."""
+    """`head` has all fields but the entries, which may be a view: of the log, or of the message that they came in."""
 
     head: raft_pb2.AppendRequest
     entries: Readable = b""

@@ -418,21 +418,23 @@ class Driver:
             except StoreError as failure:  # an index could not be written: applying goes on from here when it can
                 self.fail(failure)
         try:
-            self._send_bulk(self.raft.appends())
+            if messages := self.raft.appends():
+                self._send_bulk(messages)
         except StoreError as failure:  # what others need cannot be read here: they find a leader that can
             self.fail(failure)
 
     def _send_bulk(self, messages: Sequence[Append | BaseChunk]) -> None:
-        ranges: list[tuple[Append, Readable]] = []
+        """Where something cannot be read, what comes before it has left."""
+        appends = (message for message in messages if isinstance(message, Append))
+        self._transport.replicate((append, self._entries_of(append)) for append in appends)
         for message in messages:
             if isinstance(message, BaseChunk):
                 assert self.log_start is not None
                 self._transport.send_base(message, self.log_start.piece(message.offset))
-            else:
-                first, last = message.prev_index + 1, message.last_index
-                ranges.append((message, self._log.view_range(first, last) if first <= last else b""))
-        if ranges:
-            self._transport.replicate(ranges)
+
+    def _entries_of(self, append: Append) -> Readable:
+        first, last = append.prev_index + 1, append.last_index
+        return self._log.view_range(first, last) if first <= last else b""
 
     def _write_proposals(self) -> None:
         """Group commit: everything that was proposed since the last turn, in one write."""

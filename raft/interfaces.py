@@ -6,7 +6,7 @@ so the driver runs under gRPC and under a simulator alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from raft.configuration_entry import GroupConfiguration
@@ -43,9 +43,9 @@ class Transport(Protocol):
     def send(self, message: Message) -> None:
         """Votes, heartbeats, and answers of every kind."""
 
-    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
-        """Byte ranges of the CommitLog, in their order, by the bulk connections. They are read before this
-        returns: what they are views of may change afterwards."""
+    def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
+        """Byte ranges of the CommitLog, one after the other as they are drawn, by the bulk connections. They are
+        read before this returns: what they are views of may change afterwards."""
 
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
         """A piece of the base, by the bulk connection."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -148,7 +148,7 @@ class GrpcTransport:
                 if (link := self._links.get(message.receiver)) is not None:
                     link.send(message)
 
-    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
+    def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         """Byte ranges, each by its peer's bulk connection."""
         for receiver, message in ranges_to_wire(ranges):
             if (link := self._links.get(receiver)) is not None:
@@ -199,6 +199,7 @@ class PeerLink:
         self._line: Line | None = None
         self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         me = identity.node
+        # What is sent are bytes already, the same for several peers.
         replicate: Callable[..., Any] = self._channel.stream_stream(
             _REPLICATE, response_deserializer=raft_pb2.AppendResponse.FromString
         )

@@ -120,12 +120,12 @@ def append_to_wire(append: Append, entries: Readable) -> Bulk:
 def ranges_to_wire(ranges: Iterable[tuple[Append, Readable]]) -> Iterator[tuple[int, bytes]]:
     """(receiver, message) of each byte range that a leader sends in one turn. Followers that are level are sent
     the same bytes, which are joined once."""
-    joined: dict[tuple[int, int, int], bytes] = {}
+    joined: dict[tuple[int, ...], bytes] = {}
     for append, entries in ranges:
-        span = (append.prev_index, append.last_index, append.commit)
-        if span not in joined:
-            joined[span] = serialize(append_to_wire(append, entries))
-        yield append.receiver, joined[span]
+        said = (append.term, append.prev_index, append.prev_term, append.last_index, append.commit)
+        if said not in joined:
+            joined[said] = serialize(append_to_wire(append, entries))
+        yield append.receiver, joined[said]
 
 
 def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> Append:

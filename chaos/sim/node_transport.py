@@ -9,7 +9,7 @@ It must not decide anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -34,11 +34,11 @@ from raft.wire import (
     answer_from_wire,
     answer_to_wire,
     append_from_wire,
-    append_to_wire,
     base_from_wire,
     base_to_wire,
     control_from_wire,
     control_to_wire,
+    ranges_to_wire,
 )
 from store import CorruptRangeError, ForkedError, Readable
 
@@ -127,15 +127,15 @@ class SimTransport:
         assert arrives is not None
         self._carry(message, lambda receiver: receiver.message(arrives))
 
-    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
-        for append, entries in ranges:
-            self._replicate(append, entries)
+    def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
+        for peer, message in ranges_to_wire(ranges):
+            self._replicate(peer, message)
 
-    def _replicate(self, append: Append, entries: Readable) -> None:
-        bulk = parse(serialize(append_to_wire(append, entries)))
-        arrives = append_from_wire(bulk.head, append.sender, append.receiver)
+    def _replicate(self, peer: int, message: bytes) -> None:
+        bulk = parse(message)
+        arrives = append_from_wire(bulk.head, self._identity.node, peer)
         spoiled = memoryview(self._transit.of(bytes(bulk.entries)))
-        self._carry(append, lambda receiver: receiver.append(arrives, spoiled))
+        self._carry(arrives, lambda receiver: receiver.append(arrives, spoiled))
 
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
         bulk = parse(serialize(base_to_wire(chunk, piece)))

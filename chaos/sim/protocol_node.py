@@ -10,7 +10,7 @@ Must not know: which faults there are, clients.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Protocol
@@ -247,7 +247,7 @@ class ProtocolNode:
         meant = receiver.incarnation
         self._network.send(self.node, message.receiver, lambda: receiver.receive(message, meant))
 
-    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
+    def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         for append, entries in ranges:
             # As on the wire: the receiver reads terms and configurations from the bytes.
             bare = replace(append, runs=(), last_index=append.prev_index, configurations=())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -181,7 +181,7 @@ class Member:
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
         self._cluster.deliver(chunk, piece)
 
-    def replicate(self, ranges: Sequence[tuple[Append, Readable]]) -> None:
+    def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
         for append, entries in ranges:
             self.sent_ranges.append(append)
             # As on the wire: the receiver reads terms from the bytes.

@@ -63,8 +63,8 @@ async def test_nodes_read_it_so() -> None:
     await server.start()
     sent = Bulk(raft_pb2.AppendRequest(term=7), b"entries")
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-        call: Any = channel.stream_stream("/raft.v1.Raft/Replicate", request_serializer=serialize)()
-        await call.write(sent)
+        call: Any = channel.stream_stream("/raft.v1.Raft/Replicate")()
+        await call.write(serialize(sent))
         assert await call.read() is grpc.aio.EOF
     assert got == [sent]
     await server.stop(None)

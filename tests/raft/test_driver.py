@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -99,9 +99,10 @@ def test_the_ranges_of_a_turn_go_to_all_followers_together(monkeypatch: pytest.M
     together: list[list[tuple[int, int]]] = []
     replicate = leader.replicate
 
-    def recorded(ranges: Sequence[tuple[Append, Readable]]) -> None:
-        together.append([(append.receiver, append.last_index) for append, entries in ranges if entries])
-        replicate(ranges)
+    def recorded(ranges: Iterable[tuple[Append, Readable]]) -> None:
+        drawn = list(ranges)
+        together.append([(append.receiver, append.last_index) for append, entries in drawn if entries])
+        replicate(drawn)
 
     monkeypatch.setattr(leader, "replicate", recorded)
     first = leader.log.last_index + 1
@@ -109,6 +110,25 @@ def test_the_ranges_of_a_turn_go_to_all_followers_together(monkeypatch: pytest.M
     cluster.run()
     others = [member for member in cluster.members if member != leader.node]
     assert together[0] == [(other, index) for other in others for index in range(first, first + 3)]
+
+
+def test_what_comes_before_an_unreadable_range_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("raft.core.leader.MAX_APPEND_BYTES", 1)
+    cluster = DriverCluster(3)
+    leader = cluster.elect()
+    view_range, first = leader.log.view_range, leader.log.last_index + 1
+
+    def damaged_behind(start: int, last: int) -> memoryview:
+        if start > first:
+            raise DiskFailedError(Path("segment"), "Input/output error")
+        return view_range(start, last)
+
+    monkeypatch.setattr(leader.log, "view_range", damaged_behind)
+    leader.sent_ranges.clear()
+    propose(leader, b"m1", b"m2")
+    cluster.run()
+    assert [append.last_index for append in leader.sent_ranges if append.last_index > append.prev_index] == [first]
+    assert leader.driver.failure is not None
 
 
 def test_replicas_end_with_the_same_bytes_and_apply_the_same_entries() -> None:

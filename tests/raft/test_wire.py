@@ -7,11 +7,11 @@ from raft.core import Append
 from raft.wire import ranges_to_wire
 
 
-def append_to(receiver: int, *, prev_index: int, last_index: int, commit: int = 4) -> Append:
+def append_to(receiver: int, *, prev_index: int, last_index: int, commit: int = 4, term: int = 2) -> Append:
     return Append(
         sender=1,
         receiver=receiver,
-        term=2,
+        term=term,
         prev_index=prev_index,
         prev_term=2,
         runs=(),
@@ -35,13 +35,18 @@ def test_each_is_sent_its_own_where_anything_differs() -> None:
         (append_to(2, prev_index=6, last_index=7), b"seven"),
         (append_to(3, prev_index=5, last_index=7), b"sixseven"),
         (append_to(4, prev_index=5, last_index=6, commit=3), b"six"),
+        (append_to(5, prev_index=5, last_index=6, term=3), b"six"),
     ]
-    sent = [(receiver, parse(message)) for receiver, message in ranges_to_wire(ranges)]
-    assert [(receiver, bulk.head.prev_index, bulk.head.commit, bytes(bulk.entries)) for receiver, bulk in sent] == [
-        (2, 5, 4, b"six"),
-        (2, 6, 4, b"seven"),
-        (3, 5, 4, b"sixseven"),
-        (4, 5, 3, b"six"),
+    sent = []
+    for receiver, message in ranges_to_wire(ranges):
+        bulk = parse(message)
+        sent.append((receiver, bulk.head.term, bulk.head.prev_index, bulk.head.commit, bytes(bulk.entries)))
+    assert sent == [
+        (2, 2, 5, 4, b"six"),
+        (2, 2, 6, 4, b"seven"),
+        (3, 2, 5, 4, b"sixseven"),
+        (4, 2, 5, 3, b"six"),
+        (5, 3, 5, 4, b"six"),
     ]
 
 

@@ -160,6 +160,15 @@ def test_reach_stays_in_one_segment_and_in_the_bytes_but_gives_one_at_least(plac
     assert log.read_range(2, 3) == log.read_range(2, 2) + log.read_range(3, 3)
 
 
+def test_a_view_of_a_range_is_no_copy(place: tuple[Disk, Path]) -> None:
+    log = open_log(*place)
+    append(log, 120, 120, 120)
+    view, copy = log.view_range(2, 3), log.read_range(2, 3)
+    assert view == copy
+    log.truncate(2)
+    assert view != copy
+
+
 def test_truncate_cuts_to_the_end_of_the_entry_and_erases(place: tuple[Disk, Path]) -> None:
     disk, root = place
     log = open_log(disk, root)
