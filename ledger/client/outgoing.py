@@ -84,7 +84,7 @@ class Receipt(Protocol):
     def failed(self, error: LedgerError) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Settled:
     """What is owed after a change: `outcome` to each of `receipts` (in order, with its count of messages) for messages
     of `queue`, and `released` bytes to the producer's buffer.
@@ -97,16 +97,29 @@ class Settled:
     outcome: Answer
     released: int
     batch: OutgoingBatch
+    _delivered: int = 0
+    """How many receipts were told, and how many messages those stand for."""
+    _messages: int = 0
 
-    def deliver(self) -> None:
-        if isinstance(self.outcome, LedgerError):
-            for receipt, _ in self.receipts:
-                receipt.failed(self.outcome)
-            return
-        offset = self.outcome.base_offset
-        for receipt, count in self.receipts:
-            receipt.acknowledged(self.queue, offset, count, self.outcome)
+    @property
+    def is_delivered(self) -> bool:
+        return self._delivered == len(self.receipts)
+
+    def deliver(self, most: int | None = None) -> int:
+        """Tells the next receipts, at most so many; returns how many."""
+        told = self.receipts[self._delivered :][:most]
+        self._delivered += len(told)
+        outcome = self.outcome
+        if isinstance(outcome, LedgerError):
+            for receipt, _ in told:
+                receipt.failed(outcome)
+            return len(told)
+        offset = outcome.base_offset + self._messages
+        for receipt, count in told:
+            receipt.acknowledged(self.queue, offset, count, outcome)
             offset += count
+        self._messages = offset - outcome.base_offset
+        return len(told)
 
 
 class Piece:

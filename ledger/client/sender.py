@@ -9,6 +9,7 @@ It must not know how messages become pieces (`producer.py`), or when a batch may
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from ledger.client.buffer import Buffer
@@ -23,6 +24,10 @@ from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, Sequenc
 # How often the streams are looked at, and how long an answer may take before we ask whether there is another leader.
 _WATCH_SECONDS = 0.5
 _STALL_SECONDS = 1.5
+
+_RECEIPTS_A_TURN = 512
+"""Who hears first sends again, and that is on its way while the others hear: so client and cluster work at the same
+time."""
 
 
 class Sender:
@@ -43,7 +48,9 @@ class Sender:
         self._timer_at = 0.0
         """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
         millisecond."""
-        self._settled = asyncio.Event()
+        self._untold: deque[Settled] = deque()
+        self._settled_count = self._told_count = 0
+        self._told = asyncio.Event()
         self._closing = False
         client.routes.on_leader_change.append(self._leaders_changed)
         self._watcher = self._loop.create_task(self._watch())
@@ -68,8 +75,14 @@ class Sender:
         self._poll_soon()
         owed = self._outbox.unresolved()
         while owed := [batch for batch in owed if batch.receipts]:
-            self._settled.clear()
-            await self._settled.wait()
+            await self._something_told()
+        settled = self._settled_count
+        while self._told_count < settled:
+            await self._something_told()
+
+    async def _something_told(self) -> None:
+        self._told.clear()
+        await self._told.wait()
 
     async def close(self) -> None:
         """Settle what is left as it stands, and refuse what comes."""
@@ -80,6 +93,8 @@ class Sender:
         if self._timer is not None:
             self._timer.cancel()
         self._conclude(self._outbox.abandon())
+        while self._untold:
+            self._tell()
         await asyncio.gather(self._watcher, return_exceptions=True)
 
     # --- polling -----------------------------------------------------------------------------------------------------
@@ -102,6 +117,7 @@ class Sender:
         for dispatch in owed.dispatches:
             self._dispatch(dispatch)
         self._set_timer()
+        self._tell()
 
     def _set_timer(self) -> None:
         """Poll again at the outbox's next moment. An earlier timer may stand: a poll too many does no harm."""
@@ -120,13 +136,28 @@ class Sender:
         self._timer = None
         self._poll_soon()
 
+    # --- receipts ----------------------------------------------------------------------------------------------------
+
     def _conclude(self, settled: Iterable[Settled]) -> None:
         for one in settled:
             if self._recorder is not None:
                 self._recorder.settling(one)
-            one.deliver()
-            self._buffer.release(one.released)
-            self._settled.set()
+            self._untold.append(one)
+            self._settled_count += 1
+
+    def _tell(self) -> None:
+        """Some receipts, in the order in which they were settled; the others behind the next poll."""
+        left = _RECEIPTS_A_TURN
+        while self._untold and left > 0:
+            one = self._untold[0]
+            left -= one.deliver(left)
+            if one.is_delivered:
+                self._untold.popleft()
+                self._buffer.release(one.released)
+                self._told_count += 1
+                self._told.set()
+        if self._untold:
+            self._poll_soon()
 
     # --- sending and answers -----------------------------------------------------------------------------------------
 
@@ -175,6 +206,7 @@ class Sender:
         now = self._now()
         for one in batches:
             self._conclude(self._outbox.answered(one.lane, one.batch, one.answer, now, sent=one.sent))
+        self._tell()
         self._poll_soon()
 
     # --- leaders -----------------------------------------------------------------------------------------------------

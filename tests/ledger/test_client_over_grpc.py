@@ -237,14 +237,34 @@ async def test_a_partly_failed_send_many_says_what_was_acknowledged(cluster: Fak
         assert vars(refused.value)["acknowledged"] == []
 
 
-async def test_to_stop_delivers_what_was_handed_over(cluster: FakeCluster) -> None:
+@pytest.mark.parametrize("count", [10, 5_000])
+async def test_to_stop_delivers_what_was_handed_over(cluster: FakeCluster, count: int) -> None:
     one = producer(cluster)
     await one.start()
-    futures = [one.send_nowait("t", b"%d" % number) for number in range(10)]
+    futures = [one.send_nowait("t", b"%d" % number) for number in range(count)]
     await one.stop()
     assert all(future.done() for future in futures)
-    assert len(cluster.values("t", 0)) == 10
+    assert len(cluster.values("t", 0)) == count
     await one.stop()
+
+
+async def test_who_hears_first_can_send_again_before_all_have_heard(cluster: FakeCluster) -> None:
+    async with producer(cluster) as one:
+        await one.send("t", b"first")
+        futures = [one.send_nowait("t", b"%d" % number) for number in range(2_000)]
+        await futures[0]
+        assert not futures[-1].done()
+        await asyncio.gather(*futures)
+    assert [future.result().offset for future in futures] == list(range(1, 2_001))
+    assert cluster.appends == 2
+
+
+async def test_a_flush_ends_when_all_have_heard(cluster: FakeCluster) -> None:
+    async with producer(cluster, batch_bytes=16_384) as one:
+        await one.send("t", b"first")
+        futures = [one.send_nowait("t", b"%d" % number) for number in range(5_000)]
+        await one.flush()
+        assert all(future.done() for future in futures)
 
 
 async def test_where_no_node_answers_there_is_no_start() -> None:
