@@ -6,7 +6,7 @@
            <────── acknowledgements ──       └──> follower 2        acknowledged as soon as one of them has it
 
 Four processes on this machine. What is left is what gRPC costs here, in the environment of our own processes: uvloop,
-the I/O engine of `cluster/grpc_engine.py`, and in leader and followers the allocator's settings of nodes. So
+the I/O engine of `cluster/grpc_engine.py`, and the allocator's settings of `cluster/allocator.py`. So
 `ours / ceiling`, measured in turns in one run, says how much our own work costs, and does not drift with the machine.
 """
 
@@ -113,6 +113,8 @@ class Ceiling:
 
 
 def run_client(work: Callable[[Any, bytes, float], Any], port: int, size: int, seconds: float) -> Any:
+    keep_large_buffers()
+
     async def main() -> Any:
         async with aio.insecure_channel(f"127.0.0.1:{port}", options=NO_LIMITS) as channel:
             async with asyncio.timeout(START_TIMEOUT_S):

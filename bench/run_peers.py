@@ -27,7 +27,7 @@ from peers.processes import free_ports
 from peers.rates import Against, Measured, Rates
 from peers.rounds import Rounds, Scale
 from rich.console import Console
-from suite.machine import machine
+from suite.machine import default_warm_gib, machine
 
 from cluster.dev import DevError
 from cluster.grpc_engine import prefer_older_engine
@@ -43,7 +43,7 @@ def main() -> int:
     began = datetime.now(UTC)
     out = given.out or Path(f"bench-peers-{began:%Y%m%d-%H%M%S}")
     with tempfile.TemporaryDirectory(prefix="ledgermq-peers-", dir=given.directory) as directory:
-        scale = Scale(given.messages, given.rounds, given.seconds, given.in_flight)
+        scale = Scale(given.messages, given.rounds, given.seconds, given.in_flight, given.warm_gib)
         contest = Contest(Path(directory), scale, console)
         told = Told(f"{began:%Y-%m-%d %H:%M} UTC", machine(), scale, contest.found, contest.skipped)
         for peer in PEERS:
@@ -118,6 +118,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=default.rounds, help="(default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=default.seconds, help="of a run (default: %(default)s)")
     parser.add_argument("--in-flight", type=int, default=default.in_flight, help="(default: %(default)s)")
+    parser.add_argument(
+        "--warm-gib",
+        type=float,
+        default=default_warm_gib(),
+        help="touch so much memory before each client's turn in a round (default here: %(default)s; 0: none)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--out", type=Path, help="where to write (default: bench-peers-DATE)")
     parser.add_argument("--directory", type=Path, help="where the servers' data lies meanwhile (default: temporary)")

@@ -18,7 +18,6 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
-from cluster.allocator import keep_large_buffers
 from cluster.consumption_metrics import ConsumptionCollector
 from cluster.file_limit import raise_file_limit
 from cluster.group_log import GroupError
@@ -193,7 +192,6 @@ class Node:
 def run_node(settings: NodeSettings) -> int:
     """Runs a node in the foreground until SIGTERM or SIGINT. Gives the exit status."""
     set_up_logging(settings.log_format, settings.log_level)
-    keep_large_buffers()
     raise_file_limit()
     try:
         uvloop.run(serve_until_stopped(settings))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from peers.installed import Installed
 from peers.peer import Description, How, PeerError
-from peers.processes import Processes
+from peers.processes import Processes, free_ports, is_free
 
 _QUEUES = 4
 _BROKER_HEAP, _PROXY_HEAP, _NAMES_HEAP = "1g", "1g", "256m"
@@ -58,7 +58,8 @@ class RocketmqServers:
     def start(self, directory: Path, ports: Sequence[int]) -> str:
         directory.mkdir(parents=True, exist_ok=True)
         names, proxy, remoting = ports[:3]
-        brokers, members, copies = ports[3:6], ports[6:9], ports[9:12]
+        members, copies = ports[3:6], ports[6:9]
+        brokers = _broker_ports(ports)
         (directory / "names.conf").write_text(f"listenPort={names}\n")
         self._spawn(directory, "names", _NAMES_HEAP, "namesrv.NamesrvStartup", "-c", "names.conf")
         self._processes.wait_open([names], _START_S)
@@ -205,6 +206,18 @@ def _make_topic(topic: str, broker: str) -> None:
     _ask(
         broker, _MAKE_TOPIC, fields | {"perm": 6, "topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
     )
+
+
+def _broker_ports(taken: Sequence[int]) -> list[int]:
+    """A broker listens two ports below its own, too."""
+    ports: list[int] = []
+    used = set(taken)
+    while len(ports) < 3:
+        (port,) = free_ports(1)
+        if not {port, port - 2} & used and is_free(port - 2):
+            ports.append(port)
+            used |= {port, port - 2}
+    return ports
 
 
 def _knows_leader(names: str) -> bool:

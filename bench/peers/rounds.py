@@ -17,6 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from suite.machine import touch_memory
+
+from cluster.allocator import ENVIRONMENT
 from peers.load import Answer, Order, Sent
 from peers.peer import PeerError, Way
 from peers.rates import FIRST_COUNT, SIZES, Case, Rates, Run, next_count
@@ -41,6 +44,8 @@ class Scale:
     seconds: float = 3.0
     """So long a run should take; it is shorter where it has the most messages."""
     in_flight: int = 1_000
+    warm_gib: float = 0.0
+    """So much memory is touched before each client's turn in a round; see `suite.machine.touch_memory`."""
 
     def most(self, size: int) -> int:
         return max(FIRST_COUNT, self.messages * SIZES[0] // size)
@@ -106,6 +111,7 @@ class Rounds:
         self._run(driven, topic, Case("consume", case.size), [sent])
 
     def _round(self, driven: Driven, size: int) -> list[Run]:
+        touch_memory(self._scale.warm_gib)
         topic, runs, sent = self._topic(), [], []
         for way in PRODUCED:
             case = Case(way, size)
@@ -133,13 +139,14 @@ def told(run: Run) -> str:
 
 def _answered(python: Path, order: Order) -> Answer:
     """What a load process says of it. Raises PeerError with its last words."""
+    # The same allocator settings for the clients of all.
     path = os.pathsep.join([str(_BENCH), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"
     try:
         done = subprocess.run(
             command,
-            env=os.environ | {"PYTHONPATH": path},
+            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

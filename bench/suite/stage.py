@@ -21,6 +21,7 @@ from rich.console import Console
 from cluster.bench.idle import read_process
 from cluster.dev import DevCluster
 from cluster.process_use import private_bytes
+from suite.machine import touch_memory
 from suite.rows import Run
 
 SEGMENT_BYTES = 256 << 20
@@ -43,17 +44,14 @@ class Stage:
     """Clusters below one directory, one after the other; and all runs so far."""
 
     def __init__(self, directory: Path, console: Console, warm_gib: float = 0.0) -> None:
-        """`warm_gib`: so much memory is touched before each run of load; see `warm`."""
+        """`warm_gib`: so much memory is touched before each run of load; see
+        `touch_memory`."""
         self._directory, self._console, self._warm_gib = directory, console, warm_gib
         self._clusters = 0
         self.runs: list[Run] = []
 
     def warm(self) -> None:
-        """Touches memory and gives it back. A virtual machine whose host takes back what is free pays for pages that
-        are new to it ten times what others cost; right after this there are some that are not."""
-        if size := int(self._warm_gib * (1 << 30)):
-            code = f"import mmap; mmap.mmap(-1, {size}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)"
-            subprocess.run([sys.executable, "-c", code], check=True)
+        touch_memory(self._warm_gib)
 
     def say(self, sentence: str) -> None:
         self._console.print(sentence, highlight=False, soft_wrap=True)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from cluster.allocator import keep_large_buffers
 from cluster.bench.failure import BenchError
 from cluster.bench.producing import Load, Producing, Sent
 from cluster.grpc_engine import prefer_older_engine
@@ -124,6 +125,8 @@ class _Processes:
 
 
 def _child(load: Load, place: int, counts: Any, barrier: Any, results: Any) -> None:
+    keep_large_buffers()
+
     async def gate() -> None:
         await asyncio.to_thread(barrier.wait)
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from cluster.allocator import keep_large_buffers
 from cluster.grpc_engine import prefer_older_engine
 
 INTERRUPTED = 130
@@ -106,6 +107,7 @@ def ledgermq() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its status."""
     prefer_older_engine()
+    keep_large_buffers()
     sys.exit(_run(arguments))
 
 

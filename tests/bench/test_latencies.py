@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram
 
 from cluster.bench import latencies
 from cluster.bench.failure import BenchError
@@ -57,16 +58,36 @@ def test_what_other_processes_gathered_adds_up() -> None:
     assert merged.summary() == all_of_it.summary()
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(latencies, "_GATHERED", 100)
+def test_what_was_gathered_is_counted_often() -> None:
+    """A pause for some millions would be one of the load's own."""
     gathered = Latencies()
-    for number in range(1, 1051):
+    for number in range(1, 40_001):
         gathered.add(number * MS)
-        assert len(gathered._ns) < 100
+        assert len(gathered._ns) < 20_000
     found = gathered.summary()
     assert found is not None
-    assert found.count == 1050
-    assert found.max_ms == 1050
+    assert found.count == 40_000
+    assert found.max_ms == 40_000
+
+
+def test_values_are_told_apart_as_hdrhistogram_does() -> None:
+    hour_us = 3_600_000_000
+    edges = [us for bits in range(1, 32) for us in ((1 << bits) - 1, 1 << bits, (1 << bits) + 1) if us <= hour_us]
+    histogram = HdrHistogram(1, hour_us, 3)
+    for us in (*edges, hour_us - 1, hour_us):
+        told = latencies._value_of(latencies._cell_of(np.array([us * 1000])))
+        assert told.tolist() == [histogram.get_lowest_equivalent_value(us)]
+
+
+def test_what_is_out_of_range_counts_as_the_nearest() -> None:
+    gathered = Latencies()
+    for ns in (-5, 0, 999, 1 << 62):
+        gathered.add(ns)
+    found = gathered.summary()
+    assert found is not None
+    assert found.count == 4
+    assert found.percentiles_ms[0] == pytest.approx(0.001)
+    assert found.percentiles_ms[-1] == pytest.approx(3_600_000, rel=2e-3)
 
 
 def test_without_hdrhistogram_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

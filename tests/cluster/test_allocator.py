@@ -1,4 +1,4 @@
-"""What a node asks of the C library's allocator: large messages do without page faults. Counted in a fresh process."""
+"""What our programs ask of the C library's allocator: large messages do without page faults."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-import uvloop
 
-import cluster.node
-from cluster.settings import NodeSettings
+import cluster.cli
+from cluster.allocator import ENVIRONMENT
 
 MESSAGES = 100
 PAGES = 256  # of 1 MiB
@@ -31,7 +30,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 def page_faults(call: str) -> int:
     """Of a process that makes messages of 1 MiB, in several copies at a time, and lets go of them."""
     program = PROGRAM.format(call=call, messages=MESSAGES)
-    root = str(Path(cluster.node.__file__).parent.parent)
+    root = str(Path(cluster.cli.__file__).parent.parent.parent)
     ran = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, cwd=root
     )
@@ -47,13 +46,16 @@ def test_without_it_each_costs_as_many_as_it_has_pages() -> None:
         pytest.skip("another C library than glibc, or another setting of it (MALLOC_...)")
 
 
-def test_a_node_asks_for_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_environment_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    assert page_faults("") < 2 * PAGES
+
+
+def test_the_command_line_asks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes are started by it, too."""
     asked: list[bool] = []
-    monkeypatch.setattr(cluster.node, "keep_large_buffers", lambda: asked.append(True))
-    monkeypatch.setattr(cluster.node, "serve_until_stopped", lambda settings: None)
-    monkeypatch.setattr(uvloop, "run", lambda served: None)
-    settings = NodeSettings(
-        node=1, cluster="c", data=tmp_path, listen="127.0.0.1:1", peers={1: "127.0.0.1:1"}
-    )  # never started
-    assert cluster.node.run_node(settings) == 0
+    monkeypatch.setattr(cluster.cli, "keep_large_buffers", lambda: asked.append(True))
+    with pytest.raises(SystemExit):
+        cluster.cli.main(["--version"])
     assert asked
