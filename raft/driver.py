@@ -20,7 +20,7 @@ It must not know gRPC, asyncio, files, or what a message is.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from raft.configuration_entry import decode_configuration
 from raft.core import (
@@ -424,17 +424,26 @@ class Driver:
             self.fail(failure)
 
     def _send_bulk(self, messages: Sequence[Append | BaseChunk]) -> None:
-        """Where something cannot be read, what comes before it has left."""
-        appends = (message for message in messages if isinstance(message, Append))
-        self._transport.replicate((append, self._entries_of(append)) for append in appends)
+        """Raises StoreError where something cannot be read; ranges that can be have left by then."""
+        self._transport.replicate(self._readable(message for message in messages if isinstance(message, Append)))
         for message in messages:
             if isinstance(message, BaseChunk):
                 assert self.log_start is not None
                 self._transport.send_base(message, self.log_start.piece(message.offset))
 
-    def _entries_of(self, append: Append) -> Readable:
-        first, last = append.prev_index + 1, append.last_index
-        return self._log.view_range(first, last) if first <= last else b""
+    def _readable(self, appends: Iterable[Append]) -> Iterator[tuple[Append, Readable]]:
+        """Each with its entries. At the end, raises for the first whose entries could not be read."""
+        failure: StoreError | None = None
+        for append in appends:
+            first, last = append.prev_index + 1, append.last_index
+            try:
+                entries = self._log.view_range(first, last) if first <= last else b""
+            except StoreError as error:
+                failure = failure or error
+            else:
+                yield append, entries
+        if failure is not None:
+            raise failure
 
     def _write_proposals(self) -> None:
         """Group commit: everything that was proposed since the last turn, in one write."""

@@ -139,14 +139,13 @@ def told(run: Run) -> str:
 
 def _answered(python: Path, order: Order) -> Answer:
     """What a load process says of it. Raises PeerError with its last words."""
-    # The same allocator settings for the clients of all.
     path = os.pathsep.join([str(_BENCH), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [str(python), "-m", "peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"
     try:
         done = subprocess.run(
             command,
-            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},
+            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path},  # the same allocator settings for all
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,

@@ -38,7 +38,7 @@ def touch_memory(gib: float) -> None:
     times what others cost; right after this there are some that are not."""
     if size := int(gib * (1 << 30)):
         code = f"import mmap; mmap.mmap(-1, {size}, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE)"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        subprocess.run([sys.executable, "-c", code], check=False)  # there may not be so much
 
 
 def _processor() -> str:

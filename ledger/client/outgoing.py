@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from ledger import batch as batch_format
@@ -97,29 +98,28 @@ class Settled:
     outcome: Answer
     released: int
     batch: OutgoingBatch
-    _delivered: int = 0
-    """How many receipts were told, and how many messages those stand for."""
-    _messages: int = 0
+    _told: int = field(default=0, init=False)
+    """Receipts."""
+    _told_messages: int = field(default=0, init=False)
+    """What those stand for."""
 
     @property
     def is_delivered(self) -> bool:
-        return self._delivered == len(self.receipts)
+        return self._told == len(self.receipts)
 
     def deliver(self, most: int | None = None) -> int:
-        """Tells the next receipts, at most so many; returns how many."""
-        told = self.receipts[self._delivered :][:most]
-        self._delivered += len(told)
+        """Tells the next receipts, at most so many; returns how many. One that raises is not told again."""
         outcome = self.outcome
-        if isinstance(outcome, LedgerError):
-            for receipt, _ in told:
+        chosen = islice(self.receipts, self._told, None if most is None else self._told + most)
+        before = self._told
+        for receipt, count in chosen:
+            first = self._told_messages
+            self._told, self._told_messages = self._told + 1, first + count
+            if isinstance(outcome, LedgerError):
                 receipt.failed(outcome)
-            return len(told)
-        offset = outcome.base_offset + self._messages
-        for receipt, count in told:
-            receipt.acknowledged(self.queue, offset, count, outcome)
-            offset += count
-        self._messages = offset - outcome.base_offset
-        return len(told)
+            else:
+                receipt.acknowledged(self.queue, outcome.base_offset + first, count, outcome)
+        return self._told - before
 
 
 class Piece:

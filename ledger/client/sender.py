@@ -25,7 +25,7 @@ from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, Sequenc
 _WATCH_SECONDS = 0.5
 _STALL_SECONDS = 1.5
 
-_RECEIPTS_A_TURN = 512
+_RECEIPTS_AT_ONCE = 512
 """Who hears first sends again, and that is on its way while the others hear: so client and cluster work at the same
 time."""
 
@@ -49,7 +49,9 @@ class Sender:
         """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
         millisecond."""
         self._untold: deque[Settled] = deque()
-        self._settled_count = self._told_count = 0
+        """Some of their receipts have not been told."""
+        self._told_count = 0
+        """Of settled batches, all of whose receipts were."""
         self._told = asyncio.Event()
         self._closing = False
         client.routes.on_leader_change.append(self._leaders_changed)
@@ -76,7 +78,7 @@ class Sender:
         owed = self._outbox.unresolved()
         while owed := [batch for batch in owed if batch.receipts]:
             await self._something_told()
-        settled = self._settled_count
+        settled = self._told_count + len(self._untold)
         while self._told_count < settled:
             await self._something_told()
 
@@ -143,21 +145,22 @@ class Sender:
             if self._recorder is not None:
                 self._recorder.settling(one)
             self._untold.append(one)
-            self._settled_count += 1
 
     def _tell(self) -> None:
         """Some receipts, in the order in which they were settled; the others behind the next poll."""
-        left = _RECEIPTS_A_TURN
-        while self._untold and left > 0:
-            one = self._untold[0]
-            left -= one.deliver(left)
-            if one.is_delivered:
-                self._untold.popleft()
-                self._buffer.release(one.released)
-                self._told_count += 1
-                self._told.set()
-        if self._untold:
-            self._poll_soon()
+        left = _RECEIPTS_AT_ONCE
+        try:
+            while self._untold and left > 0:
+                one = self._untold[0]
+                left -= one.deliver(left)
+                if one.is_delivered:
+                    self._untold.popleft()
+                    self._buffer.release(one.released)
+                    self._told_count += 1
+                    self._told.set()
+        finally:  # a receipt that raises does not keep the others from hearing
+            if self._untold:
+                self._poll_soon()
 
     # --- sending and answers -----------------------------------------------------------------------------------------
 

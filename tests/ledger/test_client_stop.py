@@ -90,6 +90,18 @@ async def test_whom_a_stop_finds_waiting_for_room_that_does_not_come_is_told(bro
         await one.send("t", b"b")
 
 
+async def test_a_stop_that_is_given_up_tells_all_who_wait(broker: FakeBroker) -> None:
+    one = await started(broker, delivery_timeout_ms=300_000)
+    await one.send("t", b"a")
+    broker.silent = True
+    futures = [one.send_nowait("t", b"b") for _ in range(2_000)]
+    stop = asyncio.create_task(one.stop())
+    await asyncio.sleep(0.05)
+    stop.cancel()
+    await ended(stop)
+    assert all(isinstance(future.exception(), DeliveryTimeoutError) for future in futures)
+
+
 async def test_a_send_many_that_a_stop_overtakes_ends_and_says_how_far_it_came(broker: FakeBroker) -> None:
     one = await started(broker, buffer_bytes=50_000, batch_bytes=10_000)
     sending = asyncio.create_task(one.send_many("t", [bytes(900)] * 20_000))

@@ -112,22 +112,25 @@ def test_the_ranges_of_a_turn_go_to_all_followers_together(monkeypatch: pytest.M
     assert together[0] == [(other, index) for other in others for index in range(first, first + 3)]
 
 
-def test_what_comes_before_an_unreadable_range_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_range_keeps_no_other_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raft.core.leader.MAX_APPEND_BYTES", 1)
     cluster = DriverCluster(3)
     leader = cluster.elect()
     view_range, first = leader.log.view_range, leader.log.last_index + 1
 
-    def damaged_behind(start: int, last: int) -> memoryview:
-        if start > first:
+    def damaged(start: int, last: int) -> memoryview:
+        if start == first:
             raise DiskFailedError(Path("segment"), "Input/output error")
         return view_range(start, last)
 
-    monkeypatch.setattr(leader.log, "view_range", damaged_behind)
+    monkeypatch.setattr(leader.log, "view_range", damaged)
     leader.sent_ranges.clear()
     propose(leader, b"m1", b"m2")
     cluster.run()
-    assert [append.last_index for append in leader.sent_ranges if append.last_index > append.prev_index] == [first]
+    assert [append.last_index for append in leader.sent_ranges if append.last_index > append.prev_index] == [
+        first + 1,
+        first + 1,
+    ]
     assert leader.driver.failure is not None
 
 
