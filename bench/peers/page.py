@@ -24,7 +24,8 @@ _SIZE_NAMES = {128: "128 B", 1024: "1 KiB"}
 _COMPARED = ["client", "consumed", "missing", "never sent", "twice", "runs done again", "load average at its start"]
 _NOTE = (
     "ours: ledgermq just before and just after that peer, under the same load processes; with `flush = sync` where the "
-    "peer fsyncs before it acknowledges. Ratios are ours / theirs, of medians."
+    "peer fsyncs before it acknowledges. Ratios are ours / theirs, of medians. Every client's process has the "
+    "same settings of the allocator (cluster/allocator.py)."
 )
 
 
