@@ -1,6 +1,6 @@
 """ledgermq and what users would pick instead, one after the other on this machine: throughput, as ratios.
 
-    make bench-peers                 half an hour; installs what is missing below build/peers
+    make bench-peers                 three quarters of an hour; installs what is missing below build/peers
     .venv/bin/python bench/run_peers.py [--peers nats kafka] [--messages 1000000] [--rounds 3] [--json]
 
 Writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). A peer that cannot be had is skipped

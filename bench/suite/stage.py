@@ -44,8 +44,7 @@ class Stage:
     """Clusters below one directory, one after the other; and all runs so far."""
 
     def __init__(self, directory: Path, console: Console, warm_gib: float = 0.0) -> None:
-        """`warm_gib`: so much memory is touched before each run of load; see
-        `touch_memory`."""
+        """`warm_gib`: so much memory is touched before each run of load; see `touch_memory`."""
         self._directory, self._console, self._warm_gib = directory, console, warm_gib
         self._clusters = 0
         self.runs: list[Run] = []
