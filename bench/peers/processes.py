@@ -91,12 +91,6 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
-def is_free(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-        return True
-    return False
-
-
 def _is_open(port: int) -> bool:
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from peers.installed import Installed
 from peers.peer import Description, How, PeerError
-from peers.processes import Processes, free_ports, is_free
+from peers.processes import Processes, free_ports
 
 _QUEUES = 4
 _BROKER_HEAP, _PROXY_HEAP, _NAMES_HEAP = "1g", "1g", "256m"
@@ -210,11 +210,13 @@ def _make_topic(topic: str, broker: str) -> None:
 
 def _broker_ports(taken: Sequence[int]) -> list[int]:
     """A broker listens two ports below its own, too."""
+    from cluster.dev_ports import port_is_free  # not where the client runs
+
     ports: list[int] = []
     used = set(taken)
     while len(ports) < 3:
         (port,) = free_ports(1)
-        if not {port, port - 2} & used and is_free(port - 2):
+        if not {port, port - 2} & used and port_is_free(port - 2):
             ports.append(port)
             used |= {port, port - 2}
     return ports

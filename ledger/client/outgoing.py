@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Protocol, TypeVar
 
 from ledger import batch as batch_format
@@ -110,9 +109,8 @@ class Settled:
     def deliver(self, most: int | None = None) -> int:
         """Tells the next receipts, at most so many; returns how many. One that raises is not told again."""
         outcome = self.outcome
-        chosen = islice(self.receipts, self._told, None if most is None else self._told + most)
         before = self._told
-        for receipt, count in chosen:
+        for receipt, count in self.receipts[before : None if most is None else before + most]:
             first = self._told_messages
             self._told, self._told_messages = self._told + 1, first + count
             if isinstance(outcome, LedgerError):

@@ -49,9 +49,7 @@ class Sender:
         """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
         millisecond."""
         self._untold: deque[Settled] = deque()
-        """Some of their receipts have not been told."""
-        self._told_count = 0
-        """Of settled batches, all of whose receipts were."""
+        """Some of their receipts have not been told. They are, in this order."""
         self._told = asyncio.Event()
         self._closing = False
         client.routes.on_leader_change.append(self._leaders_changed)
@@ -78,8 +76,8 @@ class Sender:
         owed = self._outbox.unresolved()
         while owed := [batch for batch in owed if batch.receipts]:
             await self._something_told()
-        settled = self._told_count + len(self._untold)
-        while self._told_count < settled:
+        last = self._untold[-1] if self._untold else None
+        while last is not None and not last.is_delivered:
             await self._something_told()
 
     async def _something_told(self) -> None:
@@ -156,7 +154,6 @@ class Sender:
                 if one.is_delivered:
                     self._untold.popleft()
                     self._buffer.release(one.released)
-                    self._told_count += 1
                     self._told.set()
         finally:  # a receipt that raises does not keep the others from hearing
             if self._untold:
