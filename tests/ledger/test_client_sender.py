@@ -1,4 +1,4 @@
-"""The sender's timer, under the loop that nodes and benches use."""
+"""The sender's timer, under the loop that nodes and benches use; and what a flush waits for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import uvloop
 from ledger.client.buffer import Buffer
 from ledger.client.environment import PROCESS
 from ledger.client.outbox import Outbox
+from ledger.client.outgoing import Acknowledged, OutgoingBatch, Settled
+from ledger.client.receipts import SingleReceipt
+from ledger.client.records import RecordMetadata
 from ledger.client.sender import Sender
 
 SECONDS = 10
@@ -35,10 +38,15 @@ class Waking:
     def abandon(self) -> list[Any]:
         return []
 
+    def hasten(self, now: float) -> None: ...
+
+    def unresolved(self) -> list[OutgoingBatch]:
+        return []
+
 
 def sender_of(outbox: Waking) -> Sender:
     client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]), environment=PROCESS)
-    return Sender(cast(Any, client), cast(Outbox, outbox), cast(Buffer, None))
+    return Sender(cast(Any, client), cast(Outbox, outbox), Buffer(1000))
 
 
 async def set_twice() -> None:
@@ -69,3 +77,16 @@ async def set_to_fractions() -> None:
 
 def test_a_timer_that_fires_a_little_early_is_set_once_more() -> None:
     uvloop.run(set_to_fractions())
+
+
+async def test_a_flush_waits_for_receipts_of_batches_that_are_settled() -> None:
+    sender, answer = sender_of(Waking()), Acknowledged(0, 1, 2, duplicate=False)
+    futures: list[asyncio.Future[RecordMetadata]] = [asyncio.Future() for _ in range(2_000)]
+    for half in (futures[:1_000], futures[1_000:]):
+        receipts = [(SingleReceipt("t", future), 1) for future in half]
+        sender._conclude([Settled(0, receipts, answer, 0, OutgoingBatch(0, 0.0, 0.0))])
+    sender._tell()
+    assert not futures[-1].done()
+    await sender.flush()
+    assert all(future.done() for future in futures)
+    await sender.close()
