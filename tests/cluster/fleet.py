@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,9 +126,13 @@ class Fleet:
         return self.stub(node)
 
     async def status(self, node: int) -> broker_pb2.GroupStatus:
+        """Of group 0."""
+        return (await self._all_groups(node))[0]
+
+    async def _all_groups(self, node: int) -> Sequence[broker_pb2.GroupStatus]:
         answer = await self.broker(node).GetStatus(broker_pb2.GetStatusRequest(), timeout=5)
-        group: broker_pb2.GroupStatus = answer.groups[0]
-        return group
+        groups: Sequence[broker_pb2.GroupStatus] = answer.groups
+        return groups
 
     async def statuses(self) -> dict[int, broker_pb2.GroupStatus]:
         """Of the nodes that run."""
@@ -152,15 +156,15 @@ class Fleet:
         return next(node for node in self.running if node != leader)
 
     async def level(self) -> broker_pb2.GroupStatus:
-        """Where all running nodes stand, once they stand at the same place with everything applied."""
+        """Where all running nodes stand in group 0, once they stand at the same place, with everything applied, in
+        each group."""
 
         async def same() -> broker_pb2.GroupStatus | None:
-            first, *others = (await self.statuses()).values()
-            done = first.applied == first.last_index > 0
-            ends = {(each.last_index, each.chain, each.end_position, each.applied) for each in (first, *others)}
-            return first if done and len(ends) == 1 else None
+            first, *others = [await self._all_groups(node) for node in self.running]
+            done = all(each.applied == each.last_index > 0 for each in first)
+            return first[0] if done and all(_places(each) == _places(first) for each in others) else None
 
-        return await eventually(same, "all running nodes hold the same log, applied")
+        return await eventually(same, "all running nodes hold the same logs, applied")
 
     # -- speaking
 
@@ -192,6 +196,10 @@ class Fleet:
         response = await self.broker(node).Fetch(request, timeout=10)
         fetched: broker_pb2.FetchedQueue = response.queues[0]
         return fetched
+
+
+def _places(groups: Iterable[broker_pb2.GroupStatus]) -> list[tuple[int, ...]]:
+    return [(each.group, each.last_index, each.chain, each.end_position, each.applied) for each in groups]
 
 
 MakeFleet = Callable[..., Fleet]

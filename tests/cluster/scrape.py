@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
+from waiter import eventually
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,16 @@ async def not_ready(address: str) -> str:
     status, body = await get(address, "/readyz")
     assert status in (200, 503)
     return body if status == 503 else ""
+
+
+async def reason_not_ready(address: str, words: str) -> str:
+    """The reason, once it has these words in it. It may be another for a moment: no leader is known, say."""
+
+    async def reason() -> str:
+        found = await not_ready(address)
+        return found if words in found else ""
+
+    return await eventually(reason, f"the node at {address} is not ready: {words}")
 
 
 async def is_ready(address: str) -> bool:

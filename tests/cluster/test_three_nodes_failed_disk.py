@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from failing_disk import FailingDisk
 from fleet import Fleet, MakeFleet, error_of, sample_batch
-from scrape import not_ready, scrape
+from scrape import not_ready, reason_not_ready, scrape
 from waiter import eventually
 
 from ledger import AsyncProducer
@@ -28,9 +28,7 @@ async def test_a_disk_fails_under_the_leader(make_fleet: MakeFleet, fails: str) 
         for number in range(5):
             sent = await producer.send("topic", b"%d" % number)  # acknowledged all the same
             assert sent.offset == number
-        assert "Input/output error" in await eventually(
-            lambda: not_ready(fleet.http(broken)), "the node whose disk fails is not ready"
-        )
+        await reason_not_ready(fleet.http(broken), "Input/output error")
         assert await led_by_one_of(fleet, others) in others
 
         refused = await fleet.produce(broken, sample_batch(topic))
@@ -61,7 +59,7 @@ async def test_a_disk_fails_under_a_follower(make_fleet: MakeFleet) -> None:
     disks[broken].fails_writes = True
     async with AsyncProducer(fleet.bootstrap) as producer:
         await asyncio.gather(*(producer.send("topic", b"x") for _ in range(100)))
-        await eventually(lambda: not_ready(fleet.http(broken)), "the node whose disk fails is not ready")
+        await reason_not_ready(fleet.http(broken), "Input/output error")
         assert (await producer.send("topic", b"x")).offset == 100
     status = await fleet.status(leader)
     assert (status.role, status.term) == ("leader", term)  # it disturbed nobody

@@ -12,7 +12,7 @@ import pytest
 from fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
 from mounts import NO_MOUNTS, may_mount, seen_by, small_disk
 from node_process import NodeProcess
-from scrape import not_ready
+from scrape import not_ready, reason_not_ready
 from waiter import eventually, until
 
 from ledger import AsyncConsumer, AsyncProducer
@@ -96,8 +96,7 @@ async def test_a_full_disk_under_the_leader(make_fleet: MakeFleet) -> None:
             assert str(fleet.data(FULL)) in error.message
             assert "Free some" in error.message
             assert (await fleet.status(FULL)).role != "leader"
-            reason = await eventually(lambda: not_ready(fleet.http(FULL)), "node 3 is not ready")
-            assert "No space is left" in reason
+            await reason_not_ready(fleet.http(FULL), "No space is left")
             assert error_of(await fleet.fetch(FULL, topic, 0)) is None  # it still gives what it has
 
             filler.unlink()

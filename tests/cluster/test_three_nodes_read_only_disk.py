@@ -14,7 +14,7 @@ import pytest
 from fleet import Fleet, MakeFleet, error_of, sample_batch
 from mounts import NO_MOUNTS, Namespace, may_mount
 from node_process import NodeProcess
-from scrape import not_ready
+from scrape import not_ready, reason_not_ready
 from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncProducer
@@ -64,9 +64,7 @@ async def test_a_file_system_that_becomes_read_only_under_the_leader(make_fleet:
                 disk.run(GIVES_UP)
                 sends += await asyncio.gather(*(producer.send("topic", b"%d" % number) for number in range(50)))
                 assert [sent.offset for sent in sends] == list(range(51))
-            reason = await eventually(lambda: not_ready(fleet.http(BROKEN)), "it is not ready")
-            assert "Read-only file system" in reason
-            assert str(directory) in reason
+            assert str(directory) in await reason_not_ready(fleet.http(BROKEN), "Read-only file system")
             error = error_of(await fleet.produce(BROKEN, sample_batch(topic)))
             assert type(error) is StorageFailedError
             assert error.retriable

@@ -164,6 +164,7 @@ async def test_a_start_finds_nothing_wrong_and_rebuilds_what_is_left(fleet: Flee
         await admin.delete_topic("gone")
         await producer.send("kept", b"last", key="last")
     for lost in (False, True):
+        await fleet.level()  # a follower may not have heard yet that the deletion is committed
         await fleet.stop()
         assert not files_of(fleet, gone.topic_id)
         for node in fleet.nodes:
