@@ -1,7 +1,8 @@
 """Fetch: committed messages of one or more queues, as they lie in the log; at the end of a queue it waits.
 
-The one idea: the ConsumeQueue says in which entry an offset lies, and the entry's body goes out as it is. Nothing
-is decoded here; a filter by tag reads ConsumeQueue units only. What a node has not applied does not exist for it.
+The one idea: the ConsumeQueue says in which entry an offset lies, the entry which offset comes behind it, and its body
+goes out as it is. Nothing is decoded here; a filter by tag reads ConsumeQueue units only. What a node has not applied
+does not exist for it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ MAX_FETCH_BATCHES = 256
 MAX_FETCH_UNITS = 65_536
 """Of all queues of one fetch together, so that it does not hold the loop; the client is told where to go on."""
 WINDOW_UNITS = 4096
+"""Read at once where tags are looked for."""
+NEXT_UNITS = 64
+"""Read at once where every batch is given: one unit of a batch is enough, and small batches lie in one read."""
 
 
 class Readable(Protocol):
@@ -132,44 +136,68 @@ class Budget:
 
 
 def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue, budget: Budget) -> None:
-    """Adds the batches from the asked offset on, window by window of the ConsumeQueue, as far as the budget goes."""
+    """Adds the batches from the asked offset on, as far as the budget goes."""
     given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
     check_offset(queue, asked)
-    tags = np.fromiter(asked.tag_hashes, np.int64)
-    offset = asked.offset
-    while offset < queue.end_offset and budget.units_left > 0:
+    if asked.tag_hashes:
+        read_tagged(queue, np.fromiter(asked.tag_hashes, np.int64), given, budget)
+    else:
+        read_all(queue, given, budget)
+
+
+def read_all(queue: Readable, given: broker_pb2.FetchedQueue, budget: Budget) -> None:
+    """Batch after batch."""
+    first, positions, sizes = given.next_offset, list[int](), list[int]()
+    while (offset := given.next_offset) < queue.end_offset:
+        if offset >= first + len(positions):
+            window = queue.units.read(offset, min(NEXT_UNITS, queue.end_offset - offset))
+            first, positions, sizes = offset, window["position"].tolist(), window["size"].tolist()
+        if not add_batch(queue.log, offset, positions[offset - first], sizes[offset - first], given, budget):
+            return
+
+
+def read_tagged(queue: Readable, tags: npt.NDArray[np.int64], given: broker_pb2.FetchedQueue, budget: Budget) -> None:
+    """Only batches that have one of these tags, window by window of the ConsumeQueue."""
+    while (offset := given.next_offset) < queue.end_offset and budget.units_left > 0:
         window = queue.units.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
         budget.units_left -= len(window)
-        for at, position, size in entries_of(window, tags):
-            if not budget.allows(size):
+        for at, position, size in tagged_entries(window, tags):
+            if not add_batch(queue.log, offset + at, position, size, given, budget):
                 given.next_offset = max(given.next_offset, offset + at)
                 return
-            try:
-                given.next_offset = add_batch(queue.log, position, size, given)
-            except (RangeDamagedError, EntryFlawError) as damage:
-                if given.batches:
-                    return  # what comes before is not withheld
-                where = f"offset {offset + at} of queue {asked.queue}"
-                raise StorageFailedError(f"{where} cannot be read on this node: {damage}") from damage
-            budget.spend(size)
-        offset = given.next_offset = max(given.next_offset, offset + len(window))
+        given.next_offset = max(given.next_offset, offset + len(window))
 
 
-def entries_of(window: Units, tags: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """(place in the window, position, size) of each entry that has a message with one of these tags; of each entry
-    where there are no tags. Reads units only, each once."""
-    wanted = np.flatnonzero(np.isin(window["tag_hash"], tags)) if len(tags) else np.arange(len(window))
+def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """(place in the window, position, size) of each entry that has a message with one of these tags. Reads units only,
+    each once."""
+    wanted = np.flatnonzero(np.isin(window["tag_hash"], tags))
     positions = window["position"][wanted]
     first = np.flatnonzero(np.diff(positions, prepend=-1))
     sizes = window["size"][wanted][first]
     yield from zip(wanted[first].tolist(), positions[first].tolist(), sizes.tolist(), strict=True)
 
 
-def add_batch(log: CommitLog, position: int, size: int, given: broker_pb2.FetchedQueue) -> int:
-    """Gives the offset behind it."""
-    header, body = log.entry_at(position, size)
+def add_batch(
+    log: CommitLog, offset: int, position: int, size: int, given: broker_pb2.FetchedQueue, budget: Budget
+) -> bool:
+    """The batch that holds that offset; False where the budget ends before it, or where it cannot be read and there
+    are others to give. Raises StorageFailedError where there are none."""
+    if not budget.allows(size):
+        return False
+    try:
+        header, body = log.entry_at(position, size)
+        if not header.base_offset <= offset < header.base_offset + header.count:
+            raise EntryFlawError(f"its index names the entry at position {position}, which does not hold it")
+    except (RangeDamagedError, EntryFlawError) as damage:
+        if given.batches:
+            return False  # what comes before is not withheld
+        where = f"offset {offset} of queue {given.queue}"
+        raise StorageFailedError(f"{where} cannot be read on this node: {damage}") from damage
     given.batches.add(base_offset=header.base_offset, append_time_ms=header.append_time_ms, term=header.term, body=body)
-    return header.base_offset + header.count
+    given.next_offset = header.base_offset + header.count
+    budget.spend(size)
+    return True
 
 
 def check_offset(queue: Readable, asked: broker_pb2.QueueFetch) -> None:

@@ -1,4 +1,4 @@
-"""What a fetch reads: windows of the ConsumeQueue, each unit once, within its budget."""
+"""What a fetch reads of the ConsumeQueue, each unit at most once, and gives of the log, within its budget."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 import pytest
 
-from ledger.broker.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, WINDOW_UNITS, collect, fetch
+from ledger.broker.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_UNITS, WINDOW_UNITS, collect, fetch
 from ledger.v1 import broker_pb2, error_pb2
 from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
 from store.consume_queue import Units
@@ -125,6 +125,26 @@ def test_a_fetch_reads_each_unit_once_and_is_bounded_in_batches_and_units(queue:
     given = queue.fetch(tags=[99])
     assert MAX_FETCH_UNITS <= given.next_offset < queue.end_offset
     assert queue.units.units_read <= MAX_FETCH_UNITS + WINDOW_UNITS
+
+
+def test_small_batches_and_large_ones_are_given_once_each_in_their_order(queue: OneQueue) -> None:
+    """Whether an entry ends within the units that are read at once, with them, or far behind."""
+    counts = [1] * 10 + [NEXT_UNITS - 10, NEXT_UNITS, NEXT_UNITS + 1, 1, 1000, 2, 2]
+    for number, count in enumerate(counts):
+        queue.add(b"%d" % number, [0] * count)
+    given = queue.fetch(offset=3)
+    assert bodies(given) == [b"%d" % number for number in range(3, len(counts))]
+    assert given.next_offset == queue.end_offset
+
+
+def test_an_index_that_names_another_entry_is_told_and_not_followed(queue: OneQueue) -> None:
+    queue.add(b"first", [0])
+    queue.add(b"second", [0])
+    wrong = queue.units.read(0, 1)
+    queue.units.put(2, int(wrong["position"][0]), int(wrong["size"][0]), None, 1)
+    assert bodies(queue.fetch()) == [b"first", b"second"]
+    error = queue.fetch(offset=2).error
+    assert (error.code, "offset 2 of queue 0" in error.message) == (error_pb2.STORAGE_FAILED, True)
 
 
 def test_an_offset_outside_has_the_valid_range_in_its_error(queue: OneQueue) -> None:
