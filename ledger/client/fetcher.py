@@ -156,7 +156,7 @@ class Fetcher:
         error_of_any = None
         for queue in response.queues:
             error_of_any = self._take(address, queue) or error_of_any
-        # Readers hear of it one turn later, and the next fetch is sent before: they keep the loop busy for a while then.
+        # Readers hear of it one turn later, when the next fetch is sent: they keep the loop busy for a while.
         self._loop.call_soon(self._on_news)
         return error_of_any
 
