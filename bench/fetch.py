@@ -33,6 +33,7 @@ from cluster.dev import DevCluster
 from cluster.dev_node import DevNode
 from ledger import Admin
 from ledger.broker.fetch import collect
+from ledger.broker.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from store import CommitLog, ConsumeQueue, Draft, Kind, PosixDisk
 from store.entry import HEADER_SIZE
@@ -123,14 +124,14 @@ def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
 def collected(queue: OneQueue, _: Path) -> None:
     offset = 0
     while offset < queue.end_offset:
-        offset = collect(queue, [asked(offset)], MIB).response.queues[0].next_offset
+        offset = collect(queue, [asked(offset)], MIB).answer.queues[0].next_offset
 
 
 def answered(queue: OneQueue, _: Path) -> None:
     offset = 0
     while offset < queue.end_offset:
-        answer = collect(queue, [asked(offset)], MIB).response
-        answer.SerializeToString()
+        answer = collect(queue, [asked(offset)], MIB).answer
+        serialize(answer)
         offset = answer.queues[0].next_offset
 
 

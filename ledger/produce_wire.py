@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger.v1 import broker_pb2
+from ledger.wire_field import field_head
 
 SERVICE = broker_pb2.DESCRIPTOR.services_by_name["Broker"].full_name
 METHOD = f"/{SERVICE}/Produce"
@@ -30,7 +31,7 @@ class ProduceRequest:
 def serialize(request: ProduceRequest) -> bytes:
     parts: list[bytes] = []
     for batch in request.batches:
-        parts += (_head(len(batch)), batch)
+        parts += (field_head(_BATCH, len(batch)), batch)
     return b"".join(parts)
 
 
@@ -44,15 +45,6 @@ def parse(data: bytes) -> ProduceRequest:
         at = start + length
         batches.append(data[start:at])
     return ProduceRequest(batches)
-
-
-def _head(length: int) -> bytes:
-    written = bytearray((_BATCH,))
-    while length > 0x7F:
-        written.append(length & 0x7F | 0x80)
-        length >>= 7
-    written.append(length)
-    return bytes(written)
 
 
 def _length_at(data: bytes, at: int) -> tuple[int, int]:

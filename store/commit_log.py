@@ -377,10 +377,10 @@ class CommitLog:
         data = self._segments.slice(self._checked(self.position(index), size), size)
         return entry.parse(data, 0), data[HEADER_SIZE:]
 
-    def entry_at(self, position: int, size: int) -> tuple[Header, bytes]:
-        """Header and body of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
+    def entry_at(self, position: int, size: int) -> tuple[Header, memoryview]:
+        """Like `entry`, of the entry of `size` bytes at `position`, as a ConsumeQueue names it. Verifies nothing."""
         data = self._segments.slice(self._checked(position, size), size)
-        return entry.parse(data, 0), bytes(data[HEADER_SIZE:])
+        return entry.parse(data, 0), data[HEADER_SIZE:]
 
     def span(self, first: int, last: int) -> int:
         """Bytes that the entries first..last, which lie in one segment, take there."""

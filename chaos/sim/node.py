@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
@@ -40,11 +41,13 @@ from cluster.vital import Vital
 from ledger.broker.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.consumer_group_service import ConsumerGroupService
 from ledger.broker.delays import Delays
+from ledger.broker.fetch_wire import serialize
 from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
 from ledger.broker.service import BrokerService, NodeFacts
 from ledger.client.environment import Environment
 from ledger.topics import TOPICS_GROUP
+from ledger.v1 import broker_pb2
 from raft.core import Raft
 from store import Base, Header, NodeDirectory, StoreError
 from store.memory_disk import Killed
@@ -115,9 +118,15 @@ class Process:
     def _handler(self, method: str) -> Handler:
         if method in ("Introduce", "ReadEntries"):
             return self._introduce if method == "Introduce" else self._read_entries
+        if method == "Fetch":
+            return self._fetch
         services = (self._broker, self._operations, self._consumer_groups, self._group_operations)
         handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
         return handler
+
+    async def _fetch(self, request: broker_pb2.FetchRequest, context: Any) -> broker_pb2.FetchResponse:
+        """The answer is made of views of the log: by the wire, as from gRPC's server."""
+        return broker_pb2.FetchResponse.FromString(serialize(await self._broker.Fetch(request, context)))
 
     async def _introduce(self, request: object, _: object) -> object:
         return self.groups.introduce(request)  # type: ignore[arg-type]

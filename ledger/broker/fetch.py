@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ledger.broker.fetch_wire import FetchAnswer, GivenBatch, GivenQueue
 from ledger.errors import (
     LedgerError,
     ReplicaBehindError,
@@ -71,7 +72,7 @@ class Queues(Protocol):
         """Done when something is applied to one of these queues, or when it is cancelled."""
 
 
-async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> broker_pb2.FetchResponse:
+async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> FetchAnswer:
     """Answers at once where there is anything to say, otherwise as soon as something arrives, at the latest after
     `max_wait_ms` (bounded by a minute)."""
     wanted = request.queues[:MAX_FETCH_QUEUES]
@@ -81,40 +82,41 @@ async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> broker_pb2.
         arrival = queues.arrival((each.topic_id, each.queue) for each in wanted)
         try:
             collected = collect(queues, wanted, request.max_bytes)
-            response = collected.response
-            if any(has_news(asked, given) for asked, given in zip(wanted, response.queues, strict=True)):
-                return response
+            answer = collected.answer
+            if any(has_news(asked, given) for asked, given in zip(wanted, answer.queues, strict=True)):
+                return answer
             if (left := deadline - loop.time()) <= 0:
-                return response
+                return answer
             await asyncio.wait((arrival,), timeout=min(left, collected.due_in_s))
         finally:
             arrival.cancel()
 
 
-def has_news(asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue) -> bool:
-    return bool(given.batches) or given.HasField("error") or given.next_offset != asked.offset
+def has_news(asked: broker_pb2.QueueFetch, given: GivenQueue) -> bool:
+    return bool(given.batches) or given.error is not None or given.next_offset != asked.offset
 
 
 @dataclass(slots=True)
 class Collected:
-    response: broker_pb2.FetchResponse
+    answer: FetchAnswer
     due_in_s: float = math.inf
     """When the next message of any of the queues that waits for its time is there."""
 
 
 def collect(queues: Queues, wanted: Iterable[broker_pb2.QueueFetch], max_bytes: int) -> Collected:
     """What is there now. The budget is shared among the queues in the order asked; the first batch always fits."""
-    collected = Collected(broker_pb2.FetchResponse())
+    collected = Collected(FetchAnswer())
     budget = Budget(min(max_bytes, MAX_FETCH_BYTES))
     for each in wanted:
-        given = collected.response.queues.add(topic_id=each.topic_id, queue=each.queue, next_offset=each.offset)
+        given = GivenQueue(each.topic_id, each.queue, each.offset)
+        collected.answer.queues.append(given)
         try:
             queue = queues.readable(each.topic_id, each.queue)
             if queue.due_in_s is not None:
                 collected.due_in_s = min(collected.due_in_s, queue.due_in_s)
             read_queue(queue, each, given, budget)
         except LedgerError as error:
-            given.error.CopyFrom(to_wire(error))
+            given.error = to_wire(error)
     return collected
 
 
@@ -135,7 +137,7 @@ class Budget:
         self.batches_left -= 1
 
 
-def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.FetchedQueue, budget: Budget) -> None:
+def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: GivenQueue, budget: Budget) -> None:
     """Adds the batches from the asked offset on, as far as the budget goes."""
     given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
     check_offset(queue, asked)
@@ -145,7 +147,7 @@ def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: broker_pb2.
         read_all(queue, given, budget)
 
 
-def read_all(queue: Readable, given: broker_pb2.FetchedQueue, budget: Budget) -> None:
+def read_all(queue: Readable, given: GivenQueue, budget: Budget) -> None:
     """Batch after batch."""
     first, positions, sizes = given.next_offset, list[int](), list[int]()
     while (offset := given.next_offset) < queue.end_offset:
@@ -156,7 +158,7 @@ def read_all(queue: Readable, given: broker_pb2.FetchedQueue, budget: Budget) ->
             return
 
 
-def read_tagged(queue: Readable, tags: npt.NDArray[np.int64], given: broker_pb2.FetchedQueue, budget: Budget) -> None:
+def read_tagged(queue: Readable, tags: npt.NDArray[np.int64], given: GivenQueue, budget: Budget) -> None:
     """Only batches that have one of these tags, window by window of the ConsumeQueue."""
     while (offset := given.next_offset) < queue.end_offset and budget.units_left > 0:
         window = queue.units.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
@@ -178,9 +180,7 @@ def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> Iterator[tuple
     yield from zip(wanted[first].tolist(), positions[first].tolist(), sizes.tolist(), strict=True)
 
 
-def add_batch(
-    log: CommitLog, offset: int, position: int, size: int, given: broker_pb2.FetchedQueue, budget: Budget
-) -> bool:
+def add_batch(log: CommitLog, offset: int, position: int, size: int, given: GivenQueue, budget: Budget) -> bool:
     """The batch that holds that offset; False where the budget ends before it, or where it cannot be read and there
     are others to give. Raises StorageFailedError where there are none."""
     if not budget.allows(size):
@@ -194,7 +194,7 @@ def add_batch(
             return False  # what comes before is not withheld
         where = f"offset {offset} of queue {given.queue}"
         raise StorageFailedError(f"{where} cannot be read on this node: {damage}") from damage
-    given.batches.add(base_offset=header.base_offset, append_time_ms=header.append_time_ms, term=header.term, body=body)
+    given.batches.append(GivenBatch(header.base_offset, header.append_time_ms, header.term, body))
     given.next_offset = header.base_offset + header.count
     budget.spend(size)
     return True

@@ -119,5 +119,5 @@ def batch_at(replica: Replica, hit: KeyHit) -> tuple[Header, bytes]:
             pass
         else:
             if (header.kind, header.position, header.size) == (Kind.BATCH, hit.position, hit.size):
-                return header, body
+                return header, bytes(body)
     raise IndexDamagedError(replica.keys.directory, f"the log has no batch of {hit.size} bytes at {hit.position}")

@@ -11,14 +11,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from grpc import StatusCode, aio, stream_stream_rpc_method_handler
+from grpc import StatusCode, aio, stream_stream_rpc_method_handler, unary_unary_rpc_method_handler
 
 from ledger import produce_wire
 from ledger.batch import place_of
+from ledger.broker import fetch_wire
 from ledger.broker.answers import Answers
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
+from ledger.broker.fetch_wire import FetchAnswer, GivenQueue
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
 from ledger.broker.produce import MAX_STREAMS, serve_produce
@@ -96,14 +98,20 @@ class QueueReader:
 
 
 def add_broker(service: BrokerService, server: aio.Server) -> None:
-    """As the generated code does it, but for produce requests, which are read here."""
+    """As the generated code does it, but for produce requests, which are read here, and answers to fetches, which are
+    written here."""
     broker_pb2_grpc.add_BrokerServicer_to_server(service, server)
     produce = stream_stream_rpc_method_handler(
         service.Produce,
         request_deserializer=produce_wire.parse,
         response_serializer=broker_pb2.ProduceResponse.SerializeToString,
     )
-    server.add_registered_method_handlers(produce_wire.SERVICE, {"Produce": produce})
+    fetch = unary_unary_rpc_method_handler(
+        service.Fetch,
+        request_deserializer=broker_pb2.FetchRequest.FromString,
+        response_serializer=fetch_wire.serialize,
+    )
+    server.add_registered_method_handlers(produce_wire.SERVICE, {"Produce": produce, "Fetch": fetch})
 
 
 class BrokerService(broker_pb2_grpc.BrokerServicer):
@@ -161,28 +169,23 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
 
     # -- fetch
 
-    async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> broker_pb2.FetchResponse:  # noqa: N802
+    async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> FetchAnswer:  # noqa: N802
         quota = self._quotas.fetch
         client = client_of(context) if quota.is_set else ""
         try:
             quota.admit(client, now_s())
-            response = await fetch(self, request)
+            answer = await fetch(self, request)
         except (LedgerError, StoreError) as error:
             if isinstance(error, ThrottledError):
                 self._meter.throttled("consumer")
-            return broker_pb2.FetchResponse(
-                queues=[
-                    broker_pb2.FetchedQueue(
-                        topic_id=each.topic_id, queue=each.queue, next_offset=each.offset, error=told(error)
-                    )
-                    for each in request.queues
-                ]
+            return FetchAnswer(
+                [GivenQueue(each.topic_id, each.queue, each.offset, error=told(error)) for each in request.queues]
             )
-        messages, size = self._count(response)
+        messages, size = self._count(answer)
         quota.charge(client, messages, size, now_s())
         self._answers.leaves(size, context)
-        response.configuration_index = self.configuration_index
-        return response
+        answer.configuration_index = self.configuration_index
+        return answer
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
         self._answers.check_room()
@@ -208,10 +211,10 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
     def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
         return self._arrivals.wait_for(queues)
 
-    def _count(self, response: broker_pb2.FetchResponse) -> tuple[int, int]:
+    def _count(self, answer: FetchAnswer) -> tuple[int, int]:
         """Messages and bytes that are given."""
         all_messages = all_bytes = 0
-        for given in response.queues:
+        for given in answer.queues:
             if given.batches and (topic := self._replicas.topic(given.topic_id)) is not None:
                 messages = given.next_offset - given.batches[0].base_offset
                 size = sum(len(batch.body) for batch in given.batches)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ledger.broker.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_UNITS, WINDOW_UNITS, collect, fetch
+from ledger.broker.fetch_wire import FetchAnswer, serialize
 from ledger.v1 import broker_pb2, error_pb2
 from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
 from store.consume_queue import Units
@@ -62,7 +63,12 @@ class OneQueue:
 
     def fetch(self, offset: int = 0, max_bytes: int = 1 << 20, tags: Iterable[int] = ()) -> broker_pb2.FetchedQueue:
         asked = broker_pb2.QueueFetch(topic_id=1, queue=0, offset=offset, tag_hashes=list(tags))
-        return collect(self, [asked], max_bytes).response.queues[0]
+        return read_back(collect(self, [asked], max_bytes).answer)
+
+
+def read_back(answer: FetchAnswer) -> broker_pb2.FetchedQueue:
+    """The first queue, as a client has it."""
+    return broker_pb2.FetchResponse.FromString(serialize(answer)).queues[0]
 
 
 @pytest.fixture
@@ -195,5 +201,4 @@ async def test_at_the_end_it_waits_until_something_arrives() -> None:
     assert not waiting.done()
     queue.add(b"new", [0])
     arrivals[0].set_result(None)
-    response = await asyncio.wait_for(waiting, 5)
-    assert bodies(response.queues[0]) == [b"new"]
+    assert bodies(read_back(await asyncio.wait_for(waiting, 5))) == [b"new"]

@@ -32,9 +32,17 @@ class AskedBroker(FakeBroker):
 def broker() -> Iterator[AskedBroker]:
     """Serves from a thread of its own, whatever the event loop of the test is doing."""
     cluster = FakeCluster()
-    topic_id = cluster.create("t", 1).topic_id
-    identity = {"topic_id": topic_id, "queue": 0, "producer_id": 1, "epoch": 0, "first_sequence": 0}
-    cluster.append(encode([b"first"], **identity, base_timestamp_ms=0))
+    topic = cluster.create("t", 1)
+    batch = encode(
+        [b"first"],
+        topic_id=topic.topic_id,
+        queue=0,
+        producer_id=1,
+        epoch=0,
+        first_sequence=0,
+        base_timestamp_ms=0,
+    )
+    cluster.append(batch)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
