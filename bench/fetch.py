@@ -2,11 +2,11 @@
 
     .venv/bin/python bench/fetch.py [--json] [--directory PATH]
 
-First the broker's own fetch in this process, without and with making its answer ready for the wire, over a log of
-batches of 64 KiB that is hot (by the processor's time) or that the page cache has forgotten (by the clock); the bare
-read is one pread. Then a real node: a consumer follows the end of a topic that is written to at full speed, and another
-one reads the same log from its beginning, after a start with a page cache that had forgotten it. A fetch touches the
-disk if the node's `read_bytes` (/proc/PID/io: what storage had to deliver, for page faults too) has grown by it.
+First the broker's own fetch in this process, its answer made ready for the wire, over a log of batches of 64 KiB that
+is hot (by the processor's time) or that the page cache has forgotten (by the clock); the bare read is one pread. Then a
+real node: a consumer follows the end of a topic that is written to at full speed, and another one reads the same log
+from its beginning, after a start with a page cache that had forgotten it. A fetch touches the disk if the node's
+`read_bytes` (/proc/PID/io: what storage had to deliver, for page faults too) has grown by it.
 """
 
 from __future__ import annotations
@@ -52,10 +52,7 @@ STOP_TIMEOUT_S = 60
 class Read:
     log: str
     bare_ms: float
-    collect_ms: float
     answer_ms: float
-    """With the answer made ready for the wire."""
-    collect_of_bare: float
     answer_of_bare: float
 
 
@@ -109,7 +106,7 @@ def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
     rounds = []
     for _ in range(ROUNDS):
         taken = []
-        for go_over in (bare, collected, answered):
+        for go_over in (bare, answered):
             if is_cold:
                 unmap(queue.log)
                 forget(path)
@@ -117,14 +114,8 @@ def read(queue: OneQueue, path: Path, *, is_cold: bool) -> Read:
             started = clock()
             go_over(queue, path)
             taken.append((clock() - started) * 1000 / (LOG_BYTES // MIB))
-        rounds.append((*taken, taken[0] / taken[1], taken[0] / taken[2]))
+        rounds.append((*taken, taken[0] / taken[1]))
     return Read("cold" if is_cold else "hot", *(statistics.median(column) for column in zip(*rounds, strict=True)))
-
-
-def collected(queue: OneQueue, _: Path) -> None:
-    offset = 0
-    while offset < queue.end_offset:
-        offset = collect(queue, [asked(offset)], MIB).answer.queues[0].next_offset
 
 
 def answered(queue: OneQueue, _: Path) -> None:

@@ -1,6 +1,6 @@
 """Fetch: committed messages of one or more queues, as they lie in the log; at the end of a queue it waits.
 
-The one idea: the ConsumeQueue says in which entry an offset lies, the entry which offset comes behind it, and its body
+The one idea: the ConsumeQueue says in which entry an offset lies, the entry where the next one begins, and its body
 goes out as it is. Nothing is decoded here; a filter by tag reads ConsumeQueue units only. What a node has not applied
 does not exist for it.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from ledger.errors import (
 )
 from ledger.v1 import broker_pb2
 from store import CommitLog, ConsumeQueue, RangeDamagedError
-from store.consume_queue import Units
+from store.consume_queue import UNIT, Units
 from store.entry import EntryFlawError
 
 MAX_FETCH_BYTES = 16 << 20
@@ -38,7 +38,7 @@ MAX_FETCH_UNITS = 65_536
 WINDOW_UNITS = 4096
 """Read at once where tags are looked for."""
 NEXT_UNITS = 64
-"""Read at once where every batch is given: one unit of a batch is enough, and small batches lie in one read."""
+"""Read at once elsewhere: a batch's first unit and its last are enough, and small batches lie in one window."""
 
 
 class Readable(Protocol):
@@ -87,7 +87,9 @@ async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> FetchAnswer
                 return answer
             if (left := deadline - loop.time()) <= 0:
                 return answer
-            await asyncio.wait((arrival,), timeout=min(left, collected.due_in_s))
+            left = min(left, collected.due_in_s)
+            del collected, answer  # there may be thousands of queues in it, and thousands who wait
+            await asyncio.wait((arrival,), timeout=left)
         finally:
             arrival.cancel()
 
@@ -132,6 +134,11 @@ class Budget:
         first = self.batches_left == MAX_FETCH_BATCHES
         return first or (self.batches_left > 0 and size <= self.bytes_left)
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether no batch fits any more, whatever its size."""
+        return self.units_left <= 0 or not self.allows(1)
+
     def spend(self, size: int) -> None:
         self.bytes_left -= size
         self.batches_left -= 1
@@ -141,61 +148,85 @@ def read_queue(queue: Readable, asked: broker_pb2.QueueFetch, given: GivenQueue,
     """Adds the batches from the asked offset on, as far as the budget goes."""
     given.first_offset, given.end_offset = queue.units.first_offset, queue.end_offset
     check_offset(queue, asked)
+    places = Places(queue.units, budget)
     if asked.tag_hashes:
-        read_tagged(queue, np.fromiter(asked.tag_hashes, np.int64), given, budget)
+        read_tagged(queue, places, np.fromiter(asked.tag_hashes, np.int64), given, budget)
     else:
-        read_all(queue, given, budget)
+        read_all(queue, places, given, budget)
 
 
-def read_all(queue: Readable, given: GivenQueue, budget: Budget) -> None:
+class Places:
+    """Where the entries of messages lie, as the ConsumeQueue says; read window by window, within the budget."""
+
+    def __init__(self, units: ConsumeQueue, budget: Budget) -> None:
+        self._units = units
+        self._budget = budget
+        self._first = 0
+        self._window = np.empty(0, UNIT)
+
+    def read(self, offset: int, count: int) -> Units:
+        """A window of up to so many units, which is kept until the next one."""
+        self._first, self._window = offset, self._units.read(offset, count)
+        self._budget.units_left -= len(self._window)
+        return self._window
+
+    def of(self, offset: int) -> tuple[int, int]:
+        """(position, size). Raises EntryFlawError beyond the end."""
+        if not 0 <= offset - self._first < len(self._window) and not len(self.read(offset, NEXT_UNITS)):
+            raise EntryFlawError(f"the queue's index ends before offset {offset}")
+        position, size, _ = self._window[offset - self._first].item()
+        return position, size
+
+
+def read_all(queue: Readable, places: Places, given: GivenQueue, budget: Budget) -> None:
     """Batch after batch."""
-    first, positions, sizes = given.next_offset, list[int](), list[int]()
-    while (offset := given.next_offset) < queue.end_offset:
-        if offset >= first + len(positions):
-            window = queue.units.read(offset, min(NEXT_UNITS, queue.end_offset - offset))
-            first, positions, sizes = offset, window["position"].tolist(), window["size"].tolist()
-        if not add_batch(queue.log, offset, positions[offset - first], sizes[offset - first], given, budget):
+    while given.next_offset < queue.end_offset and not budget.is_spent:
+        if not add_batch(queue.log, places, given.next_offset, given, budget):
             return
 
 
-def read_tagged(queue: Readable, tags: npt.NDArray[np.int64], given: GivenQueue, budget: Budget) -> None:
+def read_tagged(
+    queue: Readable, places: Places, tags: npt.NDArray[np.int64], given: GivenQueue, budget: Budget
+) -> None:
     """Only batches that have one of these tags, window by window of the ConsumeQueue."""
     while (offset := given.next_offset) < queue.end_offset and budget.units_left > 0:
-        window = queue.units.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
-        budget.units_left -= len(window)
-        for at, position, size in tagged_entries(window, tags):
-            if not add_batch(queue.log, offset + at, position, size, given, budget):
+        window = places.read(offset, min(WINDOW_UNITS, queue.end_offset - offset))
+        for at in tagged_entries(window, tags):
+            if not add_batch(queue.log, places, offset + at, given, budget):
                 given.next_offset = max(given.next_offset, offset + at)
                 return
         given.next_offset = max(given.next_offset, offset + len(window))
 
 
-def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
-    """(place in the window, position, size) of each entry that has a message with one of these tags. Reads units only,
-    each once."""
+def tagged_entries(window: Units, tags: npt.NDArray[np.int64]) -> list[int]:
+    """For each entry that has messages with one of these tags, the place of the first one in the window. Reads units
+    only, each once."""
     wanted = np.flatnonzero(np.isin(window["tag_hash"], tags))
     positions = window["position"][wanted]
     first = np.flatnonzero(np.diff(positions, prepend=-1))
-    sizes = window["size"][wanted][first]
-    yield from zip(wanted[first].tolist(), positions[first].tolist(), sizes.tolist(), strict=True)
+    places: list[int] = wanted[first].tolist()
+    return places
 
 
-def add_batch(log: CommitLog, offset: int, position: int, size: int, given: GivenQueue, budget: Budget) -> bool:
+def add_batch(log: CommitLog, places: Places, offset: int, given: GivenQueue, budget: Budget) -> bool:
     """The batch that holds that offset; False where the budget ends before it, or where it cannot be read and there
     are others to give. Raises StorageFailedError where there are none."""
-    if not budget.allows(size):
-        return False
     try:
+        position, size = places.of(offset)
+        if not budget.allows(size):
+            return False
         header, body = log.entry_at(position, size)
-        if not header.base_offset <= offset < header.base_offset + header.count:
-            raise EntryFlawError(f"its index names the entry at position {position}, which does not hold it")
+        end = header.base_offset + header.count
+        # No CRC is checked here: only where the index agrees is it believed where the entry begins and ends.
+        if not header.base_offset <= offset < end or places.of(end - 1)[0] != position:
+            raise EntryFlawError(f"the queue's index and its entry at position {position} contradict each other")
     except (RangeDamagedError, EntryFlawError) as damage:
         if given.batches:
             return False  # what comes before is not withheld
         where = f"offset {offset} of queue {given.queue}"
         raise StorageFailedError(f"{where} cannot be read on this node: {damage}") from damage
     given.batches.append(GivenBatch(header.base_offset, header.append_time_ms, header.term, body))
-    given.next_offset = header.base_offset + header.count
+    given.next_offset = end
     budget.spend(size)
     return True
 

@@ -5,29 +5,30 @@
     FetchedBatch     0x22 | length | body | all other fields, as protobuf writes them
 
 The one idea: protobuf copies each body into a message, and the message into an encoding that grows as it goes. Here
-bodies are views of the log until the answer is joined from them, once. Fields may come in any order.
+bodies are views of the log until the answer is joined from them, once. Fields may come in any order. Queues that give
+nothing are left to protobuf.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ledger.v1 import broker_pb2, error_pb2
 from ledger.wire_field import field_head
-from store import Readable
 
 _QUEUE, _BATCH, _BODY = 0x0A, 0x22, 0x22
 """Fields 1, 4 and 4, of the wire type with a length."""
 
 
 class GivenBatch(NamedTuple):
-    """A `FetchedBatch`. The body may be a view of the log: nobody may wait before it is written."""
+    """A `FetchedBatch`. The body may be a view of the log, which keeps a whole segment's mapping: not to be kept."""
 
     base_offset: int
     append_time_ms: int
     term: int
-    body: Readable
+    body: bytes | memoryview
 
 
 @dataclass(slots=True)
@@ -52,29 +53,34 @@ class FetchAnswer:
 
 
 def serialize(answer: FetchAnswer) -> bytes:
-    parts: list[Readable] = []
+    parts: list[bytes | memoryview] = []
+    rest = broker_pb2.FetchResponse(configuration_index=answer.configuration_index)
     for queue in answer.queues:
-        inside = _parts_of_queue(queue)
-        parts.append(field_head(_QUEUE, sum(map(len, inside))))
-        parts += inside
-    parts.append(broker_pb2.FetchResponse(configuration_index=answer.configuration_index).SerializeToString())
-    return b"".join(parts)
+        if queue.batches:
+            inside = [*_parts(queue.batches), _without_batches(queue).SerializeToString()]
+            parts += (field_head(_QUEUE, sum(map(len, inside))), *inside)
+        else:
+            rest.queues.append(_without_batches(queue))
+    return b"".join((*parts, rest.SerializeToString()))
 
 
-def _parts_of_queue(given: GivenQueue) -> list[Readable]:
-    parts: list[Readable] = []
-    for batch in given.batches:
+def _parts(batches: Iterable[GivenBatch]) -> list[bytes | memoryview]:
+    parts: list[bytes | memoryview] = []
+    for batch in batches:
         rest = broker_pb2.FetchedBatch(
             base_offset=batch.base_offset, append_time_ms=batch.append_time_ms, term=batch.term
         ).SerializeToString()
         head = field_head(_BODY, len(batch.body))
         parts += (field_head(_BATCH, len(head) + len(batch.body) + len(rest)), head, batch.body, rest)
-    rest = broker_pb2.FetchedQueue(
+    return parts
+
+
+def _without_batches(given: GivenQueue) -> broker_pb2.FetchedQueue:
+    return broker_pb2.FetchedQueue(
         topic_id=given.topic_id,
         queue=given.queue,
         error=given.error,
         next_offset=given.next_offset,
         first_offset=given.first_offset,
         end_offset=given.end_offset,
-    ).SerializeToString()
-    return [*parts, rest]
+    )

@@ -11,16 +11,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from grpc import StatusCode, aio, stream_stream_rpc_method_handler, unary_unary_rpc_method_handler
+from grpc import RpcMethodHandler, StatusCode, aio, stream_stream_rpc_method_handler, unary_unary_rpc_method_handler
 
 from ledger import produce_wire
 from ledger.batch import place_of
-from ledger.broker import fetch_wire
 from ledger.broker.answers import Answers
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
-from ledger.broker.fetch_wire import FetchAnswer, GivenQueue
+from ledger.broker.fetch_wire import FetchAnswer, GivenQueue, serialize
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
 from ledger.broker.produce import MAX_STREAMS, serve_produce
@@ -98,20 +97,18 @@ class QueueReader:
 
 
 def add_broker(service: BrokerService, server: aio.Server) -> None:
-    """As the generated code does it, but for produce requests, which are read here, and answers to fetches, which are
-    written here."""
+    """As the generated code does it, but for produce requests, which are read by hand, and answers to fetches, which
+    are written by hand."""
     broker_pb2_grpc.add_BrokerServicer_to_server(service, server)
-    produce = stream_stream_rpc_method_handler(
-        service.Produce,
-        request_deserializer=produce_wire.parse,
-        response_serializer=broker_pb2.ProduceResponse.SerializeToString,
-    )
-    fetch = unary_unary_rpc_method_handler(
-        service.Fetch,
-        request_deserializer=broker_pb2.FetchRequest.FromString,
-        response_serializer=fetch_wire.serialize,
-    )
-    server.add_registered_method_handlers(produce_wire.SERVICE, {"Produce": produce, "Fetch": fetch})
+    by_hand: dict[str, RpcMethodHandler[Any, Any]] = {
+        "Produce": stream_stream_rpc_method_handler(
+            service.Produce,
+            request_deserializer=produce_wire.parse,
+            response_serializer=broker_pb2.ProduceResponse.SerializeToString,
+        ),
+        "Fetch": unary_unary_rpc_method_handler(service.Fetch, request_deserializer=broker_pb2.FetchRequest.FromString),
+    }
+    server.add_registered_method_handlers(produce_wire.SERVICE, by_hand)
 
 
 class BrokerService(broker_pb2_grpc.BrokerServicer):
@@ -169,7 +166,9 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
 
     # -- fetch
 
-    async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> FetchAnswer:  # noqa: N802
+    async def Fetch(self, request: broker_pb2.FetchRequest, context: Context) -> bytes:  # noqa: N802
+        """The answer as bytes: gRPC keeps what it is given until the client has taken it all, and may not keep views of
+        the log for so long."""
         quota = self._quotas.fetch
         client = client_of(context) if quota.is_set else ""
         try:
@@ -178,14 +177,13 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         except (LedgerError, StoreError) as error:
             if isinstance(error, ThrottledError):
                 self._meter.throttled("consumer")
-            return FetchAnswer(
-                [GivenQueue(each.topic_id, each.queue, each.offset, error=told(error)) for each in request.queues]
-            )
+            refused = [GivenQueue(each.topic_id, each.queue, each.offset, error=told(error)) for each in request.queues]
+            return serialize(FetchAnswer(refused))
         messages, size = self._count(answer)
         quota.charge(client, messages, size, now_s())
         self._answers.leaves(size, context)
         answer.configuration_index = self.configuration_index
-        return answer
+        return serialize(answer)
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
         self._answers.check_room()

@@ -39,6 +39,8 @@ class OneQueue:
     units: CountingQueue
     due_in_s: float | None = None
     is_at_the_end: bool = True
+    claims: int | None = None
+    """So many messages do the headers of further entries tell of, whatever they have."""
 
     @classmethod
     def empty(cls) -> Self:
@@ -51,7 +53,8 @@ class OneQueue:
         return self.units.end_offset
 
     def add(self, body: bytes, tags: list[int]) -> None:
-        draft = Draft(Kind.BATCH, body, base_offset=self.end_offset, count=len(tags))
+        count = len(tags) if self.claims is None else self.claims
+        draft = Draft(Kind.BATCH, body, base_offset=self.end_offset, count=count)
         (header,) = self.log.append([draft], term=1, commit=0, now_ms=0)
         self.units.put(self.end_offset, header.position, header.size, np.array(tags, np.int64), len(tags))
 
@@ -143,14 +146,47 @@ def test_small_batches_and_large_ones_are_given_once_each_in_their_order(queue: 
     assert given.next_offset == queue.end_offset
 
 
+@pytest.mark.parametrize("count", [1, 20, 1000])
+def test_without_tags_few_units_of_each_batch_are_read(queue: OneQueue, count: int) -> None:
+    for _ in range(NEXT_UNITS):
+        queue.add(b"batch", [0] * count)
+    assert len(queue.fetch().batches) == NEXT_UNITS
+    assert queue.units.units_read <= 2 * min(count, NEXT_UNITS) * NEXT_UNITS
+
+
+def test_nothing_is_read_for_queues_behind_the_end_of_the_budget(queue: OneQueue) -> None:
+    for _ in range(2):
+        queue.add(bytes(1000), [0])
+    everything = [broker_pb2.QueueFetch(topic_id=1, queue=number) for number in range(100)]
+    answer = collect(queue, everything, max_bytes=1000).answer
+    assert [len(given.batches) for given in answer.queues] == [1] + [0] * 99
+    assert queue.units.units_read <= 2 * NEXT_UNITS
+
+
 def test_an_index_that_names_another_entry_is_told_and_not_followed(queue: OneQueue) -> None:
     queue.add(b"first", [0])
-    queue.add(b"second", [0])
+    queue.add(b"second", [TAG_A])
     wrong = queue.units.read(0, 1)
-    queue.units.put(2, int(wrong["position"][0]), int(wrong["size"][0]), None, 1)
-    assert bodies(queue.fetch()) == [b"first", b"second"]
-    error = queue.fetch(offset=2).error
-    assert (error.code, "offset 2 of queue 0" in error.message) == (error_pb2.STORAGE_FAILED, True)
+    queue.units.put(2, int(wrong["position"][0]), int(wrong["size"][0]), np.array([TAG_A]), 1)
+    for tags, found in (((), [b"first", b"second"]), ((TAG_A,), [b"second"])):
+        given = queue.fetch(tags=tags)
+        assert (bodies(given), given.next_offset, given.HasField("error")) == (found, 2, False)
+        error = queue.fetch(offset=2, tags=tags).error
+        assert (error.code, "offset 2 of queue 0" in error.message) == (error_pb2.STORAGE_FAILED, True)
+
+
+@pytest.mark.parametrize("wrong", [0, 2, 5, 1000])
+@pytest.mark.parametrize("tags", [(), (TAG_A,)])
+def test_a_wrong_count_in_an_entry_passes_over_nothing(queue: OneQueue, wrong: int, tags: tuple[int, ...]) -> None:
+    """Nobody has checked the CRC of its header: the index knows how many messages it has."""
+    for number in range(10):
+        if number == 3:
+            queue.claims = wrong
+        queue.add(b"%d" % number, [TAG_A])
+        queue.claims = None
+    given = queue.fetch(tags=tags)
+    assert (bodies(given), given.next_offset, given.HasField("error")) == ([b"0", b"1", b"2"], 3, False)
+    assert queue.fetch(offset=3, tags=tags).error.code == error_pb2.STORAGE_FAILED
 
 
 def test_an_offset_outside_has_the_valid_range_in_its_error(queue: OneQueue) -> None:

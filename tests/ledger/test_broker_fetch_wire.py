@@ -43,6 +43,8 @@ def by_protobuf(answer: FetchAnswer) -> broker_pb2.FetchResponse:
 
 @given(ANSWERS)
 def test_it_is_the_same_as_by_protobuf(answer: FetchAnswer) -> None:
+    """But for the order of queues: those that give nothing come last."""
+    answer.queues.sort(key=lambda queue: not queue.batches)
     assert broker_pb2.FetchResponse.FromString(serialize(answer)) == by_protobuf(answer)
 
 
@@ -51,15 +53,17 @@ async def test_brokers_answer_so_and_clients_read_it() -> None:
     answer = FetchAnswer([GivenQueue(1, 2, 3, batches=[GivenBatch(0, 5, 1, memoryview(b"views")[:4])])], 7)
 
     class Service(BrokerService):
-        async def Fetch(self, request: Any, context: Any) -> FetchAnswer:  # noqa: N802 (gRPC names)
-            return answer
+        async def Fetch(self, request: Any, context: Any) -> bytes:  # noqa: N802 (gRPC names)
+            return serialize(answer)
 
     server = grpc.aio.server()
     add_broker(Service.__new__(Service), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     channel = GrpcChannel(f"127.0.0.1:{port}")
-    came = await channel.stub.Fetch(broker_pb2.FetchRequest())
+    try:
+        came = await channel.stub.Fetch(broker_pb2.FetchRequest())
+    finally:
+        await channel.close()
+        await server.stop(None)
     assert came == by_protobuf(FetchAnswer([GivenQueue(1, 2, 3, batches=[GivenBatch(0, 5, 1, b"view")])], 7))
-    await channel.close()
-    await server.stop(None)
