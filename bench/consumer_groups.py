@@ -1,6 +1,6 @@
 """Consumption through consumer groups against the same without; and two hundred consumer groups on one topic.
 
-    .venv/bin/python bench/consumer_groups.py [--mib 64] [--rounds 5] [--consumer-groups 200]
+    .venv/bin/python bench/consumer_groups.py [--mib 512] [--rounds 5] [--consumer-groups 200]
 
 Three fresh nodes on this machine and one client. For messages of 128 B and of 1 KiB a topic is filled, and consumed
 from its beginning in turns: by a plain consumer, and by a new consumer group whose last offset is committed when the
@@ -207,7 +207,7 @@ async def measure(cluster: DevCluster, total_bytes: int, rounds: int, many: int,
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--mib", type=int, default=64, help="size of the topics")
+    parser.add_argument("--mib", type=int, default=512, help="size of the topics")
     parser.add_argument("--rounds", type=int, default=5, help="0: without that part")
     parser.add_argument("--consumer-groups", type=int, default=200, help="0: without that part")
     given = parser.parse_args()

@@ -10,7 +10,9 @@ Pure: it must not know how messages are fetched, nor who is told.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from itertools import repeat
 from operator import attrgetter
 
 from ledger.client.cursor import Cursor
@@ -84,13 +86,11 @@ class Holding:
 
     def finish(self, offsets: Iterable[int]) -> None:
         """Consumed, or somewhere else. To say it twice is harmless."""
-        take_out = self._in_hand.pop
-        for offset in offsets:
-            take_out(offset, None)
+        deque(map(self._in_hand.pop, offsets, repeat(None)), maxlen=0)  # a loop, but of C alone
 
     def finish_held(self, messages: Iterable[Message]) -> None:
         """The same, but what was handed out before a reset finishes nothing: it is to be consumed once more."""
-        self.finish(message.offset for message in messages if not self.was_reset or self.has_in_hand(message))
+        self.finish(map(_OFFSET, filter(self.has_in_hand, messages) if self.was_reset else messages))
 
     def _room(self) -> int:
         first = next(iter(self._in_hand), None)
