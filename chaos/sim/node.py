@@ -115,10 +115,9 @@ class Process:
         groups.start()
 
     def _handler(self, method: str) -> Handler:
-        if method in ("Introduce", "ReadEntries"):
-            return self._introduce if method == "Introduce" else self._read_entries
-        if method == "Fetch":
-            return self._fetch
+        ours = {"Introduce": self._introduce, "ReadEntries": self._read_entries, "Fetch": self._fetch}
+        if method in ours:
+            return ours[method]
         services = (self._broker, self._operations, self._consumer_groups, self._group_operations)
         handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
         return handler

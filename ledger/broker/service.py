@@ -177,7 +177,8 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         except (LedgerError, StoreError) as error:
             if isinstance(error, ThrottledError):
                 self._meter.throttled("consumer")
-            refused = [GivenQueue(each.topic_id, each.queue, each.offset, error=told(error)) for each in request.queues]
+            why = told(error)
+            refused = [GivenQueue(each.topic_id, each.queue, each.offset, error=why) for each in request.queues]
             return serialize(FetchAnswer(refused))
         messages, size = self._count(answer)
         quota.charge(client, messages, size, now_s())

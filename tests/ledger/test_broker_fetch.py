@@ -1,4 +1,4 @@
-"""What a fetch reads of the ConsumeQueue, each unit at most once, and gives of the log, within its budget."""
+"""What a fetch reads of the ConsumeQueue, and gives of the log, within its budget."""
 
 from __future__ import annotations
 
@@ -39,8 +39,6 @@ class OneQueue:
     units: CountingQueue
     due_in_s: float | None = None
     is_at_the_end: bool = True
-    claims: int | None = None
-    """So many messages do the headers of further entries tell of, whatever they have."""
 
     @classmethod
     def empty(cls) -> Self:
@@ -52,8 +50,9 @@ class OneQueue:
     def end_offset(self) -> int:
         return self.units.end_offset
 
-    def add(self, body: bytes, tags: list[int]) -> None:
-        count = len(tags) if self.claims is None else self.claims
+    def add(self, body: bytes, tags: list[int], *, claimed: int | None = None) -> None:
+        """A batch of one message for each of these tags; its entry's header tells of `claimed` messages."""
+        count = len(tags) if claimed is None else claimed
         draft = Draft(Kind.BATCH, body, base_offset=self.end_offset, count=count)
         (header,) = self.log.append([draft], term=1, commit=0, now_ms=0)
         self.units.put(self.end_offset, header.position, header.size, np.array(tags, np.int64), len(tags))
@@ -180,10 +179,7 @@ def test_an_index_that_names_another_entry_is_told_and_not_followed(queue: OneQu
 def test_a_wrong_count_in_an_entry_passes_over_nothing(queue: OneQueue, wrong: int, tags: tuple[int, ...]) -> None:
     """Nobody has checked the CRC of its header: the index knows how many messages it has."""
     for number in range(10):
-        if number == 3:
-            queue.claims = wrong
-        queue.add(b"%d" % number, [TAG_A])
-        queue.claims = None
+        queue.add(b"%d" % number, [TAG_A], claimed=wrong if number == 3 else None)
     given = queue.fetch(tags=tags)
     assert (bodies(given), given.next_offset, given.HasField("error")) == ([b"0", b"1", b"2"], 3, False)
     assert queue.fetch(offset=3, tags=tags).error.code == error_pb2.STORAGE_FAILED
