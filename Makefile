@@ -48,22 +48,22 @@ sim: $(VENV)/.server ## simulate whole clusters and try to break them (SEEDS=100
 	$(BIN)/ledgermq sim --seeds 1..$(SEEDS) --minutes $(MINUTES) --world $(WORLD) --resume sim-$(WORLD).jsonl
 
 bench: $(VENV)/.chaos ## measure every target on fresh clusters here, and write one page (BENCH=quick|normal|full, LONG=30)
-	$(BIN)/python bench/run.py --scale $(BENCH) $(if $(LONG),--long $(LONG))
+	$(BIN)/python -m bench.run --scale $(BENCH) $(if $(LONG),--long $(LONG))
 
 bench-peers: $(VENV)/.server ## NATS, Kafka, RocketMQ, RabbitMQ and etcd beside ours: throughput, one after the other (PEERS="nats kafka")
-	$(BIN)/python bench/run_peers.py $(if $(PEERS),--peers $(PEERS))
+	$(BIN)/python -m bench.run_peers $(if $(PEERS),--peers $(PEERS))
 
 chaos: image $(VENV)/.chaos ## five minutes of killed leaders against three containers; the page is CHAOS_OUT/report.html
 	$(BIN)/ledgermq chaos run --env docker --faults kill --targets leader --seconds 300 --rate 1000 --out $(CHAOS_OUT)
 
 mutants: $(VENV)/.server ## the planted faults, and which the simulator catches (ONLY= part of a name)
-	$(BIN)/python tests/mutants/hunt.py $(if $(ONLY),--only "$(ONLY)")
+	$(BIN)/python -m tests.mutants.hunt $(if $(ONLY),--only "$(ONLY)")
 
 gates: $(VENV)/.test ## planted faults of real nodes, and which `chaos run` catches; needs root (ONLY= part of a name, SEED=1)
-	$(BIN)/python tests/gates/open_gates.py --control --seed $(SEED) $(if $(ONLY),--only "$(ONLY)")
+	$(BIN)/python -m tests.gates.open_gates --control --seed $(SEED) $(if $(ONLY),--only "$(ONLY)")
 
 kills: $(VENV)/.test ## kill -9 at random instants, in each flush and write mode, and judge what is left (KILLS=210)
-	$(BIN)/python tests/cluster/kill_loop.py --kills $(KILLS)
+	$(BIN)/python -m tests.cluster.kill_loop --kills $(KILLS)
 
 format: $(VENV)/.test ## let ruff put the code into shape
 	$(BIN)/ruff check --fix .

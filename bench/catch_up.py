@@ -1,6 +1,6 @@
 """How fast a new replica gets a log: by Raft's own stream, and, for comparison, as segment files over HTTP.
 
-    .venv/bin/python bench/catch_up.py [--gib 2] [--json] [--directory PATH]
+    .venv/bin/python -m bench.catch_up [--gib 2] [--json] [--directory PATH]
 
 One node is filled by a producer. A second one is added to it as a learner: `stream` is from its first entry to its
 last, with all that it does with them (it verifies each entry, writes it, and builds its indexes). Then the same log is
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from filling import fill
-from tables import options, show
 
+from bench.filling import fill
+from bench.tables import options, show
 from cluster.dev import DevCluster
 from cluster.dev_node import DevNode
 from cluster.process_use import cpu_s

@@ -1,6 +1,6 @@
 """The limit that the produce path is measured against: the same three hops through gRPC, with nothing parsed or stored.
 
-    .venv/bin/python bench/ceiling.py [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
+    .venv/bin/python -m bench.ceiling [--seconds 3] [--sizes 16384 65536 262144 1048576] [--json]
 
     client ── stream of batches ──> leader ──┬──> follower 1
            <────── acknowledgements ──       └──> follower 2        acknowledged as soon as one of them has it
@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import uvloop
-from tables import options, show
 
+from bench.tables import options, show
 from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc

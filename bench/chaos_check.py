@@ -1,7 +1,7 @@
 """How long a history takes to be judged: what many producers sent, and all of it read back from three nodes.
 
-    .venv/bin/python bench/chaos_check.py --sends 300000                      a minute, most of it to write the history
-    .venv/bin/python bench/chaos_check.py --sends 300000 1000000 10000000     to see that it grows as the history does
+    .venv/bin/python -m bench.chaos_check --sends 300000                      a minute, most of it to write the history
+    .venv/bin/python -m bench.chaos_check --sends 300000 1000000 10000000     to see that it grows as the history does
 
 The history is one that a faultless cluster would leave, written and read as every other one. 10 million sends are
 5 GB of it on the disk, and take 10 GB of memory.
@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tables import options, show
-
+from bench.tables import options, show
 from chaos.checker.columns import columns_of
 from chaos.checker.verdict import judge
 from ledger.history import HistoryWriter, Open, Operation, Outcome, Poll, Send, read_history

@@ -1,6 +1,6 @@
 """Consumption through consumer groups against the same without; and two hundred consumer groups on one topic.
 
-    .venv/bin/python bench/consumer_groups.py [--mib 512] [--rounds 5] [--consumer-groups 200]
+    .venv/bin/python -m bench.consumer_groups [--mib 512] [--rounds 5] [--consumer-groups 200]
 
 Three fresh nodes on this machine and one client. For messages of 128 B and of 1 KiB a topic is filled, and consumed
 from its beginning in turns: by a plain consumer, and by a new consumer group whose last offset is committed when the
@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
-from tables import options, show
 
+from bench.tables import options, show
 from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc

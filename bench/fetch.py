@@ -1,6 +1,6 @@
 """Fetches of 1 MiB against a bare read of the same bytes; and how many of them touch the disk.
 
-    .venv/bin/python bench/fetch.py [--json] [--directory PATH]
+    .venv/bin/python -m bench.fetch [--json] [--directory PATH]
 
 First the broker's own fetch in this process, its answer made ready for the wire, over a log of batches of 64 KiB that
 is hot (by the processor's time) or that the page cache has forgotten (by the clock); the bare read is one pread. Then a
@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
-from filling import QUEUES, TOPIC, fill, forget
-from tables import options, show
 
+from bench.filling import QUEUES, TOPIC, fill, forget
+from bench.tables import options, show
 from cluster.allocator import keep_large_buffers
 from cluster.dev import DevCluster
 from cluster.dev_node import DevNode

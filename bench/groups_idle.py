@@ -1,6 +1,6 @@
 """What idle groups cost: three nodes on this machine with so many groups, and nothing to do.
 
-    .venv/bin/python bench/groups_idle.py [--groups 1 4 16] [--seconds 20]
+    .venv/bin/python -m bench.groups_idle [--groups 1 4 16] [--seconds 20]
 
 For each number of groups a fresh cluster is left alone until every group is led by whose turn it is; then what each
 node process takes of a core is read from /proc, over so many seconds.

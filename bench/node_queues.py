@@ -1,6 +1,6 @@
 """What queues cost a node: its memory, open files, and disk beside the log, with 1, 1,000 and 10,000 of them.
 
-    .venv/bin/python bench/node_queues.py [--json] [--directory PATH]
+    .venv/bin/python -m bench.node_queues [--json] [--directory PATH]
 
 One node, a fresh one each time, gets the same messages, all with keys, spread over so many queues. It is looked at when
 it has taken a checkpoint of all that; `memory_mb` is what is its own, `mapped_mb` what it sees of files (the page
@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
-from restart import checkpoint_of, end, ready_again, wait_for_change
-from tables import options, show
 
+from bench.restart import checkpoint_of, end, ready_again, wait_for_change
+from bench.tables import options, show
 from cluster.dev import DevCluster
 from cluster.dev_node import DevNode
 from ledger import AsyncAdmin, AsyncProducer

@@ -1,6 +1,6 @@
 """Members that come and go: a thousand join one consumer group at once; a hundred share a thousand queues.
 
-    .venv/bin/python bench/rebalance.py [--groups 1] [--members 1000] [--consumers 100] [--queues 1000] [--rounds 3]
+    .venv/bin/python -m bench.rebalance [--groups 1] [--members 1000] [--consumers 100] [--queues 1000] [--rounds 3]
 
 Three fresh nodes on this machine. First so many members (`GroupMember`, which joins and attends, over one client) join
 at once: how long until each has what is its own and no more changes; and whether all of them are members still, and
@@ -26,8 +26,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import uvloop
-from tables import options, show
 
+from bench.tables import options, show
 from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc

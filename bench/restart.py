@@ -1,6 +1,6 @@
 """How long a node with a large log takes until it is ready again: after an orderly stop and after a kill, hot and cold.
 
-    .venv/bin/python bench/restart.py [--gib 10] [--message-bytes 1024] [--directory PATH]
+    .venv/bin/python -m bench.restart [--gib 10] [--message-bytes 1024] [--directory PATH]
 
 One node that is a cluster by itself is filled by a producer, stopped in the ways named, and started again; `ready_s` is
 from the start of the process until /readyz says so, of which `log_s` is what the node says that reading took. `cold`:
@@ -22,9 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from filling import fill, forget
-from tables import options, show
-
+from bench.filling import fill, forget
+from bench.tables import options, show
 from cluster.checkpoints import INTERVAL_S
 from cluster.dev import DevCluster
 from cluster.dev_node import DevNode

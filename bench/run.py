@@ -1,7 +1,7 @@
 """The whole suite: every target that can be measured on one machine, on fresh clusters of processes, as one page.
 
     make bench                      a quarter of an hour; BENCH=quick: three minutes; BENCH=full: 10 GiB of log
-    .venv/bin/python bench/run.py [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]
+    .venv/bin/python -m bench.run [--scale quick|normal|full] [--only produce] [--long 30] [--out DIRECTORY]
 
 Writes `index.html` and `results.json` into DIRECTORY (default: bench-DATE). Leave the machine alone meanwhile.
 """
@@ -22,13 +22,12 @@ from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc
 
-from suite import consume, growth, produce, strain  # noqa: E402
-from suite.machine import default_warm_gib, machine  # noqa: E402
-from suite.page import Told, write  # noqa: E402
-from suite.rows import Part, verdict  # noqa: E402
-from suite.scale import SCALES, Scale  # noqa: E402
-from suite.stage import BenchFailedError, Stage  # noqa: E402
-
+from bench.suite import consume, growth, produce, strain  # noqa: E402
+from bench.suite.machine import default_warm_gib, machine  # noqa: E402
+from bench.suite.page import Told, write  # noqa: E402
+from bench.suite.rows import Part, verdict  # noqa: E402
+from bench.suite.scale import SCALES, Scale  # noqa: E402
+from bench.suite.stage import BenchFailedError, Stage  # noqa: E402
 from cluster.dev import DevError  # noqa: E402
 
 Measure = Callable[[Stage, Scale], Part]

@@ -1,7 +1,7 @@
 """ledgermq and what users would pick instead, one after the other on this machine: throughput, as ratios.
 
     make bench-peers                 three quarters of an hour; installs what is missing below build/peers
-    .venv/bin/python bench/run_peers.py [--peers nats kafka] [--messages 1000000] [--rounds 3] [--json]
+    .venv/bin/python -m bench.run_peers [--peers nats kafka] [--messages 1000000] [--rounds 3] [--json]
 
 Writes `peers.md` and `results.json` into DIRECTORY (default: bench-peers-DATE). A peer that cannot be had is skipped
 with the reason. Leave the machine alone meanwhile.
@@ -19,16 +19,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from peers.every import PEERS, Peer, ours
-from peers.installed import Installed
-from peers.page import Told, show, write
-from peers.peer import PORTS, PeerError, Servers
-from peers.processes import free_ports
-from peers.rates import Against, Measured, Rates
-from peers.rounds import Rounds, Scale
 from rich.console import Console
-from suite.machine import default_warm_gib, machine
 
+from bench.peers.every import PEERS, Peer, ours
+from bench.peers.installed import Installed
+from bench.peers.page import Told, show, write
+from bench.peers.peer import PORTS, PeerError, Servers
+from bench.peers.processes import free_ports
+from bench.peers.rates import Against, Measured, Rates
+from bench.peers.rounds import Rounds, Scale
+from bench.suite.machine import default_warm_gib, machine
 from cluster.dev import DevError
 from cluster.grpc_engine import prefer_older_engine
 

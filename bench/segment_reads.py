@@ -1,6 +1,6 @@
 """Segments over HTTP: sendfile against reading and writing, in one server, turn by turn.
 
-    python bench/segment_reads.py [--mib 256] [--rounds 5]
+    python -m bench.segment_reads [--mib 256] [--rounds 5]
 
 The server runs under uvloop, as a node does, and serves one file (hot in the page cache) in two ways: by `FileSender`,
 as a node serves its segments, and by aiohttp's FileResponse, which under uvloop reads pieces and writes them. The

@@ -1,6 +1,6 @@
 """Rows a second a core that the Spark source gives, against a source that makes a row at a time.
 
-    .venv/bin/python bench/spark_source.py [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
+    .venv/bin/python -m bench.spark_source [--json] [--directory PATH] [--rows 4000000] [--rounds 3]
 
 A topic of 128-byte messages on three local nodes, read by local[1] into count(): by the format "ledgermq", by the same
 with `.schema("value BINARY")`, and by a source written as Spark's documentation has it, which iterates a consumer and
@@ -20,11 +20,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from filling import QUEUES, TOPIC, fill
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from tables import options, show
 
+from bench.filling import QUEUES, TOPIC, fill
+from bench.tables import options, show
 from cluster.dev import DevCluster
 from cluster.process_use import cpu_s
 from ledger import Admin, Consumer

@@ -1,6 +1,6 @@
 """How near the CommitLog comes to the bare disk: appends by each way of writing, rolls, flushes; as ratios in one run.
 
-    .venv/bin/python bench/store_append.py [--json] [--directory PATH]
+    .venv/bin/python -m bench.store_append [--json] [--directory PATH]
 
 Each round writes the same bytes through the log and by bare loops over files that were allocated in the same way, one
 after the other, and counts the ratio of the two; printed is the median of the rounds. What was written is removed
@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import get_args
 
 import uvloop
-from tables import options, show
 
+from bench.tables import options, show
 from cluster.disk_threads import DiskThreads
 from cluster.flush_schedule import FlushSchedule
 from cluster.surroundings import Surroundings

@@ -1,6 +1,6 @@
 """What the hints to the system's memory cost and bring: read-ahead of a cold log, and making a segment warm or locked.
 
-    .venv/bin/python bench/store_hints.py [--json] [--directory PATH]
+    .venv/bin/python -m bench.store_hints [--json] [--directory PATH]
 
 The page cache is told to forget the log before each reading.
 """
@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from tables import options, show
-
+from bench.tables import options, show
 from store import CommitLog, Draft, Kind, PosixDisk, ReadAhead, paging
 from store.entry import HEADER_SIZE
 

@@ -1,6 +1,6 @@
 """The indexes: units built and looked up per second on one core; memory, open files and disk with many queues.
 
-    .venv/bin/python bench/store_indexes.py [--json]
+    .venv/bin/python -m bench.store_indexes [--json]
 
 Each index takes batches of 500 messages in a loop of nothing else, over real files; the median of several rounds. The
 time index has nothing to build: its look-ups read the log and the ConsumeQueue, and are set against a table of

@@ -1,7 +1,7 @@
 """How fast logs are validated: GiB of three replicas, by one process and by Spark; and what that costs beside reading.
 
-    .venv/bin/python bench/validate.py --gib 0.25                          plain, in a minute
-    .venv/bin/python bench/validate.py --gib 1 2 4 8 --engine "local[1]" "local[2]"
+    .venv/bin/python -m bench.validate --gib 0.25                          plain, in a minute
+    .venv/bin/python -m bench.validate --gib 1 2 4 8 --engine "local[1]" "local[2]"
 
 `batches`: of 500 messages of 128 bytes (64 KiB); `single`: entries of one message of 128 bytes. `share_beside`: of the
 plain engine's time, what is not spent on reading and on the CRCs that an entry has; measured by doing these alone.
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import google_crc32c
-from tables import options, show
 
+from bench.tables import options, show
 from ledger.batch import encode, tag_hashes
 from ledger.v1 import command_pb2
 from ledger.validation.access import FileAccess

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
-from peers.installed import Installed
-from peers.peer import Description, How, PeerError, keep_in_flight
-from peers.processes import Processes
+from bench.peers.installed import Installed
+from bench.peers.peer import Description, How, PeerError, keep_in_flight
+from bench.peers.processes import Processes
 
 _TRANSACTION = 128
 """The most operations that etcd takes in one (its default)."""

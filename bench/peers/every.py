@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from peers.etcd import EtcdClient, EtcdServers
-from peers.installed import Installed
-from peers.kafka import AiokafkaClient, ConfluentClient, KafkaServers
-from peers.ledgermq import LedgermqClient, LedgermqServers
-from peers.nats import NatsClient, NatsServers
-from peers.peer import Client, Servers
-from peers.rabbitmq import RabbitmqClient, RabbitmqServers
-from peers.rocketmq import RocketmqClient, RocketmqServers
-from peers.rounds import Driven
+from bench.peers.etcd import EtcdClient, EtcdServers
+from bench.peers.installed import Installed
+from bench.peers.kafka import AiokafkaClient, ConfluentClient, KafkaServers
+from bench.peers.ledgermq import LedgermqClient, LedgermqServers
+from bench.peers.nats import NatsClient, NatsServers
+from bench.peers.peer import Client, Servers
+from bench.peers.rabbitmq import RabbitmqClient, RabbitmqServers
+from bench.peers.rocketmq import RocketmqClient, RocketmqServers
+from bench.peers.rounds import Driven
 
 
 @dataclass(frozen=True, slots=True)

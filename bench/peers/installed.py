@@ -18,7 +18,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from peers.peer import UnavailableError
+from bench.peers.peer import UnavailableError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _HERE = Path(__file__).resolve().parent

@@ -12,9 +12,9 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any, ClassVar
 
-from peers.installed import Installed
-from peers.peer import Description, How, PeerError, keep_in_flight
-from peers.processes import Processes
+from bench.peers.installed import Installed
+from bench.peers.peer import Description, How, PeerError, keep_in_flight
+from bench.peers.processes import Processes
 
 _PARTITIONS = 4
 _HEAP = "1g"

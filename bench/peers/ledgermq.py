@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from peers.peer import Description, How, keep_in_flight
+from bench.peers.peer import Description, How, keep_in_flight
 
 _QUEUES = 4
 _CALL_MESSAGES = 16_384

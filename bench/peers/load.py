@@ -1,4 +1,4 @@
-"""A load process: one client, one way, one measurement. It is run as `python -m peers.load JSON`, and answers in JSON.
+"""A load process: one client, one way, one measurement. Run as `python -m bench.peers.load JSON`, it answers in JSON.
 
 The one idea: payloads follow from a seed, so the process that consumes makes anew what others have sent, and compares.
 It must not know which peer it has, beyond the name of its client's class.
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from peers.peer import Client, Way
+from bench.peers.peer import Client, Way
 
 _BLOCK_BYTES = 1 << 20
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from peers.installed import Installed
-from peers.peer import Description, How
-from peers.processes import Processes
+from bench.peers.installed import Installed
+from bench.peers.peer import Description, How
+from bench.peers.processes import Processes
 
 _READY_S = 30.0
 

@@ -11,9 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from peers.peer import WAYS, Way
-from peers.rates import SIZES, Against, Case, Rates
-from peers.rounds import Scale
+from bench.peers.peer import WAYS, Way
+from bench.peers.rates import SIZES, Against, Case, Rates
+from bench.peers.rounds import Scale
 
 _TITLES: Mapping[Way, str] = {
     "each": "One send for each message, messages/s",

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from peers.peer import PeerError
+from bench.peers.peer import PeerError
 
 _STOP_S = 15.0
 _POLL_S = 0.1

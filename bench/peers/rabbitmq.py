@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from peers.installed import Installed
-from peers.peer import Description, How, PeerError, UnavailableError, keep_in_flight
-from peers.processes import Processes
+from bench.peers.installed import Installed
+from bench.peers.peer import Description, How, PeerError, UnavailableError, keep_in_flight
+from bench.peers.processes import Processes
 
 _PACKAGE = "rabbitmq-server"
 _BULK_IN_FLIGHT = 4_000

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from peers.load import Compared
-from peers.peer import WAYS, Description, How, Way
+from bench.peers.load import Compared
+from bench.peers.peer import WAYS, Description, How, Way
 
 SIZES = (128, 1024)
 FIRST_COUNT = 2_000

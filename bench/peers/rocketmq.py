@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from peers.installed import Installed
-from peers.peer import Description, How, PeerError
-from peers.processes import Processes, free_ports
+from bench.peers.installed import Installed
+from bench.peers.peer import Description, How, PeerError
+from bench.peers.processes import Processes, free_ports
 
 _QUEUES = 4
 _BROKER_HEAP, _PROXY_HEAP, _NAMES_HEAP = "1g", "1g", "256m"

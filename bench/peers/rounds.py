@@ -17,17 +17,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from suite.machine import touch_memory
-
+from bench.peers.load import Answer, Order, Sent
+from bench.peers.peer import PeerError, Way
+from bench.peers.rates import FIRST_COUNT, SIZES, Case, Rates, Run, next_count
+from bench.suite.machine import touch_memory
 from cluster.allocator import ENVIRONMENT
-from peers.load import Answer, Order, Sent
-from peers.peer import PeerError, Way
-from peers.rates import FIRST_COUNT, SIZES, Case, Rates, Run, next_count
 
 P = ParamSpec("P")
 R = TypeVar("R")
 PRODUCED: tuple[Way, ...] = ("each", "bulk")
-_BENCH = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _WARM = 1_000
 """So many messages a load process sends before the clock starts."""
 _WARM_UP_RUNS, _MOST_WARM_UPS = 2, 6
@@ -139,8 +138,8 @@ def told(run: Run) -> str:
 
 def _answered(python: Path, order: Order) -> Answer:
     """What a load process says of it. Raises PeerError with its last words."""
-    path = os.pathsep.join([str(_BENCH), *filter(None, [os.environ.get("PYTHONPATH")])])
-    command = [str(python), "-m", "peers.load", json.dumps(asdict(order))]
+    path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [str(python), "-m", "bench.peers.load", json.dumps(asdict(order))]
     what = f"{order.client}, {order.way}, {order.size} B, {sum(sent.count for sent in order.sent):,} messages"
     try:
         done = subprocess.run(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from statistics import median
 
-from suite.rows import Part, Row
-from suite.scale import Scale
-from suite.stage import Stage
+from bench.suite.rows import Part, Row
+from bench.suite.scale import Scale
+from bench.suite.stage import Stage
 
 MESSAGES = 2_000_000
 LEAST_PER_S = {"arrays": 1_000_000, "objects": 500_000}

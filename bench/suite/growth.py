@@ -10,9 +10,9 @@ from collections.abc import Callable
 from statistics import median
 from typing import Any
 
-from suite.rows import Pair, Part, Row
-from suite.scale import Scale
-from suite.stage import Running, Stage
+from bench.suite.rows import Pair, Part, Row
+from bench.suite.scale import Scale
+from bench.suite.stage import Running, Stage
 
 LEAST = 0.8
 QUEUES = 1_000

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
-from suite.plots import bars
-from suite.rows import Part, Run, verdict
+from bench.suite.plots import bars
+from bench.suite.rows import Part, Run, verdict
 
 
 @dataclass(frozen=True, slots=True)

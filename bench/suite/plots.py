@@ -12,7 +12,7 @@ mpl.use("Agg")  # no window, whatever machine this is
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from suite.rows import Pair
+from bench.suite.rows import Pair
 
 _INK, _GRID, _OURS, _OTHER, _LEAST = "#1f2933", "#d9dee3", "#2b6cb0", "#b8c4d0", "#c53030"
 _LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 2, "frameon": False, "fontsize": 8}

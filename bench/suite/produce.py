@@ -5,11 +5,10 @@ from __future__ import annotations
 from statistics import median
 from typing import Any
 
-from ceiling import SIZES, Ceiling, Throughput
-
-from suite.rows import Pair, Part, Row
-from suite.scale import Scale
-from suite.stage import Running, Stage
+from bench.ceiling import SIZES, Ceiling, Throughput
+from bench.suite.rows import Pair, Part, Row
+from bench.suite.scale import Scale
+from bench.suite.stage import Running, Stage
 
 MESSAGES = {128: 1_000_000, 1024: 200_000}
 """Of one run, by message size."""
@@ -50,7 +49,7 @@ def _throughput(running: Running, ceiling: Ceiling, scale: Scale, size: int, bat
         limit = ceiling.throughput(batch, scale.seconds / 2)
         running.stage.record(
             f"ceiling, {batch >> 10} KiB",
-            f"python bench/ceiling.py --sizes {batch}",
+            f"python -m bench.ceiling --sizes {batch}",
             {"mb_per_s": limit.mb_per_s, "cpu_us_per_record": limit.cpu_s_per_gb * size / 1000},
         )
         limits.append(limit)
@@ -78,7 +77,7 @@ def _one_in_flight(running: Running, ceiling: Ceiling, scale: Scale) -> list[Row
     for _ in range(scale.rounds):
         limit = ceiling.round_trip(scale.seconds / 2)
         figures = {"latency_p50_ms": limit.p50_ms, "latency_p99_ms": limit.p99_ms}
-        running.stage.record("ceiling, round trip of 128 B", "python bench/ceiling.py", figures)
+        running.stage.record("ceiling, round trip of 128 B", "python -m bench.ceiling", figures)
         limits.append(limit)
         arguments = ("produce", "--by", "send", "--in-flight", 1, "--seconds", scale.seconds)
         ours.append(running.bench("send, one in flight", *arguments))

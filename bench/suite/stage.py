@@ -18,11 +18,11 @@ from typing import Any
 
 from rich.console import Console
 
+from bench.suite.machine import touch_memory
+from bench.suite.rows import Run
 from cluster.bench.idle import read_process
 from cluster.dev import DevCluster
 from cluster.process_use import private_bytes
-from suite.machine import touch_memory
-from suite.rows import Run
 
 SEGMENT_BYTES = 256 << 20
 TIMEOUT_S = 3600.0

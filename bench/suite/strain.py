@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
-from suite.rows import Part, Row
-from suite.scale import Scale
-from suite.stage import Running, Stage
+from bench.suite.rows import Part, Row
+from bench.suite.scale import Scale
+from bench.suite.stage import Running, Stage
 
 SETTLE_S = 5
 MOST_IDLE_PERCENT, MOST_IDLE_MB, MOST_LOADED_MB = 2.0, 80.0, 250.0

@@ -6,17 +6,13 @@ What it hardly changes is CPU time, so that is held most strictly.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-from ceiling import Ceiling
-from suite.stage import Running, Stage
+from bench.ceiling import Ceiling
+from bench.suite.stage import Running, Stage
 
 pytestmark = [pytest.mark.floor, pytest.mark.timeout(400)]
 

@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-from peers.every import Peer
-from peers.installed import Installed, needed
-from peers.page import Told, markdown
-from peers.peer import Description, PeerError, UnavailableError
-from peers.processes import Processes, free_ports
-from peers.rounds import Scale
 from rich.console import Console
-from run_peers import Contest
+
+from bench.peers.every import Peer
+from bench.peers.installed import Installed, needed
+from bench.peers.page import Told, markdown
+from bench.peers.peer import Description, PeerError, UnavailableError
+from bench.peers.processes import Processes, free_ports
+from bench.peers.rounds import Scale
+from bench.run_peers import Contest
 
 REASON = "there is no such broker on this machine"
 
@@ -80,9 +78,8 @@ def test_a_server_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path
 
 
 def test_the_command_names_the_peers_that_there_are() -> None:
-    script = Path(__file__).resolve().parents[2] / "bench" / "run_peers.py"
     told = subprocess.run(
-        [sys.executable, str(script), "--peers", "zeromq"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "bench.run_peers", "--peers", "zeromq"], capture_output=True, text=True, check=False
     )
     assert told.returncode == 2
     for name in ("nats", "kafka", "rocketmq", "rabbitmq", "etcd"):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-from peers.load import Compared, Sent, compare, payloads
-from peers.peer import Description, How
-from peers.rates import Against, Case, Measured, Rates, Run, next_count
+from bench.peers.load import Compared, Sent, compare, payloads
+from bench.peers.peer import Description, How
+from bench.peers.rates import Against, Case, Measured, Rates, Run, next_count
 
 CASE = Case("each", 128)
 HOW = How("one by one", "many", "from the first")

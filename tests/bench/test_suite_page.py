@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
-
-from suite.machine import machine
-from suite.page import Told, write
-from suite.rows import Pair, Part, Row, Run, verdict
-from suite.stage import cpu_us_per_record
+from bench.suite.machine import machine
+from bench.suite.page import Told, write
+from bench.suite.rows import Pair, Part, Row, Run, verdict
+from bench.suite.stage import cpu_us_per_record
 
 ROWS = [
     Row("send_many <128 B>", "≥ 0.5", "0.61", True),

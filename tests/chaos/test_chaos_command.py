@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from tell import end, send
 
 from chaos.command import chaos, expanded, run_command
 from chaos.faults.catalogue import KINDS
 from ledger.history import HistoryWriter, Operation
+from tests.chaos.tell import end, send
 
 
 def invoke(*arguments: str) -> Result:

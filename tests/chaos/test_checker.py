@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import chain
 
 import pytest
-from tell import Q, assign, closed, crc, end, opened, poll, progress, send
 
 from chaos.checker.anomaly import KINDS
 from chaos.checker.columns import columns_of
 from chaos.checker.verdict import Verdict, judge
 from ledger.history import Operation, Poll
+from tests.chaos.tell import Q, assign, closed, crc, end, opened, poll, progress, send
 
 Tale = list[Operation | list[Poll]]
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tell import end, send
-
 from chaos.checker.anomaly import CLUSTER_KINDS
 from chaos.checker.cluster import Claim, no_recovery, two_leaders
 from chaos.checker.columns import columns_of
 from chaos.checker.verdict import judge
 from chaos.leaders import Reign, read_claims, read_reigns
+from tests.chaos.tell import end, send
 
 
 def test_two_leaders_in_a_term_are_found() -> None:

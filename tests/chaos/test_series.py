@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from tell import send
 
 from chaos.checker.columns import columns_of
 from chaos.report.series import series
+from tests.chaos.tell import send
 
 
 def test_steps() -> None:

@@ -14,10 +14,9 @@ from contextlib import AsyncExitStack
 from itertools import count
 from types import TracebackType
 
-from waiter import eventually, until
-
 from cluster.dev import DevCluster
 from ledger import AsyncConsumer, AsyncProducer, RecordMetadata
+from tests.cluster.waiter import eventually, until
 
 _IN_FLIGHT = 15
 

@@ -10,7 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 import pytest_asyncio
-from fleet import Fleet, MakeFleet
+
+from tests.cluster.fleet import Fleet, MakeFleet
 
 
 @pytest.fixture(scope="session", autouse=True)

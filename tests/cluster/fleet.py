@@ -12,10 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gated_disk import GatedDisk
-from ports import free_base_port
-from waiter import eventually
-
 from cluster.dev_ports import choose_ports
 from cluster.node import Node
 from cluster.settings import NodeSettings
@@ -26,6 +22,9 @@ from ledger.errors import LedgerError, from_wire
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 from store import Disk
+from tests.cluster.gated_disk import GatedDisk
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually
 
 MESSAGE_LIMIT = 64 << 10
 SEGMENT_BYTES = 2 << 20

@@ -1,6 +1,6 @@
 """kill -9 at random instants, again and again, on three real nodes under load: in each flush mode, in each write mode.
 
-    python tests/cluster/kill_loop.py [--kills 210] [--seed 1]        or: make kills
+    python -m tests.cluster.kill_loop [--kills 210] [--seed 1]        or: make kills
 
 One round: some more is acknowledged, nodes are killed, and what they left is looked at; they start again, catch up, and
 give everything that was acknowledged before. Small segments, a checkpoint every 0.3 s, keys and a bound on the log let
@@ -20,7 +20,6 @@ import json
 import random
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from contextlib import ExitStack
@@ -30,14 +29,6 @@ from typing import get_args
 
 import click
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from acknowledged_load import Load
-from fleet import Fleet
-from node_process import NodeProcess
-from scrape import is_ready
-from waiter import eventually
-
 from cluster.inspection.verify import Verified, verify
 from ledger import AsyncAdmin, AsyncConsumer, Message
 from ledger.errors import UnavailableError
@@ -45,6 +36,11 @@ from ledger.v1 import broker_pb2
 from ledger.validation.place import places_of
 from store import FlawKind
 from store.writing import WriteMode
+from tests.cluster.acknowledged_load import Load
+from tests.cluster.fleet import Fleet
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import is_ready
+from tests.cluster.waiter import eventually
 
 NODES = (1, 2, 3)
 QUEUES = 2

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from waiter import until
+from tests.cluster.waiter import until
 
 _STOP_S = 10
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
-from waiter import eventually
+
+from tests.cluster.waiter import eventually
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from fleet import SEGMENT_BYTES, Fleet
-
 from ledger import AsyncConsumer
 from store import Found, LogReader, PosixReadOnlyDisk, segment_files
 from store.entry import HEADER_SIZE, Header
 from store.tail import EMPTY
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet
 
 FIELDS = {"size": 8, "term": 24, "commit": 40, "crc": 72, "chain": 76, "body": HEADER_SIZE + 3}
 """Where in an entry a byte of each lies."""

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import TIMEOUT_S, run, start
 
 from cluster.dev import DevCluster
+from tests.cluster.command import TIMEOUT_S, run, start
 
 MISSING_PORT = "127.0.0.1:1"
 

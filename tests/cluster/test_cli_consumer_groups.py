@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import run
-from ports import free_base_port
 
 from cluster.dev import DevCluster
 from ledger import AsyncGroupConsumer, Message
+from tests.cluster.command import run
+from tests.cluster.ports import free_base_port
 
 
 @pytest.fixture(scope="module")

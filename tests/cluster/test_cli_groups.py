@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import run
-from ports import free_base_port
 
 from cluster.dev import DevCluster
+from tests.cluster.command import run
+from tests.cluster.ports import free_base_port
 
 GROUPS = 2
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stopped_node import StoppedNode, append_batch
 
 from cluster.cli import main
+from tests.cluster.stopped_node import StoppedNode, append_batch
 
 Diff = Callable[..., tuple[int, list[dict[str, Any]]]]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stopped_node import SEGMENT, StoppedNode
 
 from cluster.cli import main
+from tests.cluster.stopped_node import SEGMENT, StoppedNode
 
 Dump = Callable[..., list[dict[str, Any]]]
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleet import MakeFleet
-from node_process import NodeProcess
-from scrape import is_ready
-from stopped_node import SEGMENT, StoppedNode, append_batch
-from waiter import eventually
 
 from cluster.cli import main
 from ledger import AsyncAdmin, AsyncProducer
 from store import Checkpoint, Header, PosixDisk
 from store.key_file import ENTRY_BYTES, HEADER
+from tests.cluster.fleet import MakeFleet
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import is_ready
+from tests.cluster.stopped_node import SEGMENT, StoppedNode, append_batch
+from tests.cluster.waiter import eventually
 
 FIELDS = {
     "magic": 0, "size": 8, "count": 12, "index": 16, "term": 24, "position": 32, "commit": 40, "append_time_ms": 48,

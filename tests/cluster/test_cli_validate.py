@@ -5,17 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "ledger" / "validation"))
-from stopped_cluster import StoppedCluster
-
 from cluster.cli import main
 from ledger.validation import out_directory
+from tests.ledger.validation.stopped_cluster import StoppedCluster
 
 
 def run(*arguments: str) -> int:

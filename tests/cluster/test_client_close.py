@@ -7,10 +7,10 @@ import logging
 from pathlib import Path
 
 import pytest
-from ports import free_base_port
 
 from cluster.dev import DevCluster
 from ledger import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer
+from tests.cluster.ports import free_base_port
 
 
 def test_what_grpc_has_to_say_of_cancelled_calls_finds_their_loop_open(

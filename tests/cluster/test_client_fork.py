@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ports import free_base_port
-
 from cluster.dev import DevCluster
+from tests.cluster.ports import free_base_port
 
 PROGRAM = """
 import subprocess, sys

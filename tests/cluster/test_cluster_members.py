@@ -18,9 +18,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acknowledged_load import Load, assert_every_replica_holds
-from scrape import not_ready, scrape
-from waiter import eventually, until
 
 from cluster.dev import DevCluster, NodeState
 from cluster.dev_plan import DevError
@@ -36,6 +33,9 @@ from ledger.errors import (
     UnknownNodeError,
 )
 from store.boot import encode_boot_record
+from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
+from tests.cluster.scrape import not_ready, scrape
+from tests.cluster.waiter import eventually, until
 
 SEGMENT_BYTES = 6 << 20
 SEED = int(os.environ.get("LEDGERMQ_TEST_SEED", time.time_ns() & 0xFFFF_FFFF))

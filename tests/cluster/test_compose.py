@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ports import free_base_port
 
 from cluster.docker_cluster import CLUSTER_LABEL
 from cluster.docker_engine import connect
 from cluster.settings import NodeSettings
+from tests.cluster.ports import free_base_port
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ports import free_base_port
-from waiter import eventually, until
 
 from cluster.dev import DevCluster
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message
 from ledger.retries import dead_letter_topic
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually, until
 
 QUEUES = 4
 SEGMENT_BYTES = 6 << 20

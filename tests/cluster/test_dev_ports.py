@@ -6,11 +6,11 @@ import socket
 from pathlib import Path
 
 import pytest
-from at_once import assert_ports_of_their_own
 
 from cluster.dev import DevCluster
 from cluster.dev_plan import DevError
 from cluster.dev_ports import choose_ports, port_is_free, turn
+from tests.cluster.at_once import assert_ports_of_their_own
 
 
 def test_ports_in_use_are_not_chosen() -> None:

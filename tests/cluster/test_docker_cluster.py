@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from at_once import assert_ports_of_their_own
-from command import run
 
 from cluster.dev_plan import DevError
 from cluster.docker_cluster import CLUSTER_LABEL, DockerCluster
 from cluster.docker_engine import connect
 from ledger import Admin, Consumer, Producer
+from tests.cluster.at_once import assert_ports_of_their_own
+from tests.cluster.command import run
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from contextlib import suppress
 
 import grpc.aio
 import pytest
-from fleet import MakeFleet
-from node_process import NodeProcess
-from waiter import eventually
 
 from cluster.file_limit import queues_open_at_once
 from ledger import AsyncProducer
 from ledger.v1 import broker_pb2
+from tests.cluster.fleet import MakeFleet
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.waiter import eventually
 
 SOFT = 400
 QUEUES = 500

@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from waiter import until
 
 from cluster.disk_threads import DiskThreads
 from cluster.flush_schedule import FlushSchedule
 from cluster.surroundings import Surroundings
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, Writing
 from store.vote_file import INCARNATION_BYTES
+from tests.cluster.waiter import until
 
 PAGE = 4096
 NEVER_MS = 600_000

@@ -8,15 +8,15 @@ import shutil
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, MakeFleet
-from led_groups import NODES, all_lead_in_turn, leaders
-from scrape import is_ready
-from waiter import eventually
 
 from cluster.founding import in_turn
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import UnknownNodeError
 from store import DiskFullError, PosixDisk
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.led_groups import NODES, all_lead_in_turn, leaders
+from tests.cluster.scrape import is_ready
+from tests.cluster.waiter import eventually
 
 GROUPS = 4
 

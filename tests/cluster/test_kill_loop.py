@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from kill_loop import kill_often
+
+from tests.cluster.kill_loop import kill_often
 
 SEED = int(os.environ.get("LEDGERMQ_TEST_SEED", time.time_ns() & 0xFFFF_FFFF))
 KILLS = 2

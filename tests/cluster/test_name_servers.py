@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
-from ports import free_base_port
-from waiter import until
 
 from cluster.cli.nameserver import nameserver
 from cluster.dev import DevCluster
 from cluster.nameserver import NameServer, NameServerError
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import until
 
 
 @pytest.fixture(scope="module")

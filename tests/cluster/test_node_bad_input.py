@@ -14,7 +14,6 @@ from typing import Any
 import grpc.aio
 import pytest
 import pytest_asyncio
-from fleet import MESSAGE_LIMIT, Fleet, error_of, sample_batch
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.batch.header import BatchHeader, crc_of
@@ -37,6 +36,7 @@ from ledger.errors import (
     from_wire,
 )
 from ledger.v1 import broker_pb2, consumer_group_pb2, error_pb2
+from tests.cluster.fleet import MESSAGE_LIMIT, Fleet, error_of, sample_batch
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

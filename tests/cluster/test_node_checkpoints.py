@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytest_asyncio
-from fleet import Fleet, MakeFleet
-from waiter import until
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from store import ConsumeQueue
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.waiter import until
 
 MESSAGES = 300
 

@@ -10,13 +10,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from fleet import MESSAGE_LIMIT, SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
-from mounts import NO_MOUNTS, may_mount, read_only
-from node_process import NodeProcess
 
 from cluster.node import Node, NodeError
 from ledger.errors import MessageTooLargeError
 from store import DamagedError, DirectoryInUseError, StoreError, WrongDirectoryError
+from tests.cluster.fleet import MESSAGE_LIMIT, SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.mounts import NO_MOUNTS, may_mount, read_only
+from tests.cluster.node_process import NodeProcess
 
 
 async def refusal(fleet: Fleet, **settings: object) -> Exception:

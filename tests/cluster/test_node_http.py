@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from fleet import MakeFleet, error_of, sample_batch
-from scrape import get, not_ready, reason_not_ready, scrape
-from waiter import eventually
-
 from ledger import AsyncProducer
+from tests.cluster.fleet import MakeFleet, error_of, sample_batch
+from tests.cluster.scrape import get, not_ready, reason_not_ready, scrape
+from tests.cluster.waiter import eventually
 
 GAUGES = {
     "ledgermq_raft_role", "ledgermq_raft_term", "ledgermq_raft_has_leader", "ledgermq_raft_is_leader",

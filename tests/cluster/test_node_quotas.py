@@ -7,13 +7,13 @@ import asyncio
 import time
 
 import pytest
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from scrape import scrape
-from waiter import until
 
 from ledger import AsyncConsumer, AsyncProducer
 from ledger.errors import ThrottledError
 from ledger.v1 import broker_pb2, error_pb2
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.scrape import scrape
+from tests.cluster.waiter import until
 
 QUOTA = 200_000
 """Bytes a second, of each client."""

@@ -4,15 +4,15 @@ anybody, and is repaired from the other nodes."""
 from __future__ import annotations
 
 import pytest
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of
-from scrape import get, is_ready, not_ready, scrape
-from spoiler import FIELDS, assert_same_bytes, flip, headers, segment
-from waiter import eventually, until
 
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import StorageFailedError
 from store import recovery
 from store.entry import Header
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of
+from tests.cluster.scrape import get, is_ready, not_ready, scrape
+from tests.cluster.spoiler import FIELDS, assert_same_bytes, flip, headers, segment
+from tests.cluster.waiter import eventually, until
 
 MESSAGES = 200
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import aiohttp
 import pytest
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from scrape import get
-from waiter import eventually
 
 from cluster.http_segments import MAX_DOWNLOADS
 from store import Found, LogReader, PosixReadOnlyDisk, SegmentFile
 from store.tail import EMPTY
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.scrape import get
+from tests.cluster.waiter import eventually
 
 NAME = f"{0:020}"
 SECOND = f"{2 << 20:020}"

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from fleet import Fleet, MakeFleet
-from node_process import NodeProcess
-from scrape import is_ready
-from waiter import eventually, until
 
 from ledger import AsyncAdmin, AsyncProducer
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import is_ready
+from tests.cluster.waiter import eventually, until
 
 pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet
-from waiter import until
 
 from ledger import AsyncConsumer, AsyncProducer
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from tests.cluster.waiter import until
 
 MESSAGES = 400
 NAMES = ("notes.txt", ".hidden", "00000000000000000000.bak", "0", "-", "1-x", "٣" * 20)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from node_process import NodeProcess
-from waiter import eventually
 
 from ledger import AsyncConsumer, AsyncProducer
 from store import DirectoryInUseError, WriteMode, WrongDirectoryError
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.waiter import eventually
 
 LOST = "entries behind index"
 

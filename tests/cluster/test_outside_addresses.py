@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
-from fleet import Fleet
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from tests.cluster.fleet import Fleet
 
 
 def outside(address: str) -> str:

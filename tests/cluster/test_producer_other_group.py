@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from fleet import MakeFleet
-from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import DeliveryTimeoutError
+from tests.cluster.fleet import MakeFleet
+from tests.cluster.waiter import eventually
 
 MESSAGES = 60
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet
-from waiter import until
 
 from cluster.retention import Learners, LogClock, RetentionWatch
 from cluster.settings import NodeSettings
@@ -20,6 +18,8 @@ from ledger.broker.log_trim import LogTrim
 from ledger.broker.replica import Replica
 from ledger.errors import StorageFailedError
 from store import CommitLog, DiskFailedError, PosixDisk, Usage
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from tests.cluster.waiter import until
 
 HOUR_MS = 3_600_000
 YEARS_MS = 10 * 365 * 24 * HOUR_MS

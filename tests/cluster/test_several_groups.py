@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 import pytest_asyncio
-from fleet import Fleet, error_of, sample_batch
-from led_groups import NODES, all_lead_in_turn, leaders
-from scrape import get, is_ready, scrape
-from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import InvalidArgumentError, NotLeaderError, UnknownQueueError, UnknownTopicError
 from ledger.v1 import operations_pb2
 from ledger.v1.operations_pb2_grpc import OperationsStub
+from tests.cluster.fleet import Fleet, error_of, sample_batch
+from tests.cluster.led_groups import NODES, all_lead_in_turn, leaders
+from tests.cluster.scrape import get, is_ready, scrape
+from tests.cluster.waiter import eventually
 
 GROUPS = 4
 

@@ -9,15 +9,15 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import pytest_asyncio
-from acknowledged_load import Load, assert_every_replica_holds
-from led_groups import NODES, all_lead_in_turn, leaders
-from ports import free_base_port
-from waiter import eventually
 
 from cluster.dev import DevCluster
 from cluster.founding import in_turn
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import LedgerError
+from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
+from tests.cluster.led_groups import NODES, all_lead_in_turn, leaders
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually
 
 GROUPS = 4
 SEED = 5

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from failing_disk import FailingDisk
-from fleet import MakeFleet, error_of, sample_batch
-from gated_disk import GatedDisk
-from waiter import eventually
 
 from cluster.stall import Stall
 from ledger.errors import BusyError
+from tests.cluster.failing_disk import FailingDisk
+from tests.cluster.fleet import MakeFleet, error_of, sample_batch
+from tests.cluster.gated_disk import GatedDisk
+from tests.cluster.waiter import eventually
 
 
 class Clock:

@@ -8,11 +8,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from fleet import Fleet, MakeFleet
-from waiter import until
 
 from ledger import AsyncAdmin, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, GroupConsumer, Message
 from ledger.errors import ConsumerFencedError, InvalidArgumentError, InvalidGroupNameError
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.waiter import until
 
 QUEUES = 3
 

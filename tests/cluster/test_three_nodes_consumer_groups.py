@@ -7,8 +7,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 import pytest
-from ports import free_base_port
-from waiter import until
 
 from cluster.dev import DevCluster
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
@@ -19,6 +17,8 @@ from ledger.errors import (
     InvalidTopicNameError,
     UnknownTopicError,
 )
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import until
 
 QUEUES = 4
 RETRY_DELAYS_S = (0.2, 0.4)

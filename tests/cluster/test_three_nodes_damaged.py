@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from acknowledged_load import Load
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of
-from scrape import not_ready, scrape
-from spoiler import FIELDS, assert_same_bytes, flip, headers, killed, log_directory, segment, values_on
-from waiter import eventually
 
 from ledger import AsyncProducer
 from ledger.errors import StorageFailedError
 from store import Header
+from tests.cluster.acknowledged_load import Load
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of
+from tests.cluster.scrape import not_ready, scrape
+from tests.cluster.spoiler import FIELDS, assert_same_bytes, flip, headers, killed, log_directory, segment, values_on
+from tests.cluster.waiter import eventually
 
 MESSAGES = 100
 VALUE_BYTES = 50_000

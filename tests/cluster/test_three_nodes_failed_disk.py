@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from failing_disk import FailingDisk
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from scrape import not_ready, reason_not_ready, scrape
-from waiter import eventually
 
 from ledger import AsyncProducer
 from ledger.errors import StorageFailedError
 from ledger.v1 import error_pb2
+from tests.cluster.failing_disk import FailingDisk
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.scrape import not_ready, reason_not_ready, scrape
+from tests.cluster.waiter import eventually
 
 
 @pytest.mark.parametrize("fails", ["fails_writes", "fails_syncs"])

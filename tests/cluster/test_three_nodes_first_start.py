@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from scrape import not_ready
-from waiter import eventually, until
+
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.scrape import not_ready
+from tests.cluster.waiter import eventually, until
 
 
 def told(caplog: pytest.LogCaptureFixture, *parts: str) -> bool:

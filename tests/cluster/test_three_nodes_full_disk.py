@@ -9,15 +9,15 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
-from mounts import NO_MOUNTS, may_mount, seen_by, small_disk
-from node_process import NodeProcess
-from scrape import not_ready, reason_not_ready
-from waiter import eventually, until
 
 from ledger import AsyncConsumer, AsyncProducer
 from ledger.errors import DiskFullError
 from ledger.v1 import broker_pb2, error_pb2
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.mounts import NO_MOUNTS, may_mount, seen_by, small_disk
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import not_ready, reason_not_ready
+from tests.cluster.waiter import eventually, until
 
 pytestmark = pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
 

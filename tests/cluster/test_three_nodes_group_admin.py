@@ -6,9 +6,6 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from fleet import Fleet, MakeFleet
-from scrape import scrape
-from waiter import until
 
 from ledger import (
     Admin,
@@ -31,6 +28,9 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.v1 import consumer_group_operations_pb2
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.scrape import scrape
+from tests.cluster.waiter import until
 
 QUEUES = 2
 

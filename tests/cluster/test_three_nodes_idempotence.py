@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from gated_disk import GatedDisk
-from scrape import scrape
-from waiter import eventually
-
 from ledger import AsyncConsumer
 from ledger.errors import NoLeaderError, NotLeaderError
 from ledger.v1 import broker_pb2
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.gated_disk import GatedDisk
+from tests.cluster.scrape import scrape
+from tests.cluster.waiter import eventually
 
 VALUES = [b"one", b"two", b"three"]
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from acknowledged_load import Load, assert_every_replica_holds, level
-from ports import free_base_port
-from waiter import eventually
 
 from cluster.dev import DevCluster, DevError
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import DeliveryTimeoutError, LedgerError
+from tests.cluster.acknowledged_load import Load, assert_every_replica_holds, level
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually
 
 SEGMENT_BYTES = 6 << 20
 SEED = int(os.environ.get("LEDGERMQ_TEST_SEED", time.time_ns() & 0xFFFF_FFFF))

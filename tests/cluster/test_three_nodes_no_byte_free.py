@@ -12,15 +12,15 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet
-from mounts import NO_MOUNTS, Namespace, may_mount, tmpfs
-from node_process import NodeProcess
-from scrape import not_ready, reason_not_ready
-from waiter import eventually
 
 from ledger import AsyncConsumer, AsyncProducer
 from ledger.v1 import broker_pb2
 from store.reserve import FILES
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from tests.cluster.mounts import NO_MOUNTS, Namespace, may_mount, tmpfs
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import not_ready, reason_not_ready
+from tests.cluster.waiter import eventually
 
 pytestmark = pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS)
 

@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 
 import grpc.aio
 import pytest
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet
-from node_process import NodeProcess
-from scrape import get, not_ready
-from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.v1 import broker_pb2
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import get, not_ready
+from tests.cluster.waiter import eventually
 
 POOR = 3
 VALUE = bytes(range(256)) * 100

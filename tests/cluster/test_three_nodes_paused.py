@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from acknowledged_load import Load, assert_every_replica_holds, level
-from ports import free_base_port
-from waiter import eventually
 
 from cluster.dev import DevCluster, DevError
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
+from tests.cluster.acknowledged_load import Load, assert_every_replica_holds, level
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually
 
 MESSAGES = 100
 

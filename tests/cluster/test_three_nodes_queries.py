@@ -8,10 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from acknowledged_load import level
-from fleet import MakeFleet, sample_batch
-from ports import free_base_port
-from waiter import eventually
 
 from cluster.dev import DevCluster, DevError
 from ledger import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, TopicQueue
@@ -24,6 +20,10 @@ from ledger.errors import (
 )
 from raft.log_start import log_start_draft
 from store import Header
+from tests.cluster.acknowledged_load import level
+from tests.cluster.fleet import MakeFleet, sample_batch
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually
 
 QUEUES = 3
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from mounts import NO_MOUNTS, Namespace, may_mount
-from node_process import NodeProcess
-from scrape import not_ready, reason_not_ready
-from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import StorageFailedError
 from ledger.v1 import broker_pb2
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.mounts import NO_MOUNTS, Namespace, may_mount
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import not_ready, reason_not_ready
+from tests.cluster.waiter import eventually
 
 pytestmark = [
     pytest.mark.skipif(not may_mount(), reason=NO_MOUNTS),

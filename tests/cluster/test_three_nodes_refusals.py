@@ -8,9 +8,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from gated_disk import GatedDisk
-from waiter import eventually
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import (
@@ -22,6 +19,9 @@ from ledger.errors import (
     UnavailableError,
 )
 from ledger.v1 import broker_pb2, error_pb2
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.gated_disk import GatedDisk
+from tests.cluster.waiter import eventually
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -11,11 +11,6 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
-from mounts import NO_MOUNTS, may_mount, seen_by, small_disk
-from node_process import NodeProcess
-from scrape import scrape
-from waiter import eventually
 
 from ledger import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import (
@@ -28,6 +23,11 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.mounts import NO_MOUNTS, may_mount, seen_by, small_disk
+from tests.cluster.node_process import NodeProcess
+from tests.cluster.scrape import scrape
+from tests.cluster.waiter import eventually
 
 VALUE = bytes(range(256)) * 200  # 50 KB
 PER_SEGMENT = SEGMENT_BYTES // len(VALUE)

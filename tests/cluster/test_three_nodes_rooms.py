@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from fleet import Fleet, MakeFleet
-from led_groups import all_lead_in_turn
-from waiter import eventually, until
-
 from ledger import AsyncAdmin, AsyncGroupConsumer
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.led_groups import all_lead_in_turn
+from tests.cluster.waiter import eventually, until
 
 ROOMS = {1: "north", 2: "south", 3: "south"}
 GROUPS = 3

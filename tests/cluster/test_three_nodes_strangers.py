@@ -8,11 +8,11 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
-from fleet import Fleet, error_of, sample_batch
 from grpc import aio
-from scrape import not_ready
 
 from raft.v1 import raft_pb2, raft_pb2_grpc
+from tests.cluster.fleet import Fleet, error_of, sample_batch
+from tests.cluster.scrape import not_ready
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

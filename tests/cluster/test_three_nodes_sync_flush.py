@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from fleet import Fleet, MakeFleet
-from gated_disk import GatedDisk
-from scrape import scrape
-from waiter import eventually
-
 from ledger import AsyncConsumer, AsyncProducer
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.gated_disk import GatedDisk
+from tests.cluster.scrape import scrape
+from tests.cluster.waiter import eventually
 
 
 async def sync_fleet(make_fleet: MakeFleet) -> tuple[Fleet, dict[int, GatedDisk]]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ports import free_base_port
 
 from cluster.dev import DevCluster
 from ledger import Admin, Consumer, GroupConsumer, Message, Outcome, Producer, PushConsumer
+from tests.cluster.ports import free_base_port
 
 QUEUES = 2
 SECONDS = 20

@@ -8,14 +8,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command import run
-from fleet import Fleet, MakeFleet, error_of, sample_batch
-from led_groups import leaders
-from waiter import eventually, until
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Message
 from ledger.client.records import TopicDescription
 from ledger.errors import InvalidTopicNameError, UnknownTopicError
+from tests.cluster.command import run
+from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
+from tests.cluster.led_groups import leaders
+from tests.cluster.waiter import eventually, until
 
 GROUPS, QUEUES = 3, 6
 

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from acknowledged_load import Load, assert_every_replica_holds
-from command import run
-from led_groups import NODES, all_lead_in_turn
-from ports import free_base_port
-from waiter import eventually, until
 
 from cluster.dev import DevCluster
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message
 from ledger.errors import LedgerError, UnknownTopicError
+from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
+from tests.cluster.command import run
+from tests.cluster.led_groups import NODES, all_lead_in_turn
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually, until
 
 GROUPS, SEED = 3, 11
 

@@ -7,15 +7,15 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fleet import Fleet, MakeFleet
-from led_groups import leaders
-from waiter import eventually, until
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
 from ledger.errors import UnknownTopicError
 from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.report import VALID
 from ledger.validation.validate import validate
+from tests.cluster.fleet import Fleet, MakeFleet
+from tests.cluster.led_groups import leaders
+from tests.cluster.waiter import eventually, until
 
 GROUPS, QUEUES, MESSAGES = 2, 2, 60
 

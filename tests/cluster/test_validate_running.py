@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from fleet import SEGMENT_BYTES, Fleet, MakeFleet
-from waiter import eventually
 
 from ledger import AsyncProducer
 from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.report import VALID, Report
 from ledger.validation.validate import validate
+from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
+from tests.cluster.waiter import eventually
 
 VALUE = bytes(range(256)) * 200
 PER_SEGMENT = SEGMENT_BYTES // len(VALUE)

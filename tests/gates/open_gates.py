@@ -1,6 +1,6 @@
 """Runs the planted faults of the deployed system, and says which of them `chaos run` finds.
 
-    python tests/gates/open_gates.py [--only NAME] [--tries 5] [--seed 1] [--control]        or: make gates
+    python -m tests.gates.open_gates [--only NAME] [--tries 5] [--seed 1] [--control]        or: make gates
 
 Needs root, as `chaos run --env local` does. Each gate is run with one seed after the other until it is caught. With
 `--control` the code as it is gets the same options and seed, and must be valid: otherwise the catch proves nothing. The
@@ -24,9 +24,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from red_gates import ROOT, Gate, gates, planted
+from tests.gates.red_gates import ROOT, Gate, gates, planted
 
 LIBRARIES = {"libeatmydata.so": "libeatmydata1"}
 

@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "mutants"))
-
-from catalogue import Mutant, plant, read
+from tests.mutants.catalogue import Mutant, plant, read
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PLANTS = Path(__file__).parent / "plants"

@@ -6,16 +6,13 @@ from __future__ import annotations
 import ast
 import os
 import shutil
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from open_gates import open_gate
-from red_gates import ROOT, Gate, gates, planted
+from tests.gates.open_gates import open_gate
+from tests.gates.red_gates import ROOT, Gate, gates, planted
 
 IN_CI = os.environ.get("CI") == "true"
 missing = [program for program in ("ip", "nsenter", "iptables") if shutil.which(program) is None]

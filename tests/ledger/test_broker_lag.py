@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_broker_query import Node
 
 from ledger.broker.lag import Lag, lag_of
 from ledger.state.progress_table import ConsumedQueue, Progress
+from tests.ledger.test_broker_query import Node
 
 KEY = ConsumedQueue("billing", 1, 0)
 

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from test_broker_membership import configuration
 
 from ledger.broker.handover import begin_transfer, successors
 from ledger.broker.members import CAUGHT_UP_BYTES, Introduction, Members
@@ -35,6 +34,7 @@ from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, Progress, TransferRefused
 from raft.core.progress import Mode
 from store import Suspect
+from tests.ledger.test_broker_membership import configuration
 
 ONE, TWO, THREE, FOUR = (str(node).encode() * 16 for node in (1, 2, 3, 4))
 GROUP = configuration({1: ONE, 2: TWO}, {3: THREE})

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_broker_membership import ME
 
 from ledger.batch import Batch, Codec, encode
 from ledger.broker import query
@@ -29,6 +28,7 @@ from ledger.errors import (
 from ledger.v1 import broker_pb2, command_pb2
 from store import CommitLog, ConsumeQueues, Draft, KeyIndex, Kind, MemoryDisk
 from store.key_file import HEADER
+from tests.ledger.test_broker_membership import ME
 
 T = TypeVar("T")
 

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_broker_membership import ME, VOTING
 
 from ledger.broker.membership import Membership
 from ledger.broker.replica import Replica
@@ -15,6 +14,7 @@ from ledger.errors import BusyError, ChangeInProgressError, NoLeaderError, NotLe
 from raft.configuration_entry import encode_configuration
 from raft.core import Busy, ChangeInProgress, NotLeader, Role, RoleChange, Transferring
 from store import Kind, Suspect
+from tests.ledger.test_broker_membership import ME, VOTING
 
 
 def replica(leader: int = 0, doubt: Suspect | None = None) -> Replica:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import pytest
-from test_broker_topic_opening import Group, cluster, made
 
 from ledger.broker import topic_deletion
 from ledger.broker.replicas import Replicas
@@ -22,6 +21,7 @@ from ledger.errors import (
 )
 from ledger.state import Topic
 from ledger.v1 import command_pb2
+from tests.ledger.test_broker_topic_opening import Group, cluster, made
 
 
 class Elsewhere:

@@ -7,11 +7,11 @@ from typing import Any
 
 import grpc
 import pytest
-from fake_broker import FakeBroker, FakeCluster
 
 import ledger
 from ledger.errors import BusyError, LedgerError, NotLeaderError, TopicExistsError, UnavailableError, to_wire
 from ledger.v1 import broker_pb2
+from tests.ledger.fake_broker import FakeBroker, FakeCluster
 
 Turn = Callable[[FakeCluster], LedgerError | None]
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fake_broker import FakeBroker, FakeCluster
 
 import ledger
 from ledger.batch import encode
 from ledger.v1 import broker_pb2
+from tests.ledger.fake_broker import FakeBroker, FakeCluster
 
 
 class AskedBroker(FakeBroker):

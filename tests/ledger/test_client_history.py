@@ -9,11 +9,11 @@ from typing import Any
 
 import google_crc32c
 import pytest
-from fake_broker import FakeBroker, FakeCluster
 
 import ledger
 from ledger.errors import BusyError, DeliveryTimeoutError, LedgerError
 from ledger.history import Close, HistoryError, Open, Outcome, Send, read_history
+from tests.ledger.fake_broker import FakeBroker, FakeCluster
 
 
 @pytest.fixture

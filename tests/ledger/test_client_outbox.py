@@ -13,7 +13,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from naive_broker import REFUSED, Fate, NaiveBroker, Producer
 
 from ledger.batch import BatchHeader
 from ledger.client.backoff import Backoff
@@ -30,6 +29,7 @@ from ledger.errors import (
     NotLeaderError,
     UnavailableError,
 )
+from tests.ledger.naive_broker import REFUSED, Fate, NaiveBroker, Producer
 
 
 class OutboxMachine(RuleBasedStateMachine):

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from naive_broker import Fate, NaiveBroker
 
 from ledger.client.backoff import Backoff
 from ledger.client.delivery import Delivery
@@ -28,6 +27,7 @@ from ledger.errors import (
     ThrottledError,
     UnavailableError,
 )
+from tests.ledger.naive_broker import Fate, NaiveBroker
 
 GROUPS = (0, 1, 1)
 """Of each queue."""

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from fake_broker import FakeBroker, FakeCluster
 
 import ledger
 from ledger.errors import (
@@ -26,6 +25,7 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
+from tests.ledger.fake_broker import FakeBroker, FakeCluster
 
 
 @pytest.fixture

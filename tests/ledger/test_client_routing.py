@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from fake_broker import FakeBroker, FakeCluster
 
 import ledger
 from ledger import UnplacedMessage
 from ledger.errors import BusyError, DeliveryTimeoutError, InvalidArgumentError, UnknownQueueError
 from ledger.v1 import broker_pb2
+from tests.ledger.fake_broker import FakeBroker, FakeCluster
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 import pytest
-from fake_broker import FakeBroker, FakeCluster
 
 import ledger
 from ledger.client.loop_thread import LoopThread
 from ledger.client.outgoing import Acknowledged, Piece
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
+from tests.ledger.fake_broker import FakeBroker, FakeCluster
 
 SECONDS = 10
 

@@ -1,6 +1,6 @@
 """Hunts the planted faults: for each a copy of the production code with that change, and seeds until one fails.
 
-    python tests/mutants/hunt.py [--only NAME] [--seeds 2000]        or: make mutants
+    python -m tests.mutants.hunt [--only NAME] [--seeds 2000]        or: make mutants
 
 A mutant must first pass seeds without faults: code that breaks at once proves nothing about the simulator. Then it is
 to be caught, and the table says by which invariant and after how many seeds. The exit status is 0 when all were caught.
@@ -22,9 +22,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from catalogue import Mutant, mutants, plant
+from tests.mutants.catalogue import Mutant, mutants, plant
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PARTS = ("store", "raft", "ledger", "cluster", "chaos")

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-from catalogue import Mutant, StaleMutantError, mutants, plant
+from tests.mutants.catalogue import Mutant, StaleMutantError, mutants, plant
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from network import Entry, Network, Packet, runs_of
-
 from raft.core import Append, AppendResponse, Configuration, Message, Role, VoteResponse
+from tests.raft.network import Entry, Network, Packet, runs_of
 
 
 def sent(network: Network) -> list[Message]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from raft.core import Role
 
 if TYPE_CHECKING:
-    from network import Entry, Node
+    from tests.raft.network import Entry, Node
 
 
 class History:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from network import Entry, Packet
-
 from raft.core import (
     Append,
     AppendResponse,
@@ -22,6 +20,7 @@ from raft.core import (
     VoteRequest,
     VoteResponse,
 )
+from tests.raft.network import Entry, Packet
 
 
 def parse(line: str) -> Packet:

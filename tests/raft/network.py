@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from invariants import History
-
 from raft.core import (
     Append,
     AppendResponse,
@@ -35,6 +33,7 @@ from raft.core import (
     VoteRequest,
     VoteResponse,
 )
+from tests.raft.invariants import History
 
 ENTRY_BYTES = 100
 

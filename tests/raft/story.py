@@ -55,10 +55,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from message_text import parse
-from network import ENTRY_BYTES, Entry, Network, Packet, describe
-
 from raft.core import Configuration, Refusal, Role
+from tests.raft.message_text import parse
+from tests.raft.network import ENTRY_BYTES, Entry, Network, Packet, describe
 
 
 class Story:

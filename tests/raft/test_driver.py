@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
 from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.core import Append, Busy, ChangeRefused, Crowded, NotLeader, Transferring
@@ -24,6 +23,7 @@ from store import (
     MemoryDisk,
     Readable,
 )
+from tests.raft.driver_cluster import LOG_DIRECTORY, SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
 
 def propose(member: Member, *bodies: bytes) -> list[TestProposal]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from by_hand import step
-from network import Network
 
 from raft.core import Configuration, Durable, LogTerms, NotLeader, Raft, Role, Timing, VoteRequest, VoteResponse
+from tests.raft.by_hand import step
+from tests.raft.network import Network
 
 # -- who votes and stands
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from network import ENTRY_BYTES, Network
 
 from raft.core import Append, Progress
 from raft.core.progress import MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_MESSAGES
+from tests.raft.network import ENTRY_BYTES, Network
 
 
 def appends(network: Network, receiver: int) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
 from raft import log_start
 from raft.configuration_entry import GroupConfiguration, encode_configuration
@@ -14,6 +13,7 @@ from raft.core import BaseChunk, Mode
 from raft.log_start import Piece, log_start_draft
 from store import DiskFailedError, DiskFullError, Kind
 from store.memory_disk import Killed
+from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
 
 @pytest.fixture(autouse=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from network import Entry, runs_of
 
 from raft.core import LogTerms, TermRun
 from raft.core.log_terms import runs_from
+from tests.raft.network import Entry, runs_of
 
 terms = st.lists(st.integers(1, 6), max_size=20).map(sorted)
 

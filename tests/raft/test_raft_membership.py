@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from network import Network, led
 
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, NotLeader, Role
+from tests.raft.network import Network, led
 
 
 def changed(network: Network, voters: tuple[int, ...], learners: tuple[int, ...] = ()) -> None:

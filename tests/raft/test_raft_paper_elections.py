@@ -10,8 +10,6 @@ from collections import Counter
 from random import Random
 
 import pytest
-from by_hand import append, in_role, sent, stand, step
-from network import Network
 
 from raft.core import (
     Durable,
@@ -22,6 +20,8 @@ from raft.core import (
     VoteRequest,
     VoteResponse,
 )
+from tests.raft.by_hand import append, in_role, sent, stand, step
+from tests.raft.network import Network
 
 # -- section 5.2: when servers stand
 

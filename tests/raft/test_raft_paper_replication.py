@@ -7,10 +7,10 @@ What a disk adds to it, flow control and bounds are in test_raft_replication.py 
 from __future__ import annotations
 
 import pytest
-from by_hand import append, holds, lead, sent, step
-from network import ENTRY_BYTES, Entry, Network, Packet
 
 from raft.core import Append, AppendResponse, Heartbeat, NotLeader, TermRun
+from tests.raft.by_hand import append, holds, lead, sent, step
+from tests.raft.network import ENTRY_BYTES, Entry, Network, Packet
 
 
 def led(nodes: int = 3, *, append_bytes: int = 1 << 20) -> Network:

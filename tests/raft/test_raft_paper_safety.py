@@ -10,10 +10,10 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from by_hand import append, holds, lead, sent, step
-from network import ENTRY_BYTES, Network, Packet
 
 from raft.core import Append, AppendResponse, Diverged, Heartbeat, Role, TermRun, VoteRequest, VoteResponse
+from tests.raft.by_hand import append, holds, lead, sent, step
+from tests.raft.network import ENTRY_BYTES, Network, Packet
 
 # -- section 5.4.2: entries of earlier terms
 

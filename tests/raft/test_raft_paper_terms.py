@@ -6,8 +6,6 @@ The name of a test begins with its section; "Figure 2, All Servers 2" is the sec
 from __future__ import annotations
 
 import pytest
-from by_hand import append, in_role, stand, step
-from network import Network
 
 from raft.core import (
     Append,
@@ -19,6 +17,8 @@ from raft.core import (
     VoteRequest,
     VoteResponse,
 )
+from tests.raft.by_hand import append, in_role, stand, step
+from tests.raft.network import Network
 
 
 def test_5_1_a_server_begins_as_a_follower_in_term_zero_without_a_vote() -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from network import Network, Packet
 
 from raft.core import AppendResponse, Heartbeat, HeartbeatResponse, NotLeader
 from raft.core.reads import Reads
+from tests.raft.network import Network, Packet
 
 
 def answered(network: Network) -> list[str]:

@@ -4,10 +4,10 @@ takes no more, bounds, and configurations in the log. The paper's own rules are 
 from __future__ import annotations
 
 import pytest
-from by_hand import append, holds, sent
-from network import ENTRY_BYTES, Entry, Network, Packet
 
 from raft.core import Append, AppendResponse, Busy, Configuration, Heartbeat, HeartbeatResponse, NotLeader, Role
+from tests.raft.by_hand import append, holds, sent
+from tests.raft.network import ENTRY_BYTES, Entry, Network, Packet
 
 # -- answers that come late
 

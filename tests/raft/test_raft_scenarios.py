@@ -14,9 +14,10 @@ import re
 from pathlib import Path
 
 import pytest
-from message_text import parse
-from network import describe
-from story import Story
+
+from tests.raft.message_text import parse
+from tests.raft.network import describe
+from tests.raft.story import Story
 
 SCENARIOS = Path(__file__).parent / "scenarios"
 REWRITE = bool(os.environ.get("LEDGERMQ_REWRITE_SCENARIOS"))

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from network import Disk, Entry, Network
 
 from raft.core import Configuration, Refusal, Timing
+from tests.raft.network import Disk, Entry, Network
 
 SEEDS = int(os.environ.get("LEDGERMQ_RAFT_SEEDS", "24"))
 EVENTS = 6000

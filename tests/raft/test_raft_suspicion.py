@@ -6,9 +6,9 @@ Everywhere here writes count from the page cache, and a power cut takes what was
 from __future__ import annotations
 
 import pytest
-from network import Disk, Entry, Network
 
 from raft.core import Role
+from tests.raft.network import Disk, Entry, Network
 
 
 def led(nodes: int = 3) -> Network:

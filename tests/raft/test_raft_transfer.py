@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from network import led
 
 from raft.core import NotLeader, TransferRefused, Transferring
 from raft.core.leader import SLOW_DISK_PATIENCE
+from tests.raft.network import led
 
 ELECTION_TICKS = 10
 

@@ -1,6 +1,6 @@
 """A process that appends to a log until it is killed or refused, and tells on its standard output what it was promised.
 
-python appender.py DIRECTORY MODE [STEPS]        "synced 7", "refused DiskFullError", "appended 8", ...
+python -m tests.store.appender DIRECTORY MODE [STEPS]        "synced 7", "refused DiskFullError", "appended 8", ...
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from sample_log import draft
-
 from store import CommitLog, PosixDisk, StoreError, Writing
 from store.writing import WriteMode
+from tests.store.sample_log import draft
 
 SEGMENT_BYTES = 64 << 10
 SYNC_EVERY = 5

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
-from sample_log import each_kill
 
 from store import Base, DiskFullError, MemoryDisk, Offer
 from store.bases import Bases
+from tests.store.sample_log import each_kill
 
 GROUP = Path("/data/group-0")
 

@@ -6,8 +6,6 @@ import random
 from pathlib import Path
 
 import pytest
-from power_disk import PowerDisk
-from sample_log import SEGMENT, append, each_kill
 
 from store import (
     CommitLog,
@@ -22,6 +20,8 @@ from store import (
 )
 from store.boot import KERNEL_BOOT_ID
 from store.memory_disk import Killed
+from tests.store.power_disk import PowerDisk
+from tests.store.sample_log import SEGMENT, append, each_kill
 
 PATH = Path("/data/n")
 DOUBT = Suspect("power loss", since_ms=1000, last_index=7)

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
 from store import (
     Bases,
@@ -24,6 +23,7 @@ from store import (
 )
 from store.base import Base
 from store.positions import Positions
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
 GROUP = Path("/group-0")
 POSITIONS = Path("/positions")

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 from store import (
     CommitLog,
@@ -20,6 +19,7 @@ from store import (
     PosixDisk,
 )
 from store.entry import HEADER_SIZE, encode
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 
 @pytest.fixture(params=["posix", "memory"])

@@ -6,9 +6,9 @@ from __future__ import annotations
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from sample_log import DIRECTORY, SEGMENT, content, draft, open_log
 
 from store import Base, CleanMark, CommitLog, Draft, MemoryDisk
+from tests.store.sample_log import DIRECTORY, SEGMENT, content, draft, open_log
 
 SIZES = st.lists(st.integers(0, SEGMENT - 80), min_size=1, max_size=6)
 

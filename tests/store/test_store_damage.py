@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 from store import CleanMark, CommitLog, DamagedError, Draft, Kind, MemoryDisk
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 FIRST = DIRECTORY / f"{0:020}"
 SECOND = DIRECTORY / f"{SEGMENT:020}"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
 from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, OutOfFilesError, StoreError
 from store.memory_disk import Killed
 from store.segments import MAX_OPEN
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
 FULL = DiskFullError(DIRECTORY)
 NO_FILES = OutOfFilesError(DIRECTORY)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import google_crc32c
 import pytest
-from power_disk import PowerDisk
-from sample_log import each_kill
 
 from store import Base, CorruptBaseError, IncomingBase, MemoryDisk, Offer
 from store.memory_disk import Killed
+from tests.store.power_disk import PowerDisk
+from tests.store.sample_log import each_kill
 
 PATH = Path("/data/incoming")
 BASE = Base(7, 3, 4096, 99, 1234, b"configuration", bytes(range(256)) * 3)

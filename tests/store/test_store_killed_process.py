@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from appender import append_until_the_end, open_log
-from sample_log import draft
 
 from store import WriteMode
+from tests.store.appender import append_until_the_end, open_log
+from tests.store.sample_log import draft
 
 KILLS = 25
 MOST_KILLS = 10 * KILLS

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sample_log import DIRECTORY, SEGMENT, append, draft, each_kill, open_log
 
 from store import CommitLog, Flaw, FlawKind, Found, LogReader, MemoryDisk, segment_files
 from store.log_files import usual_length
 from store.tail import EMPTY, Tail
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, draft, each_kill, open_log
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))
 SIZE = 128

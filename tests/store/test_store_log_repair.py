@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 from store import CleanMark, CommitLog, Disk, LogDamagedError, LogRepair, MemoryDisk, Taken
 from store.tail import EMPTY
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))
 ALL = 10

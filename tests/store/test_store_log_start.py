@@ -7,12 +7,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from power_disk import PowerDisk
-from sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 from store import Base, BaseFile, CommitLog, DamagedError, Disk, DiskFailedError, Draft, Kind, MemoryDisk, PosixDisk
 from store.disk import replace_file
 from store.memory_disk import Killed
+from tests.store.power_disk import PowerDisk
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 BASE_PATH = Path("/data/base")
 SIZES = (20, 300, 0, 500, 944, 1, 700, 200, 60, 900)

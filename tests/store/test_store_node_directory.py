@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from sample_log import each_kill
 
 from store import (
     CleanMark,
@@ -20,6 +19,7 @@ from store import (
     PosixDisk,
     WrongDirectoryError,
 )
+from tests.store.sample_log import each_kill
 
 MARK = CleanMark(last_index=12, end=4096, chain=77)
 

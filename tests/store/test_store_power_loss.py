@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from power_disk import PowerDisk
-from sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 from store import CommitLog, CrashEnd, DamagedError, Draft, Kind, Vote, VoteFile
 from store.memory_disk import Killed
+from tests.store.power_disk import PowerDisk
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 FIRST = DIRECTORY / f"{0:020}"
 SECOND = DIRECTORY / f"{SEGMENT:020}"

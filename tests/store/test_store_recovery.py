@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 from store import CommitLog, MemoryDisk
 from store.memory_disk import Killed
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 
 def grown(*groups: tuple[int, ...]) -> MemoryDisk:

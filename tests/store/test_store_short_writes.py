@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from appender import open_log
-from sample_log import draft
-from test_store_strace import HERE, STEPS, environment, holds, may_trace, told
 
 from store import WriteMode
+from tests.store.appender import open_log
+from tests.store.sample_log import draft
+from tests.store.test_store_strace import APPENDER, STEPS, environment, holds, may_trace, told
 
 MOST = 1000
 """Bytes of one call: an entry takes several, and its header may be cut."""
@@ -53,7 +53,7 @@ def half_hearted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mode", get_args(WriteMode))
 def test_short_writes_and_reads_are_gone_on_with(tmp_path: Path, mode: WriteMode, half_hearted: Path) -> None:
-    command = [sys.executable, str(HERE / "appender.py"), str(tmp_path / "log"), mode, str(STEPS)]
+    command = [sys.executable, "-m", APPENDER, str(tmp_path / "log"), mode, str(STEPS)]
     settings = {**environment(), "LD_PRELOAD": str(half_hearted)}
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=settings)
     lines = ran.stdout.splitlines()
@@ -76,7 +76,7 @@ def test_a_write_of_which_a_part_fits_leaves_nothing(tmp_path: Path, mode: Write
     """Files may not grow, or be written, beyond a limit in the midst of an entry: the call before the refusal is
     short. What was refused is not in the log, and a process without the limit goes on."""
     limit = 40_001
-    limited = ["prlimit", f"--fsize={limit}:{limit}", sys.executable, str(HERE / "appender.py")]
+    limited = ["prlimit", f"--fsize={limit}:{limit}", sys.executable, "-m", APPENDER]
     log = open_log(tmp_path / "log", "direct")  # a segment that is longer than the limit
     log.append([draft(1, 50 + 977)], term=1, commit=0, now_ms=1)
     log.sync()

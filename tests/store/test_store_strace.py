@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from appender import open_log
-from sample_log import draft
 
 from store import WriteMode
+from tests.store.appender import open_log
+from tests.store.sample_log import draft
 
 STEPS = 30
-HERE = Path(__file__).parent
+ROOT = Path(__file__).resolve().parents[2]
+APPENDER = "tests.store.appender"
 
 
 @functools.cache
@@ -31,14 +32,14 @@ pytestmark = pytest.mark.skipif(not may_trace(), reason="needs strace and the pe
 
 def told(directory: Path, mode: WriteMode, inject: str) -> list[tuple[str, int]]:
     """What the process says, each with its last index."""
-    command = [sys.executable, str(HERE / "appender.py"), str(directory), mode, str(STEPS)]
+    command = [sys.executable, "-m", APPENDER, str(directory), mode, str(STEPS)]
     traced = ["strace", "-qq", "-f", "-o", "/dev/null", "-e", f"inject={inject}", *command]
     ran = subprocess.run(traced, capture_output=True, text=True, timeout=60, check=True, env=environment())
     return [(what, int(index)) for what, index in (line.rsplit(" ", 1) for line in ran.stdout.splitlines())]
 
 
 def environment() -> dict[str, str]:
-    return {"PYTHONPATH": f"{HERE}:{HERE.parent.parent}", "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def holds(directory: Path, *, at_least: int, after_crash: bool) -> None:

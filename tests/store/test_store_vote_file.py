@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from sample_log import each_kill
 
 from store import DamagedError, DiskFailedError, MemoryDisk, PosixDisk, Vote, VoteFile
+from tests.store.sample_log import each_kill
 
 PATH = Path("/data/vote")
 INCARNATION = bytes(range(16))

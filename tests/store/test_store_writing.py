@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from power_disk import PowerDisk
-from sample_log import DIRECTORY, SEGMENT, append, content, draft, each_kill
 
 from store import CommitLog, Disk, DiskFailedError, MemoryDisk, PosixDisk, WriteMode, Writing, paging
 from store.memory_disk import Killed
+from tests.store.power_disk import PowerDisk
+from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, each_kill
 
 STAGED = Writing("staged", staged_segments=2)
 FIRST = DIRECTORY / f"{0:020}"

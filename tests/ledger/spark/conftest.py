@@ -1,6 +1,6 @@
 """Where pytest looks for fixtures; they are in fixtures.py, under a name that no other folder has."""
 
-from fixtures import (  # noqa: F401
+from tests.ledger.spark.fixtures import (  # noqa: F401
     admin,
     bootstrap,
     make_topic,

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import itertools
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[2] / "cluster"))
-from ports import free_base_port
-
 from cluster.dev import DevCluster
 from ledger import Admin, Producer
 from ledger.spark.session import start_session
+from tests.cluster.ports import free_base_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fixtures import MakeTopic
 from pyspark.errors import PySparkException
-from reading import table, values
 
 from ledger import Producer
+from tests.ledger.spark.fixtures import MakeTopic
+from tests.ledger.spark.reading import table, values
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

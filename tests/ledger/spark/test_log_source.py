@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from live_copy import copy_live
 from pyspark.errors import PySparkException
-from reading import table, values
 
 from cluster.dev import DevCluster
 from ledger import Admin, Producer
+from tests.ledger.spark.live_copy import copy_live
+from tests.ledger.spark.reading import table, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

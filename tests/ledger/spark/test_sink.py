@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fixtures import MakeTopic
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.functions import col, concat, lit, rand
-from reading import run_to_the_end, stream, table, values
 
 from ledger import Admin, Producer
+from tests.ledger.spark.fixtures import MakeTopic
+from tests.ledger.spark.reading import run_to_the_end, stream, table, values
 
 if TYPE_CHECKING:
     import pyarrow as pa

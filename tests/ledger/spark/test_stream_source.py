@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from fixtures import MakeTopic
 from pyspark.errors import StreamingQueryException
-from reading import copy, eventually, run_to_the_end, stream, values
 
 from ledger import Admin, Producer
+from tests.ledger.spark.fixtures import MakeTopic
+from tests.ledger.spark.reading import copy, eventually, run_to_the_end, stream, values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

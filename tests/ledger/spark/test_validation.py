@@ -3,21 +3,18 @@ engine of one process says the same."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "validation"))
-from plants import PLANTS, Planted, check
-from stopped_cluster import NODES, StoppedCluster
-from wrong_everywhere import COUNTS, write_wrong_log
-
 from ledger.spark.engine import SparkEngine
 from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.report import Report
 from ledger.validation.validate import validate
+from tests.ledger.validation.plants import PLANTS, Planted, check
+from tests.ledger.validation.stopped_cluster import NODES, StoppedCluster
+from tests.ledger.validation.wrong_everywhere import COUNTS, write_wrong_log
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,18 +4,12 @@ by both engines; and not judged where a node dies while it is read."""
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "cluster"))
-from live_copy import copy_live
-from ports import free_base_port
-from waiter import eventually
 
 from cluster.dev import DevCluster
 from ledger import AsyncAdmin, AsyncProducer
@@ -24,6 +18,9 @@ from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.report import NOT_JUDGED, VALID, VIOLATED, Report
 from ledger.validation.validate import validate
 from ledger.validation.violation import ViolationKind
+from tests.cluster.ports import free_base_port
+from tests.cluster.waiter import eventually
+from tests.ledger.spark.live_copy import copy_live
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,16 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import google_crc32c
-from stopped_cluster import (
-    NODES,
-    ORDERS,
-    SEGMENT,
-    TIME_MS,
-    StoppedCluster,
-    StoppedReplica,
-    resealed_batch,
-    sealed,
-)
 
 from ledger.batch import BatchHeader
 from ledger.history import Outcome, Send
@@ -30,6 +20,16 @@ from store.consume_queue import UNIT_BYTES
 from store.entry import HEADER_SIZE, padded
 from store.key_file import ENTRY_BYTES
 from store.key_file import HEADER as KEY_HEADER
+from tests.ledger.validation.stopped_cluster import (
+    NODES,
+    ORDERS,
+    SEGMENT,
+    TIME_MS,
+    StoppedCluster,
+    StoppedReplica,
+    resealed_batch,
+    sealed,
+)
 
 K = ViolationKind
 

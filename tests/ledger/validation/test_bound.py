@@ -6,7 +6,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from wrong_everywhere import COUNTS, UNITS, write_wrong_log
 
 from ledger.validation.bound import MAX_TOLD, Bound
 from ledger.validation.plain_engine import PlainEngine
@@ -14,6 +13,7 @@ from ledger.validation.report import SHOWN, VIOLATED, Report
 from ledger.validation.summary import as_text
 from ledger.validation.validate import validate
 from ledger.validation.violation import ViolationKind
+from tests.ledger.validation.wrong_everywhere import COUNTS, UNITS, write_wrong_log
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,6 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-from plants import PLANTS
-from stopped_cluster import StoppedCluster
-
 from ledger.validation.page.page import PICTURES, ROWS, write_page
 from ledger.validation.page.places import marks_of, without_place
 from ledger.validation.page.plots import REPLICAS_DRAWN, draw, names_of
@@ -24,6 +21,8 @@ from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.report import COURSE_POINTS, Report
 from ledger.validation.validate import validate
 from ledger.validation.violation import Violation, ViolationKind
+from tests.ledger.validation.plants import PLANTS
+from tests.ledger.validation.stopped_cluster import StoppedCluster
 
 
 @pytest.fixture

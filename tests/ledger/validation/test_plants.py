@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from plants import PLANTS, check
-from stopped_cluster import StoppedCluster
 
 from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.validate import validate
+from tests.ledger.validation.plants import PLANTS, check
+from tests.ledger.validation.stopped_cluster import StoppedCluster
 
 
 @pytest.mark.parametrize("name", PLANTS)

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from stopped_cluster import StoppedCluster
 
 from ledger.validation import sources
 from ledger.validation.access import HttpAccess, SourceError
@@ -20,6 +19,7 @@ from ledger.validation.replica import Segment
 from ledger.validation.report import NOT_JUDGED, Report
 from ledger.validation.validate import validate
 from store import SegmentFile
+from tests.ledger.validation.stopped_cluster import StoppedCluster
 
 SPAN_BYTES = 4096
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from stopped_cluster import TIME_MS, Writer
 
 from ledger.batch import encode
 from ledger.state import ProducerQueue
@@ -19,6 +18,7 @@ from ledger.validation.sources import open_sources
 from ledger.validation.steps import BatchesApplied
 from ledger.validation.validate import plan_of
 from store import Draft, Header, Kind
+from tests.ledger.validation.stopped_cluster import TIME_MS, Writer
 
 DAY_MS = 24 * 60 * 60 * 1000
 PRODUCERS = (0x51, 0x52, 0x53)

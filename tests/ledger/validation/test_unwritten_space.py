@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stopped_cluster import StoppedCluster
 
 from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.sources import open_sources
 from ledger.validation.validate import validate
+from tests.ledger.validation.stopped_cluster import StoppedCluster
 
 SEGMENT = 1 << 20
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stopped_cluster import ORDERS, PRODUCER, Writer
-
 from ledger.history import HistoryWriter, Open, Outcome, Send
 from ledger.validation.bound import MAX_TOLD
 from ledger.validation.violation import ViolationKind
 from store import Draft, Kind
 from store.consume_queue import UNIT_BYTES
+from tests.ledger.validation.stopped_cluster import ORDERS, PRODUCER, Writer
 
 SEGMENT_BYTES = 1 << 20
 GAPS, BROKEN, UNITS, MISSING = MAX_TOLD + 20, MAX_TOLD + 30, MAX_TOLD // 2, 20 * MAX_TOLD
