@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from raft.base_piece import Piece
 from raft.configuration_entry import decode_configuration
 from raft.core import (
     Append,
@@ -43,7 +44,7 @@ from raft.core import (
 )
 from raft.errors import CutFailedError, LossAcceptedError
 from raft.interfaces import Disk, Log, Machine, Proposal, Transport
-from raft.log_start import LogStart, Piece
+from raft.log_start import LogStart
 from raft.ranges import configurations, term_runs
 from store import Base, Bases, Draft, ForkedError, Header, Kind, Readable, StoreError
 

@@ -7,14 +7,12 @@ so the driver runs under gRPC and under a simulator alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from raft.base_piece import Piece
 from raft.configuration_entry import GroupConfiguration
 from raft.core import Append, BaseChunk, Message, RoleChange
 from store import Base, Draft, Header, Readable, StoreError
-
-if TYPE_CHECKING:
-    from raft.log_start import Piece
 
 
 class Log(Protocol):

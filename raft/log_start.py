@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import logging
 import struct
-from dataclasses import dataclass
 
 import google_crc32c
 
+from raft.base_piece import Piece
 from raft.interfaces import Log, Machine
 from store import Base, Bases, Draft, Header, Kind, Offer
 
@@ -27,15 +27,6 @@ log = logging.getLogger("raft.log_start")
 
 PIECE_BYTES = 256 << 10
 _INDEX = struct.Struct("<Q")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Of a base on its way: `crc` is the CRC32C of `data`."""
-
-    offer: Offer
-    data: bytes
-    crc: int
 
 
 def log_start_draft(index: int) -> Draft:

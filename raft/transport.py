@@ -19,11 +19,11 @@ from typing import Any, NoReturn
 import grpc
 from grpc import aio
 
+from raft.base_piece import Piece
 from raft.bulk import Bulk, parse, serialize
 from raft.configuration_entry import GroupConfiguration
 from raft.control_lines import ControlLines, Line, caller
 from raft.core import Append, AppendResponse, BaseChunk, BaseResponse, HeartbeatResponse, Message, VoteResponse
-from raft.log_start import Piece
 from raft.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from raft.wire import (

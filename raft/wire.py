@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from raft.base_piece import Piece
 from raft.bulk import Bulk, serialize
 from raft.core import (
     Append,
@@ -20,7 +21,6 @@ from raft.core import (
     VoteRequest,
     VoteResponse,
 )
-from raft.log_start import Piece
 from raft.v1 import raft_pb2
 from store import Offer, Readable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -54,6 +54,72 @@ def test_every_part_that_exists_is_looked_at() -> None:
 def test_imports_point_one_way(part: str) -> None:
     for later in PARTS[PARTS.index(part) + 1 :]:
         assert importers(later, part) == set(), f"{part} knows {later}"
+
+
+def test_no_files_import_each_other() -> None:
+    """Imports in functions and under TYPE_CHECKING count."""
+    graph = import_graph()
+    assert len(graph) > 300
+    assert ROOT / "raft/core/raft.py" in graph[ROOT / "raft/driver.py"] | graph[ROOT / "raft/core/__init__.py"]
+    assert [sorted(str(path.relative_to(ROOT)) for path in cycle) for cycle in cycles(graph)] == []
+
+
+def test_cycles_are_found() -> None:
+    a, b, c, d, e = (Path(name) for name in "abcde")
+    graph = {a: {b}, b: {c}, c: {a, d}, d: {e}, e: set()}
+    assert [set(cycle) for cycle in cycles(graph)] == [{a, b, c}]
+    assert [set(cycle) for cycle in cycles({**graph, e: {d}})] == [{d, e}, {a, b, c}]
+    assert cycles({**graph, c: {d}}) == []
+
+
+def import_graph() -> dict[Path, set[Path]]:
+    """For each file of ours, the files of ours that it imports. The packages around an imported module are left out:
+    Python runs them first, but the importing file takes nothing from them."""
+    files = sources(*PARTS)
+    return {
+        path: {found for name in imported(path) if (found := module_file(name)) and found != path} for path in files
+    }
+
+
+def module_file(name: str) -> Path | None:
+    """The file of ours that is this module, or that this name is imported from; None for modules of others."""
+    parts = name.split(".")
+    if parts[0] not in PARTS:
+        return None
+    for length in range(len(parts), 0, -1):
+        path = ROOT.joinpath(*parts[:length])
+        for file in (path.with_suffix(".py"), path / "__init__.py"):
+            if file.exists():
+                return file
+    return None
+
+
+def cycles(graph: Mapping[Path, set[Path]]) -> list[list[Path]]:
+    """The strongly connected components of more than one file (Tarjan)."""
+    order: dict[Path, int] = {}
+    lowest: dict[Path, int] = {}
+    stack: list[Path] = []
+    found: list[list[Path]] = []
+
+    def visit(path: Path) -> None:
+        order[path] = lowest[path] = len(order)
+        stack.append(path)
+        for imports in sorted(graph[path]):
+            if imports not in order:
+                visit(imports)
+                lowest[path] = min(lowest[path], lowest[imports])
+            elif imports in stack:
+                lowest[path] = min(lowest[path], order[imports])
+        if lowest[path] == order[path]:
+            component = stack[stack.index(path) :]
+            del stack[stack.index(path) :]
+            if len(component) > 1:
+                found.append(component)
+
+    for path in sorted(graph):
+        if path not in order:
+            visit(path)
+    return found
 
 
 def test_clients_are_light() -> None:

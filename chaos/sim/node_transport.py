@@ -15,6 +15,7 @@ from random import Random
 
 from chaos.sim.network import Network
 from chaos.sim.node_life import Life
+from raft.base_piece import Piece
 from raft.bulk import parse, serialize
 from raft.configuration_entry import GroupConfiguration
 from raft.core import (
@@ -26,7 +27,6 @@ from raft.core import (
     Message,
     VoteResponse,
 )
-from raft.log_start import Piece
 from raft.streams import RETRY_S
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2

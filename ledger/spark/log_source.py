@@ -10,7 +10,6 @@ the validation does (`ledger/validation`), and what is damaged is told with its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -18,12 +17,13 @@ from pyspark.sql.types import StructType
 
 from ledger.errors import InvalidArgumentError, UnknownTopicError
 from ledger.spark.log_options import LogOptions, log_options
+from ledger.spark.log_span import LogSpan
 from ledger.spark.schema import check_schema, source_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ledger.validation.replica import Replica, Span
+    from ledger.validation.replica import Replica
 
 _PARTITION_BYTES = 32 << 20
 """Of a log."""
@@ -40,16 +40,6 @@ class DefaultSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         check_schema(schema)
         return LogReader(log_options(self.options), schema)
-
-
-@dataclass(frozen=True, slots=True)
-class LogSpan:
-    """What one task reads: the topics in `names`, of the entries up to `last_index`."""
-
-    replica: Replica
-    span: Span
-    names: Mapping[int, str]
-    last_index: int
 
 
 class LogReader(DataSourceReader):

@@ -27,7 +27,7 @@ from ledger.validation.pieces import GapKind
 from ledger.validation.span_reader import runs_in
 
 if TYPE_CHECKING:
-    from ledger.spark.log_source import LogSpan
+    from ledger.spark.log_span import LogSpan
 
 log = logging.getLogger("ledger.spark")
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from raft.base_piece import Piece
 from raft.configuration_entry import GroupConfiguration, decode_configuration, encode_configuration
 from raft.configuration_entry import Member as GroupMember
 from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Message, Raft, RoleChange, TermRun, Timing
 from raft.driver import Driver
 from raft.held_up import HeldUp
-from raft.log_start import Piece
 from store import Base, Bases, CommitLog, Draft, Header, Kind, MemoryDisk, Readable, StoreError
 
 SEGMENT_BYTES = 1 << 16

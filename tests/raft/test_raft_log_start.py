@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from raft import log_start
+from raft.base_piece import Piece
 from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.configuration_entry import Member as GroupMember
 from raft.core import BaseChunk, Mode
-from raft.log_start import Piece, log_start_draft
+from raft.log_start import log_start_draft
 from store import DiskFailedError, DiskFullError, Kind
 from store.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal

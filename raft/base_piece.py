@@ -1,0 +1,16 @@
+"""One piece of a base that a leader sends to a follower: its bytes and their checksum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store import Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    # The base that the piece belongs to.
+    offer: Offer
+    data: bytes
+    # CRC32C of `data`.
+    crc: int
