@@ -46,6 +46,7 @@ from raft.errors import CutFailedError, LossAcceptedError
 from raft.interfaces import Disk, Log, Machine, Proposal, Transport
 from raft.log_start import LogStart
 from raft.ranges import configurations, term_runs
+from raft.reads import Reads
 from store import Base, Bases, Draft, ForkedError, Header, Kind, Readable, StoreError
 
 APPLY_ENTRIES_PER_TURN = 128
@@ -55,9 +56,6 @@ APPLY_BYTES_PER_TURN = 4 << 20
 
 MAX_PROPOSALS = 65_536
 """That are not committed yet, however small."""
-
-MAX_READS = 65_536
-"""That wait for a majority, or for what was committed before them."""
 
 TRY_AGAIN_TICKS = 20
 """How long a node waits before it tries to write again: its disk may have room by then."""
@@ -108,10 +106,7 @@ class Driver:
         """The byte range whose Append the core is looking at."""
         self._incoming_piece: Piece | None = None
         """The bytes of the BaseChunk that it is looking at."""
-        self._reads: dict[int, Callable[[bool], None]] = {}
-        self._confirmed_reads: deque[tuple[int, Callable[[bool], None]]] = deque()
-        """(applied index to wait for, answer), in order."""
-        self._next_read = 1
+        self._reads = Reads()
         self._turn_scheduled = False
         self._settling = False
         self._persisted_writes: deque[tuple[int, int, int]] = deque()
@@ -257,12 +252,9 @@ class Driver:
         self._notice_pause()
         if self._stopped:
             raise NotLeader(0)
-        if len(self._reads) + len(self._confirmed_reads) >= MAX_READS:
-            raise Crowded("reads", MAX_READS)
-        token = self._next_read
-        self._next_read += 1
+        token = self._reads.next_token()
         self.raft.read(token)
-        self._reads[token] = answer
+        self._reads.begin(token, answer)
         self._settle()
 
     # -- the order of duties
@@ -316,8 +308,8 @@ class Driver:
         for message in ready.messages:
             self._transport.send(message)
         for token, index in ready.reads:
-            self._confirmed_reads.append((index, self._reads.pop(token)))
-        self._answer_reads()
+            self._reads.confirm(token, index)
+        self._reads.answer(self.applied)
 
     def _vote_saved(self, token: int) -> None:
         self.raft.vote_saved(token)
@@ -483,13 +475,9 @@ class Driver:
             if self.leads and header.term == self.raft.term and self._led_term != header.term:
                 self._led_term = header.term  # the own no-op: nothing of an earlier leader is left to come
                 self._machine.leading(header.term)
-        self._answer_reads()
+        self._reads.answer(self.applied)
         if self.applied < self.raft.commit:
             self._schedule_turn()
-
-    def _answer_reads(self) -> None:
-        while self._confirmed_reads and self._confirmed_reads[0][0] <= self.applied:
-            self._confirmed_reads.popleft()[1](True)
 
     # -- incoming byte ranges
 
@@ -529,11 +517,9 @@ class Driver:
     def _give_up_proposals(self) -> None:
         """This node does not lead (any more): those who wait hear so, and find out from the next leader."""
         waiting = [*(proposal for _, proposal in self._uncommitted), *self._proposals]
-        reads = [*self._reads.values(), *(answer for _, answer in self._confirmed_reads)]
+        reads = self._reads.give_up()
         self._uncommitted.clear()
         self._proposals, self._queued_bytes = [], 0
-        self._reads.clear()
-        self._confirmed_reads.clear()
         for proposal in waiting:
             proposal.settled(committed=False)
         for answer in reads:

@@ -206,7 +206,7 @@ def test_the_uncommitted_tail_is_bounded_and_a_busy_leader_appends_nothing() -> 
 
 def test_proposals_and_reads_that_wait_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("raft.driver.MAX_PROPOSALS", 3)
-    monkeypatch.setattr("raft.driver.MAX_READS", 2)
+    monkeypatch.setattr("raft.reads.MAX_READS", 2)
     cluster = DriverCluster(3)
     leader = cluster.elect()
     cluster.cut_off = set(cluster.nodes) - {leader.node}

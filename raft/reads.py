@@ -1,0 +1,59 @@
+"""Linearizable reads that wait at the leader (Raft dissertation, section 6.4).
+
+A read waits twice: until a majority confirms that this node still leads, and then until the node has applied every
+entry that was committed when the read began.
+
+    begin ──> waiting for a majority ──confirm──> waiting for entries ──applied──> answer(True)
+                      └──────────── leadership lost ────────┴──────────────────> answer(False)
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from raft.core import Crowded
+
+MAX_READS = 65_536
+"""Reads that may wait at one time, in both states together."""
+
+_Answer = Callable[[bool], None]
+
+
+class Reads:
+    """The waiting reads of one replica. Each read is in exactly one of the two states, and is answered once."""
+
+    def __init__(self) -> None:
+        # By token: reads for which no majority has confirmed the leader yet.
+        self._unconfirmed: dict[int, _Answer] = {}
+        # (index that must be applied, answer). The indexes never decrease.
+        self._confirmed: deque[tuple[int, _Answer]] = deque()
+        self._next_token = 1
+
+    def next_token(self) -> int:
+        """A token that no other read has. Raises Crowded when too many reads wait."""
+        if len(self._unconfirmed) + len(self._confirmed) >= MAX_READS:
+            raise Crowded("reads", MAX_READS)
+        token = self._next_token
+        self._next_token += 1
+        return token
+
+    def begin(self, token: int, answer: _Answer) -> None:
+        """The core has taken the read with this token."""
+        self._unconfirmed[token] = answer
+
+    def confirm(self, token: int, index: int) -> None:
+        """A majority has confirmed the leader: the read waits for entry `index` to be applied."""
+        self._confirmed.append((index, self._unconfirmed.pop(token)))
+
+    def answer(self, applied: int) -> None:
+        """Answers the confirmed reads that wait for no entry after `applied`."""
+        while self._confirmed and self._confirmed[0][0] <= applied:
+            self._confirmed.popleft()[1](True)
+
+    def give_up(self) -> list[_Answer]:
+        """Empties both states. Returns the answers, in order; the caller answers False to each."""
+        answers = [*self._unconfirmed.values(), *(answer for _, answer in self._confirmed)]
+        self._unconfirmed.clear()
+        self._confirmed.clear()
+        return answers
