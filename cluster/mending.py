@@ -103,12 +103,16 @@ class Mending:
         """The first index behind those that this one gave."""
         commit_log = self._replica.log
         while first <= last and first >= commit_log.first_index:
-            answer = await asker.ask(other, commit_log.written_tail_at(first - 1))
-            behind = commit_log.mend(answer.entries, first) if answer is not None and not answer.refusal else first
+            answer = await asker.ask(other, commit_log.scrub_repair.tail_at(first - 1))
+            behind = (
+                commit_log.scrub_repair.overwrite(answer.entries, first)
+                if answer is not None and not answer.refusal
+                else first
+            )
             if behind == first:
                 self._answers[other] = _said(other, answer)
                 break
-            self._on_mended(commit_log.written_tail_at(behind - 1).end - commit_log.position(first))
+            self._on_mended(commit_log.scrub_repair.tail_at(behind - 1).end - commit_log.position(first))
             first = behind
         return first
 
@@ -117,7 +121,7 @@ class Mending:
         flushed: list[object] = []
         await beside(lambda: flushed.append(self._replica.log.sync()))
         try:
-            self._replica.log.check_whole(entries)
+            self._replica.log.scrub_repair.check_whole(entries)
         except LogDamagedError as damage:
             log.error("group %d: what the others gave does not fit: %s", self._replica.group, damage)
             return False

@@ -30,7 +30,6 @@ from store.entry import HEADER_SIZE, Draft, Header, Readable
 from store.errors import (
     DiskFailedError,
     ForkedError,
-    LogDamagedError,
     OutOfFilesError,
     RangeDamagedError,
     StoreError,
@@ -38,8 +37,9 @@ from store.errors import (
 from store.grid import Grid
 from store.log_files import SegmentFile
 from store.positions import Positions
-from store.received_range import examined, whole_entries
+from store.received_range import examined
 from store.recovery import Known, OnEntry, OnProgress, Recovery
+from store.scrub_repair import ScrubRepair
 from store.segment_span import SegmentSpan
 from store.segments import Segments
 from store.tail import EMPTY, Tail
@@ -275,47 +275,17 @@ class CommitLog:
         last += last < self.last_index and self.position(last + 1) < end
         return range(behind, last + 1)
 
+    @property
+    def scrub_repair(self) -> ScrubRepair:
+        """Overwrites damaged entries of the log, as the log is at this moment. Ask for it anew for each step."""
+        return ScrubRepair(self._segments, self._positions, self._grid, self._base, self._tail, self._check_health)
+
     def mark_damaged(self, entries: range) -> None:
         """Nothing is read of these any more until `mark_whole`."""
         self.damaged = range(self.position(entries[0]), self._positions.end(entries[-1]))
 
     def mark_whole(self) -> None:
         self.damaged = range(0)
-
-    def written_tail_at(self, index: int) -> Tail:
-        """As `tail_at`, of an entry that `mend` has written, or of the one before those that are damaged."""
-        if index in (self._base.index, self.last_index):
-            return self.tail_at(index)
-        return Tail.of(entry.parse(self._segments.slice(self.position(index), HEADER_SIZE), 0))
-
-    def mend(self, data: bytes, first: int) -> int:
-        """Write over entries from index `first` on what another replica has there: the same, by position, size, term
-        and the chain before it. What is not the same is left out. Returns the first index that was not written. To be
-        followed by `sync`, and by `check_whole`."""
-        self._check_health()
-        headers = whole_entries(data, self.written_tail_at(first - 1), self._grid)
-        same = [header for header in headers if self._is_entry(header)]
-        if same:
-            self._segments.overwrite(same[0].position, data[: same[-1].end - same[0].position])
-        return first + len(same)
-
-    def check_whole(self, entries: range) -> None:
-        """Read these again. Raises `LogDamagedError` unless they are whole and lead from the one before to the next."""
-        tail, last = self.written_tail_at(entries[0] - 1), min(entries[-1] + 1, self.last_index)
-        while tail.index < last:
-            first = tail.index + 1
-            position = self.position(first)
-            data = self._segments.read(position, self._positions.end(first) - position)
-            if not (headers := whole_entries(data, tail, self._grid)):
-                raise LogDamagedError(self._segments.path(position), position, f"entry {first} is not whole")
-            tail = Tail.of(headers[0])
-
-    def _is_entry(self, header: Header) -> bool:
-        index = header.index
-        if index > self.last_index:
-            return False
-        here = (self._positions.position(index), self._positions.size(index), self._positions.term(index))
-        return here == (header.position, header.size, header.term)
 
     def _checked(self, position: int, size: int) -> int:
         """The position, where those bytes may be read. Raises `RangeDamagedError`."""
