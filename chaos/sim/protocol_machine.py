@@ -1,8 +1,7 @@
 """The replicated state of a node in the protocol world, and what a broker does with it: the real `ledger.state`.
 
-The one idea: as `ledger.broker.replica` does it, without bodies, futures or streams. Proposals are checked against the
-projected state, which exists only while this node leads and has applied its own no-op. It implements
-`raft.interfaces.Machine`.
+The one idea: as `ledger.broker.replica` does it, without bodies, futures or streams. `ProduceDecisions` decides about
+each batch, here and in the broker; this module acts on the decision. It implements `raft.interfaces.Machine`.
 
 Must not know: how anything gets here, or who asks.
 """
@@ -11,13 +10,30 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, NoReturn, Protocol
 
 from chaos.sim.deliveries import Span, Stream
 from chaos.sim.protocol_log import NO_BASES
-from ledger.errors import TopicExistsError, UnknownTopicError
-from ledger.state import Accept, BatchRecord, Duplicate, Forgotten, Gap, Projected, State
+from ledger.broker.produce_decisions import (
+    AppendBatch,
+    AwaitFirst,
+    Obstacle,
+    ProduceDecisions,
+    Refuse,
+    RepeatResult,
+    Unavailable,
+)
+from ledger.errors import (
+    DuplicateForgottenError,
+    LedgerError,
+    NoLeaderError,
+    SequenceGapError,
+    TopicExistsError,
+    UnknownTopicError,
+)
+from ledger.state import BatchRecord, Projected, State
 from ledger.v1 import command_pb2
 from raft.core import NotLeader, Refusal, RoleChange
 from raft.driver import Driver
@@ -26,14 +42,39 @@ from store import Base, Draft, Header, Kind, StoreError
 _BODY = struct.Struct("<QQ")
 
 
-class Batch(NamedTuple):
-    """So many messages of a stream, from `sequence` on."""
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """So many messages of a stream, from `sequence` on. Implements `ledger.broker.produce_decisions.ProducedBatch`."""
 
     stream: Stream
     sequence: int
     messages: int
     size: int
     """Of the body, in bytes."""
+
+    @property
+    def topic_id(self) -> int:
+        return self.stream.topic
+
+    @property
+    def queue(self) -> int:
+        return self.stream.queue
+
+    @property
+    def producer_id(self) -> int:
+        return self.stream.producer
+
+    @property
+    def epoch(self) -> int:
+        return 0  # producers of this world have one epoch only
+
+    @property
+    def first_sequence(self) -> int:
+        return self.sequence
+
+    @property
+    def count(self) -> int:
+        return self.messages
 
     def draft(self, offset: int) -> Draft:
         stream = self.stream
@@ -54,6 +95,21 @@ class Verdict(Enum):
     GAP = "gap"
     NO_TOPIC = "no topic"
     FORGOTTEN = "forgotten"
+
+
+_VERDICTS: dict[type[LedgerError], Verdict] = {
+    NoLeaderError: Verdict.BUSY,
+    UnknownTopicError: Verdict.NO_TOPIC,
+    SequenceGapError: Verdict.GAP,
+    DuplicateForgottenError: Verdict.FORGOTTEN,
+}
+
+
+def _verdict_of(error: LedgerError) -> Verdict:
+    """Every other refusal would be a bug: there is one epoch, all queues exist, and no disk is nearly full."""
+    verdict = _VERDICTS.get(type(error))
+    assert verdict is not None, f"this world knows no such refusal: {error!r}"
+    return verdict
 
 
 class Answer(NamedTuple):
@@ -146,29 +202,29 @@ class Machine:
 
     def produce(self, batch: Batch, reply: Reply) -> None:
         """Appends a batch, or finds it appended; replies once it is known which, now or later."""
-        if (refusal := self._refusal(batch.size)) is not None:
-            reply(refusal)
-            return
-        projected, (producer, topic, queue) = self._projected, batch.stream
-        assert projected is not None
-        place = {"topic_id": topic, "queue": queue, "producer_id": producer, "epoch": 0}
-        try:
-            decision = projected.check(**place, first_sequence=batch.sequence, count=batch.messages)
-        except UnknownTopicError:
-            reply(Answer(Verdict.NO_TOPIC))
-            return
-        match decision:
-            case Accept():
-                record = projected.admit_batch(**place, first_sequence=batch.sequence, count=batch.messages)
-                self._propose(batch.draft(record.base_offset), record, reply)
-            case Duplicate(record):
-                self._repeated(record, reply)
-            case Gap():
-                reply(Answer(Verdict.GAP))
-            case Forgotten():
-                reply(Answer(Verdict.FORGOTTEN))
-            case _:
-                raise AssertionError(f"there is one epoch only, and this was answered: {decision}")
+        obstacle = self._obstacle(batch.size)
+        projected = self._projected
+        match ProduceDecisions.decide(batch, self.state, projected, self._pending, obstacle):
+            case AppendBatch():
+                assert projected is not None, "only a leader that is ready appends"
+                self._append(projected, batch, reply)
+            case RepeatResult() | AwaitFirst() as repeat:
+                self._repeated(repeat, reply)
+            case Refuse(error):
+                reply(Answer(_verdict_of(error)))
+            case Unavailable(obstacle):
+                reply(self._unavailable(obstacle))
+
+    def _append(self, projected: Projected, batch: Batch, reply: Reply) -> None:
+        record = projected.admit_batch(
+            topic_id=batch.topic_id,
+            queue=batch.queue,
+            producer_id=batch.producer_id,
+            epoch=batch.epoch,
+            first_sequence=batch.first_sequence,
+            count=batch.count,
+        )
+        self._propose(batch.draft(record.base_offset), record, reply)
 
     def create_topic(self, name: str, queues: int, reply: Reply) -> None:
         command = command_pb2.Command(create_topic=command_pb2.CreateTopic(name=name, queues=queues))
@@ -186,13 +242,20 @@ class Machine:
         self._propose(Draft(Kind.COMMAND, body), None, reply)
 
     def _refusal(self, size: int) -> Answer | None:
+        obstacle = self._obstacle(size)
+        if obstacle is not None:
+            return self._unavailable(obstacle)
+        return None if self._projected is not None else Answer(Verdict.BUSY)
+
+    def _obstacle(self, size: int) -> Obstacle | None:
         try:
             self.driver.check_room(size)
-        except (NotLeader, StoreError):
-            return self._not_leading()
-        except Refusal:
-            return Answer(Verdict.BUSY)
-        return None if self._projected is not None else Answer(Verdict.BUSY)
+        except (Refusal, StoreError) as obstacle:
+            return obstacle
+        return None
+
+    def _unavailable(self, obstacle: Obstacle) -> Answer:
+        return self._not_leading() if isinstance(obstacle, NotLeader | StoreError) else Answer(Verdict.BUSY)
 
     def _propose(self, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
         proposal = _Proposal(self, draft, record, reply)
@@ -200,14 +263,13 @@ class Machine:
             self._pending[id(record)] = proposal
         self.driver.propose(proposal)
 
-    def _repeated(self, record: BatchRecord, reply: Reply) -> None:
-        """The first result once more, but never before it is committed."""
+    def _repeated(self, repeat: RepeatResult | AwaitFirst, reply: Reply) -> None:
+        """Replies with the first result, once that is committed."""
         self.repeats += 1
-        first = self._pending.get(id(record))
-        if first is not None:
-            first.replies.append(reply)
+        if isinstance(repeat, AwaitFirst):
+            self._pending[id(repeat.record)].replies.append(reply)
         else:
-            reply(Answer(Verdict.DONE, record.base_offset))
+            reply(Answer(Verdict.DONE, repeat.record.base_offset))
 
     def _not_leading(self) -> Answer:
         leader = self.driver.raft.leader

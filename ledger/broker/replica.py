@@ -16,15 +16,24 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from ledger.batch import Batch, BatchHeader, check, key_hashes, tag_hashes
+from ledger.batch import Batch, BatchHeader, key_hashes, tag_hashes
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.membership import Membership
+from ledger.broker.produce_decisions import (
+    AppendBatch,
+    AwaitFirst,
+    Obstacle,
+    ProduceDecisions,
+    Refuse,
+    RepeatResult,
+    Unavailable,
+    not_ready,
+)
 from ledger.broker.proposals import BatchProposal, CommandProposal, Committed, end, new_future, repeat_of
 from ledger.errors import (
     BusyError,
     ChangeInProgressError,
     DiskFullError,
-    InvalidTopicNameError,
     LedgerError,
     NoLeaderError,
     NotLeaderError,
@@ -32,8 +41,7 @@ from ledger.errors import (
 )
 from ledger.holds import validate_hold
 from ledger.retries import consumer_group_of, place_before
-from ledger.state import Accept, BatchRecord, CommandResult, DeletedTopic, Duplicate, Hold, Projected, State, Topic
-from ledger.topics import is_system_topic
+from ledger.state import CommandResult, DeletedTopic, Hold, Projected, State, Topic
 from ledger.v1 import command_pb2
 from raft.configuration_entry import GroupConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
@@ -219,32 +227,30 @@ class Replica:
     # -- proposals: called by the services
 
     def produce(self, batch: bytes) -> asyncio.Future[Committed]:
-        """Appends a batch, or finds it appended. The future ends in LedgerError where this node stopped leading first:
-        the batch may still commit then, and a repeat finds out. Raises LedgerError: surely not appended by this."""
-        try:
-            header = check(batch, self.max_message_bytes)
-            topic = self.state.topics.get(header.topic_id)
-            if topic is not None and is_system_topic(topic.name):
-                raise InvalidTopicNameError(f"topic {topic.name!r} is the broker's own: nobody else writes to it")
-            projected = self.leading_state(len(batch))
-            decision = projected.check(
-                topic_id=header.topic_id,
-                queue=header.queue,
-                producer_id=header.producer_id,
-                epoch=header.epoch,
-                first_sequence=header.first_sequence,
-                count=header.count,
-            )
-            match decision:
-                case Accept():
-                    return self._append_batch(projected, header, batch)
-                case Duplicate(record):
-                    return self._repeated(record)
-                case _:
-                    raise decision.error()
-        except LedgerError as error:
-            self._meter.refused(error.code)
-            raise
+        """Appends a batch, or finds it appended. The future ends in LedgerError if this node stops leading before the
+        commit: the batch may still commit then, and a repeat finds out. Raises LedgerError if the batch was not
+        appended by this call."""
+        header = ProduceDecisions.read(batch, self.max_message_bytes)
+        if isinstance(header, Refuse):
+            raise self._refused(header.error)
+        obstacle = self._obstacle(len(batch))  # first: it may find that this node leads no longer
+        projected = self._projected
+        decision = ProduceDecisions.decide(header, self.state, projected, self._pending_batches, obstacle, self.no_room)
+        match decision:
+            case AppendBatch():
+                assert projected is not None, "only a leader that is ready appends"
+                return self._append_batch(projected, header, batch)
+            case RepeatResult() | AwaitFirst():
+                return self._repeated(decision)
+            case Refuse(error):
+                raise self._refused(error)
+            case Unavailable(obstacle):
+                raise self._refused(self.refusal(obstacle)) from obstacle
+
+    def _refused(self, error: LedgerError) -> LedgerError:
+        """Counts the refusal of a batch."""
+        self._meter.refused(error.code)
+        return error
 
     def append(self, batch: bytes) -> asyncio.Future[Committed]:
         """Appends a batch of the broker's own, of which there is no repeat. Raises LedgerError: surely not appended."""
@@ -277,12 +283,12 @@ class Replica:
         self.driver.propose(proposal)
         return proposal.future
 
-    def _repeated(self, record: BatchRecord) -> asyncio.Future[Committed]:
-        """The first result once more, but never before it is committed."""
+    def _repeated(self, repeat: RepeatResult | AwaitFirst) -> asyncio.Future[Committed]:
+        """The first result, once that is committed."""
         self._meter.repeated()
-        first = self._pending_batches.get(id(record))
-        if first is not None:
-            return repeat_of(first, record)
+        record = repeat.record
+        if isinstance(repeat, AwaitFirst):
+            return repeat_of(self._pending_batches[id(record)], record)
         answer = new_future()
         answer.set_result(Committed.of(record, duplicate=True))
         return answer
@@ -357,13 +363,19 @@ class Replica:
     def check_leads(self, size: int) -> Projected:
         """Raises LedgerError unless this node leads, knows all that earlier leaders committed, and can propose a body
         of that size. What an operator needs to make room is not refused for lack of it."""
+        if (obstacle := self._obstacle(size)) is not None:
+            raise self.refusal(obstacle) from obstacle
+        if self._projected is None:
+            raise not_ready()
+        return self._projected
+
+    def _obstacle(self, size: int) -> Obstacle | None:
+        """Why the driver cannot take a body of that size now, if it cannot."""
         try:
             self.driver.check_room(size)
-        except (Refusal, StoreError) as trouble:
-            raise self.refusal(trouble) from trouble
-        if self._projected is None:
-            raise NoLeaderError("this node has just been elected and is not ready yet: try again shortly")
-        return self._projected
+        except (Refusal, StoreError) as obstacle:
+            return obstacle
+        return None
 
     # -- reads
 
