@@ -105,10 +105,10 @@ _VERDICTS: dict[type[LedgerError], Verdict] = {
 }
 
 
-def _verdict_of(error: LedgerError) -> Verdict:
+def _verdict_of(refusal: Refuse) -> Verdict:
     """Every other refusal would be a bug: there is one epoch, all queues exist, and no disk is nearly full."""
-    verdict = _VERDICTS.get(type(error))
-    assert verdict is not None, f"this world knows no such refusal: {error!r}"
+    verdict = _VERDICTS.get(refusal.kind)
+    assert verdict is not None, f"this world knows no such refusal: {refusal}"
     return verdict
 
 
@@ -210,8 +210,8 @@ class Machine:
                 self._append(projected, batch, reply)
             case RepeatResult() | AwaitFirst() as repeat:
                 self._repeated(repeat, reply)
-            case Refuse(error):
-                reply(Answer(_verdict_of(error)))
+            case Refuse() as refusal:
+                reply(Answer(_verdict_of(refusal)))
             case Unavailable(obstacle):
                 reply(self._unavailable(obstacle))
 
@@ -251,7 +251,7 @@ class Machine:
         try:
             self.driver.check_room(size)
         except (Refusal, StoreError) as obstacle:
-            return obstacle
+            return obstacle.with_traceback(None)
         return None
 
     def _unavailable(self, obstacle: Obstacle) -> Answer:

@@ -55,9 +55,24 @@ class AwaitFirst:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The batch was not appended, and `error` says why."""
+    """The batch is not appended, and the producer gets this error.
 
-    error: LedgerError
+    These are the parts of the error and not the error itself: a frame that holds the error it raises is a cycle, which
+    would keep the bytes of the batch until the next garbage collection.
+    """
+
+    kind: type[LedgerError]
+    message: str
+    next_sequence: int | None = None
+
+    @classmethod
+    def of(cls, error: LedgerError) -> Refuse:
+        """The refusal that gives the producer such an error."""
+        return cls(type(error), error.message, error.next_sequence)
+
+    def error(self) -> LedgerError:
+        """A new error to raise."""
+        return self.kind(self.message, next_sequence=self.next_sequence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +114,7 @@ class ProduceDecisions:
         try:
             return check(batch, max_message_bytes)
         except LedgerError as error:
-            return Refuse(error)
+            return Refuse.of(error)
 
     @staticmethod
     def decide(
@@ -119,13 +134,13 @@ class ProduceDecisions:
         """
         topic = state.topics.get(batch.topic_id)
         if topic is not None and is_system_topic(topic.name):
-            return Refuse(InvalidTopicNameError(f"topic {topic.name!r} is internal: only the broker writes to it"))
+            return Refuse(InvalidTopicNameError, f"topic {topic.name!r} is internal: only the broker writes to it")
         if obstacle is not None:
             return Unavailable(obstacle)
         if projected is None:
-            return Refuse(not_ready())
+            return Refuse.of(not_ready())
         if no_room:
-            return Refuse(DiskFullError(no_room))
+            return Refuse(DiskFullError, no_room)
         try:
             verdict = projected.check(
                 topic_id=batch.topic_id,
@@ -136,14 +151,14 @@ class ProduceDecisions:
                 count=batch.count,
             )
         except LedgerError as error:
-            return Refuse(error)
+            return Refuse.of(error)
         match verdict:
             case Accept():
                 return _APPEND
             case Duplicate(record):
                 return AwaitFirst(record) if id(record) in pending else RepeatResult(record)
             case _:
-                return Refuse(verdict.error())
+                return Refuse.of(verdict.error())
 
 
 def not_ready() -> NoLeaderError:

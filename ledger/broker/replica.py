@@ -232,7 +232,7 @@ class Replica:
         appended by this call."""
         header = ProduceDecisions.read(batch, self.max_message_bytes)
         if isinstance(header, Refuse):
-            raise self._refused(header.error)
+            raise self._refused(header.error())
         obstacle = self._obstacle(len(batch))  # first: it may find that this node leads no longer
         projected = self._projected
         decision = ProduceDecisions.decide(header, self.state, projected, self._pending_batches, obstacle, self.no_room)
@@ -242,8 +242,8 @@ class Replica:
                 return self._append_batch(projected, header, batch)
             case RepeatResult() | AwaitFirst():
                 return self._repeated(decision)
-            case Refuse(error):
-                raise self._refused(error)
+            case Refuse():
+                raise self._refused(decision.error())
             case Unavailable(obstacle):
                 raise self._refused(self.refusal(obstacle)) from obstacle
 
@@ -374,7 +374,7 @@ class Replica:
         try:
             self.driver.check_room(size)
         except (Refusal, StoreError) as obstacle:
-            return obstacle
+            return obstacle.with_traceback(None)  # with it, a caller that keeps the obstacle would be a cycle
         return None
 
     # -- reads
