@@ -1,6 +1,7 @@
 """What must hold after every event, over the whole history of a cluster (Figure 3 of the Raft paper).
 
     Election Safety      at most one leader a term
+    Leader Append-Only   a leader never overwrites or cuts its log while it leads
     Log Matching         the same term at the same index: the same entry, and the same entries before it (the chain)
     Leader Completeness  a leader has every entry that was committed before it
     State Machine Safety what is committed never changes or vanishes; equal states at equal applied indexes
@@ -9,7 +10,8 @@
 The one idea: only what changed since the node was looked at last is compared, so it is cheap enough for every event. An
 entry is known by its chain, which vouches for all before it.
 
-What messages mean is judged in deliveries.py. Must not know: which world the nodes live in.
+What messages mean is judged in deliveries.py. Must not know: which world the nodes live in. Besides the worlds of this
+package, the network of cores in `tests/raft` checks its nodes here.
 """
 
 from __future__ import annotations
@@ -26,13 +28,15 @@ DIGEST_EVERY = 64
 class _View:
     """A node as it was seen last. `chains` outlives the process: it is what its log held."""
 
-    __slots__ = ("applied", "chains", "commit", "longest", "raft", "role", "term", "vote")
+    __slots__ = ("applied", "chains", "commit", "forgiven", "longest", "raft", "role", "term", "vote")
 
     def __init__(self) -> None:
         self.raft: Raft | None = None
         self.role = Role.FOLLOWER
         self.term = 0
         self.commit = 0
+        # What it knew committed when a loss was forgiven, if that was more than what is left; else 0.
+        self.forgiven = 0
         self.applied = 0
         self.chains: list[int] = []
         """By index, from 1 on."""
@@ -83,7 +87,7 @@ class Invariants:
             self._started(node.node, view, raft)
         changed, last, chains = False, log.last_index, view.chains
         if len(chains) != last or (last and log.header(last).chain != chains[-1]):
-            self._log_changed(node.node, view, log)
+            self._log_changed(node.node, view, raft, log)
             changed = True
         commit = raft.commit
         if commit != view.commit:
@@ -147,7 +151,8 @@ class Invariants:
         """A loss that the run accepts: what was committed after `index` may be gone, and other entries come there."""
         del self.committed[index:]
         for view in self._views.values():
-            view.commit = min(view.commit, index)
+            if view.commit > index:
+                view.commit, view.forgiven = index, view.commit
         for applied in [each for each in self._digests if each > index]:
             del self._digests[applied]
 
@@ -168,7 +173,7 @@ class Invariants:
             self.fail("durable term", f"node {node} starts in term {raft.term}, its disk had {view.vote[0]}")
         view.raft, view.role, view.term, view.commit = raft, Role.FOLLOWER, raft.term, 0
 
-    def _log_changed(self, node: int, view: _View, log: SimNodeLog) -> None:
+    def _log_changed(self, node: int, view: _View, raft: Raft, log: SimNodeLog) -> None:
         """Compares from where the log differs from what was seen last."""
         chains, last = view.chains, log.last_index
         same = min(len(chains), last)
@@ -176,6 +181,8 @@ class Invariants:
             same -= 1
         if same < view.commit:
             self.fail("committed entries stay", f"node {node} lost entry {same + 1}, which it knew committed")
+        if same < len(chains) and raft.role is view.role is Role.LEADER and raft.term == view.term:
+            self.fail("Leader Append-Only", f"node {node} leads term {raft.term} and cut its log behind entry {same}")
         del chains[same:]
         self.caught_up += max(0, min(last, len(self.committed)) - view.longest)
         view.longest = max(view.longest, last)
@@ -194,6 +201,8 @@ class Invariants:
             commit = log.last_index
         committed, chains = self.committed, view.chains
         for index in range(view.commit + 1, commit + 1):
+            if commit <= view.forgiven and chains[index - 1] not in committed[index - 1 : index]:
+                return  # it knows of the lost entry still; it must not commit anything behind it
             if index > len(committed):
                 committed.append(chains[index - 1])
                 self.on_commit(log, index)

@@ -116,6 +116,20 @@ def test_two_leaders_of_one_term(watched: Watched) -> None:
     assert watched.look() == ["Election Safety"]
 
 
+def test_a_leader_cuts_its_log(watched: Watched) -> None:
+    watched.a.holds("1:x 1:y", term=2, role=Role.LEADER)
+    assert watched.look() == []
+    watched.a.holds("1:x")
+    assert watched.look() == ["Leader Append-Only"]
+
+
+def test_a_leader_of_a_later_term_may_have_cut_its_log_as_a_follower_between(watched: Watched) -> None:
+    watched.a.holds("1:x 1:y", term=2, role=Role.LEADER)
+    watched.look()
+    watched.a.holds("1:x", term=4, role=Role.LEADER)
+    assert watched.look() == []
+
+
 def test_another_entry_of_the_same_term_at_the_same_index(watched: Watched) -> None:
     watched.a.holds("1:x 1:y")
     watched.b.holds("1:x 1:z")
@@ -170,6 +184,21 @@ def test_a_late_leader_of_an_old_term_need_not_have_what_was_committed_since(wat
     watched.look()
     watched.a.holds("1:x", term=2, role=Role.LEADER)
     assert watched.look() == []
+
+
+def test_a_node_that_knows_of_a_forgiven_entry_must_not_commit_behind_it(watched: Watched) -> None:
+    watched.b.holds("1:x 1:lost 1:lost-too", commit=2)
+    watched.look()
+    watched.a.holds("1:x", term=2, role=Role.LEADER, commit=1)
+    watched.invariants.forgive(watched.invariants.kept_by(watched.a.log))
+    assert watched.look() == []
+    assert watched.invariants.newest_commit == 1
+    watched.a.holds("1:x 2:y", commit=2)
+    watched.b.restarts().core.commit = 2
+    assert watched.look() == []
+    assert watched.invariants.newest_commit == 2
+    watched.b.core.commit = 3
+    assert watched.look() == ["State Machine Safety"]
 
 
 def test_terms_and_votes_go_back(watched: Watched) -> None:

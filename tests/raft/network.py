@@ -207,7 +207,6 @@ class Node:
             self._persist(self.raft.own_write(ready.no_op), 1)
         if ready.commit is not None:
             say(f"{self.number} commits {ready.commit}")
-            self.network.history.committed(self, ready.commit)
         for token, index in ready.reads:
             say(f"{self.number} answers read {token} at {index}")
             self.network.history.read(self, token, index)
@@ -325,6 +324,7 @@ class Network:
 
     def join(self, number: int) -> None:
         """A new and empty node, which knows nobody."""
+        self.history.wiped(number)
         node = self.nodes[number] = Node(number, self, Disk(), Configuration(()))
         node.settle()
 
