@@ -19,7 +19,8 @@ from operator import attrgetter
 
 from ledger.client.claiming import Claims, HoldingSettings
 from ledger.client.cluster_client import ClusterClient
-from ledger.client.fetcher import Fetcher, FetchSettings
+from ledger.client.fetcher import FetchSettings
+from ledger.client.fetchers import Fetchers
 from ledger.client.group_member import Assigned, Ownership, View
 from ledger.client.holding import Holding
 from ledger.client.records import Message, TopicQueue
@@ -48,14 +49,13 @@ class Holdings:
         self._client = client
         self._member = member
         self._settings = settings
-        self._fetching = fetching
         self._claims = Claims(client, settings)
         self._on_news = on_news
         self._view: View = {}
         self._by_place: dict[TopicQueue, Holding] = {}
         self._resets: dict[TopicQueue, int] = {}
         """As the last claim of each queue was answered."""
-        self._fetchers: dict[int, Fetcher] = {}
+        self._fetchers = Fetchers(client, fetching, on_news)
         self._changed = asyncio.Event()
         self.losses = 0
         """How often a queue has gone elsewhere."""
@@ -106,19 +106,17 @@ class Holdings:
                     self._changed.set()
 
     def made_room(self) -> None:
-        for fetcher in self._fetchers.values():
-            fetcher.made_room()
+        self._fetchers.made_room()
 
     def trouble(self) -> LedgerError | None:
         """What stands in the way of reading on."""
         errors = [self._member.trouble, self._claims.refusal]
         errors += [holding.cursor.error for holding in self._by_place.values() if not holding.cursor.ready]
-        errors += [fetcher.trouble for fetcher in self._fetchers.values()]
+        errors += self._fetchers.troubles()
         return next((error for error in errors if error is not None), None)
 
     async def close(self) -> None:
-        for fetcher in self._fetchers.values():
-            await fetcher.close()
+        await self._fetchers.close()
 
     # -- they come and go
 
@@ -151,7 +149,7 @@ class Holdings:
         if self._by_place.get(holding.place) is holding:
             del self._by_place[holding.place]
             self.losses += 1
-            self._fetcher(holding.group).remove(holding.cursor)
+            self._fetchers.remove(holding.group, holding.cursor)
 
     async def _release(self) -> None:
         """Of the queues that are to go elsewhere, those of which nothing is in hand, or has been for too long."""
@@ -198,7 +196,8 @@ class Holdings:
                     self._by_place[holding.place] = holding
                 self._drop_lost()  # some may have gone elsewhere meanwhile
                 here = [holding for holding in holdings if self._by_place.get(holding.place) is holding]
-                self._fetcher(group).add(holding.cursor for holding in here)
+                self._fetchers.start(group)
+                self._fetchers.add(group, [holding.cursor for holding in here])
         if self._claims.refusal is not None:
             self._on_news()
 
@@ -295,13 +294,8 @@ class Holdings:
 
     def _restart(self, holding: Holding) -> None:
         """Its cursor is not where it was."""
-        self._fetcher(holding.group).restart()
+        self._fetchers.restart(holding.group)
         self._changed.set()  # what is to go elsewhere may have nothing in hand any more
-
-    def _fetcher(self, group: int) -> Fetcher:
-        if group not in self._fetchers:
-            self._fetchers[group] = Fetcher(self._client, group, (), self._fetching, self._on_news)
-        return self._fetchers[group]
 
 
 def _is_same(owned: Ownership, holding: Holding) -> bool:

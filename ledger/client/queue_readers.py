@@ -10,7 +10,8 @@ from collections.abc import Callable, Collection, Iterable
 
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.cursor import Cursor
-from ledger.client.fetcher import Fetcher, FetchSettings
+from ledger.client.fetcher import FetchSettings
+from ledger.client.fetchers import Fetchers
 from ledger.client.records import TopicQueue
 
 
@@ -18,13 +19,10 @@ class QueueReaders:
     """`on_news` is called after every change that a waiting reader should look at."""
 
     def __init__(self, client: ClusterClient, settings: FetchSettings, on_news: Callable[[], None]) -> None:
-        self._client = client
-        self._settings = settings
-        self._on_news = on_news
         self._cursors: dict[TopicQueue, Cursor] = {}
         self._groups: dict[TopicQueue, int] = {}
         """In which each of these queues lives."""
-        self._fetchers: dict[int, Fetcher] = {}
+        self._fetchers = Fetchers(client, settings, on_news)
 
     def get(self, place: TopicQueue) -> Cursor | None:
         return self._cursors.get(place)
@@ -52,42 +50,36 @@ class QueueReaders:
             self._cursors[place], self._groups[place] = cursor, group
             by_group.setdefault(group, []).append(cursor)
         for group, new in by_group.items():
-            if group in self._fetchers:
-                self._fetchers[group].add(new)
-            else:
-                self._fetchers[group] = Fetcher(self._client, group, new, self._settings, self._on_news)
+            self._fetchers.add(group, new)
 
     def remove(self, topic: str) -> None:
         """All queues of that topic, with what was fetched ahead of them."""
         for place in [place for place in self._cursors if place.topic == topic]:
-            self._fetchers[self._groups.pop(place)].remove(self._cursors.pop(place))
+            self._fetchers.remove(self._groups.pop(place), self._cursors.pop(place))
 
     def seek(self, place: TopicQueue, offset: int) -> None:
         self._cursors[place].seek(offset)
-        self._fetchers[self._groups[place]].restart()
+        self._fetchers.restart(self._groups[place])
 
     def pause(self, place: TopicQueue) -> None:
         self._cursors[place].pause()
-        self._fetchers[self._groups[place]].restart()
+        self._fetchers.restart(self._groups[place])
 
     def resume(self, place: TopicQueue) -> None:
         self._cursors[place].paused = False
-        self._fetchers[self._groups[place]].restart()
+        self._fetchers.restart(self._groups[place])
 
     def made_room(self) -> None:
         """Messages have been taken."""
-        for fetcher in self._fetchers.values():
-            fetcher.made_room()
+        self._fetchers.made_room()
 
     def raise_trouble(self) -> None:
         """What stands in the way of a cursor that has nothing."""
         for cursor in self._cursors.values():
             if cursor.error is not None and not cursor.ready:
                 raise cursor.error
-        for fetcher in self._fetchers.values():
-            if fetcher.trouble is not None:
-                raise fetcher.trouble
+        for trouble in self._fetchers.troubles():
+            raise trouble
 
     async def close(self) -> None:
-        for fetcher in self._fetchers.values():
-            await fetcher.close()
+        await self._fetchers.close()
