@@ -33,7 +33,7 @@ from cluster.dev import DevCluster
 from cluster.dev_node import DevNode
 from ledger import Admin
 from ledger.broker.fetch import collect
-from ledger.broker.fetch_wire import serialize
+from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from store import CommitLog, ConsumeQueue, Draft, Kind, PosixDisk
 from store.entry import HEADER_SIZE

@@ -12,8 +12,8 @@ from itertools import islice
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from ledger.broker.consumer_group_service import ConsumerGroupService, Desk
 from ledger.broker.lag import lag_of
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService, Desk
 
 MAX_QUEUES = 5_000
 """For each Raft group; some 30 µs each."""

@@ -36,11 +36,11 @@ from cluster.ticker import Ticker
 from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.claims import Claims
-from ledger.broker.consumer_group_service import Desk
 from ledger.broker.coordinator import Coordinator
 from ledger.broker.members import Introduction
 from ledger.broker.membership import Membership, Standing
 from ledger.broker.replica import Replica
+from ledger.broker.rpc.consumer_groups import Desk
 from ledger.topics import TOPICS_GROUP
 from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.core import Durable, LogTerms, Raft, TermRun, Timing
@@ -300,7 +300,7 @@ class LocalGroup:
         if self._transport is not None and configuration is not None:
             self._transport.configured(replace(configuration, voters={}, learners={}), served=())
 
-    # -- what operators ask (`ledger.broker.operations.Site`)
+    # -- what operators ask (`ledger.broker.rpc.operations.Site`)
 
     async def ask_newcomer(self, node: int, address: str, configuration: GroupConfiguration) -> Introduction | None:
         """Who is there, as asked by a leader of this group; None where nobody answers."""

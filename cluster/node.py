@@ -30,14 +30,14 @@ from cluster.registration import Registration
 from cluster.settings import NodeSettings
 from cluster.stop_signals import stop_requested
 from cluster.surroundings import Addresses, Surroundings, now_ms
-from ledger.broker.consumer_group_operations import ConsumerGroupOperations
-from ledger.broker.consumer_group_service import ConsumerGroupService
 from ledger.broker.delays import Delays
-from ledger.broker.operations import OperationsService
 from ledger.broker.quota import Quota, Rates
 from ledger.broker.replica import Replica
-from ledger.broker.service import BrokerService, NodeFacts, add_broker
-from ledger.broker.throttling import Quotas
+from ledger.broker.rpc.broker import BrokerService, NodeFacts, add_broker
+from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService
+from ledger.broker.rpc.operations import OperationsService
+from ledger.broker.rpc.throttling import Quotas
 from ledger.v1 import (
     consumer_group_operations_pb2_grpc,
     consumer_group_pb2_grpc,

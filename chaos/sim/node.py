@@ -38,12 +38,12 @@ from cluster.node_groups import NodeGroups
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
-from ledger.broker.consumer_group_operations import ConsumerGroupOperations
-from ledger.broker.consumer_group_service import ConsumerGroupService
 from ledger.broker.delays import Delays
-from ledger.broker.operations import OperationsService
 from ledger.broker.replica import Replica
-from ledger.broker.service import BrokerService, NodeFacts
+from ledger.broker.rpc.broker import BrokerService, NodeFacts
+from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService
+from ledger.broker.rpc.operations import OperationsService
 from ledger.client.environment import Environment
 from ledger.topics import TOPICS_GROUP
 from ledger.v1 import broker_pb2

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ledger.broker.fetch_wire import FetchAnswer, GivenBatch, GivenQueue
+from ledger.broker.rpc.fetch_wire import FetchAnswer, GivenBatch, GivenQueue
 from ledger.errors import (
     LedgerError,
     ReplicaBehindError,

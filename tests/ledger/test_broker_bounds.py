@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 import pytest
 
-from ledger.broker import service
 from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.answers import Answers
 from ledger.broker.arrivals import Arrivals
+from ledger.broker.rpc import broker as rim
 from ledger.errors import BusyError
 from ledger.v1 import command_pb2
 
@@ -90,15 +90,15 @@ async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.Monkey
 
 
 async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "MAX_STREAMS", 2)
+    monkeypatch.setattr(rim, "MAX_STREAMS", 2)
     gate = asyncio.Event()
 
     async def served(*_: Any) -> None:
         await gate.wait()
 
-    monkeypatch.setattr(service, "serve_produce", served)
+    monkeypatch.setattr(rim, "serve_produce", served)
     facts: Any = None
-    broker = service.BrokerService(
+    broker = rim.BrokerService(
         facts, facts, beginnings={}, replicas=facts, arrivals=facts, opening=facts, deletion=facts, delays=facts
     )
     streams = [asyncio.create_task(broker.Produce(None, Call())) for _ in range(2)]  # type: ignore[arg-type]

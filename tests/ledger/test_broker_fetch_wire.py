@@ -8,8 +8,8 @@ import grpc.aio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.fetch_wire import FetchAnswer, GivenBatch, GivenQueue, serialize
-from ledger.broker.service import BrokerService, add_broker
+from ledger.broker.rpc.broker import BrokerService, add_broker
+from ledger.broker.rpc.fetch_wire import FetchAnswer, GivenBatch, GivenQueue, serialize
 from ledger.client.connection import GrpcChannel
 from ledger.errors import OffsetTooLowError, to_wire
 from ledger.v1 import broker_pb2

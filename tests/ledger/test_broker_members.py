@@ -10,8 +10,8 @@ import pytest
 from ledger.broker.handover import begin_transfer, successors
 from ledger.broker.members import CAUGHT_UP_BYTES, Introduction, Members
 from ledger.broker.membership import Membership
-from ledger.broker.operations import OperationsService, changed
 from ledger.broker.replicas import Replicas
+from ledger.broker.rpc.operations import OperationsService, changed
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.errors import (
     ChangeInProgressError,

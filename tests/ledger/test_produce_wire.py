@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.service import BrokerService, add_broker
+from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.client.connection import GrpcChannel
 from ledger.produce_wire import ProduceRequest, parse, serialize
 from ledger.v1 import broker_pb2

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from grpc import aio
 
 from ledger.batch import BatchHeader
-from ledger.broker.produce import Batches
 from ledger.broker.proposals import Committed
 from ledger.broker.quota import Quota, Rates
+from ledger.broker.rpc.produce_stream import Batches
 from ledger.errors import ThrottledError
 
 _AGENT = "grpc-python"
@@ -43,7 +43,7 @@ class Meter(Protocol):
 
 
 class MeteredBatches:
-    """Batches of one client, as far as its quota goes (`ledger.broker.produce.Batches`)."""
+    """Batches of one client, as far as its quota goes (`ledger.broker.rpc.produce_stream.Batches`)."""
 
     def __init__(self, batches: Batches, quota: Quota, client: str, meter: Meter) -> None:
         self._batches = batches

@@ -10,14 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
 
-from grpc import aio
-
-from ledger.broker.consumer_group_service import ConsumerGroupService, Desk
 from ledger.broker.lag import lag_of
-from ledger.broker.refusal import refused
 from ledger.broker.replica import Replica
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService, Desk
+from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError, out_of_range
@@ -28,13 +25,11 @@ from ledger.state.progress_table import ConsumedQueue, Progress
 from ledger.topics import TOPICS_GROUP
 from ledger.v1 import command_pb2, consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
-Context = aio.ServicerContext[Any, Any]
-
 QUEUES_AT_ONCE = 100
 """Looked at before others have their turn."""
 
 
-class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
+class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
     """`service` has the Raft groups that this node serves. `now_ms`: since 1970."""
 
     def __init__(self, service: ConsumerGroupService, deletion: TopicDeletion, now_ms: Callable[[], int]) -> None:
@@ -42,25 +37,24 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
         self._deletion = deletion
         self._now_ms = now_ms
 
+    @answers(consumer_group_operations_pb2.ListConsumerGroupsResponse)
     async def ListConsumerGroups(  # noqa: N802 (gRPC names)
-        self, request: consumer_group_operations_pb2.ListConsumerGroupsRequest, context: Context
-    ) -> consumer_group_operations_pb2.ListConsumerGroupsResponse:
-        response = consumer_group_operations_pb2.ListConsumerGroupsResponse(now_ms=self._now_ms())
-        try:
-            response.consumer_groups.extend(await summaries((await self._leading(request.group)).replica))
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        self,
+        request: consumer_group_operations_pb2.ListConsumerGroupsRequest,
+        response: consumer_group_operations_pb2.ListConsumerGroupsResponse,
+    ) -> None:
+        response.now_ms = self._now_ms()
+        response.consumer_groups.extend(await summaries((await self._leading(request.group)).replica))
 
+    @answers(consumer_group_operations_pb2.DescribeConsumerGroupResponse)
     async def DescribeConsumerGroup(  # noqa: N802
-        self, request: consumer_group_operations_pb2.DescribeConsumerGroupRequest, context: Context
-    ) -> consumer_group_operations_pb2.DescribeConsumerGroupResponse:
-        response = consumer_group_operations_pb2.DescribeConsumerGroupResponse(now_ms=self._now_ms())
-        try:
-            validate_consumed_name(request.consumer_group)
-            replica = (await self._leading(request.group)).replica
-        except LedgerError as error:
-            return refused(response, error)
+        self,
+        request: consumer_group_operations_pb2.DescribeConsumerGroupRequest,
+        response: consumer_group_operations_pb2.DescribeConsumerGroupResponse,
+    ) -> None:
+        response.now_ms = self._now_ms()
+        validate_consumed_name(request.consumer_group)
+        replica = (await self._leading(request.group)).replica
         group = replica.state.consumption.groups.get(request.consumer_group)
         if group is not None:
             put_members(group, response)
@@ -79,12 +73,13 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
             )
             if number % QUEUES_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        return response
 
+    @answers(consumer_group_operations_pb2.ResetOffsetsResponse)
     async def ResetOffsets(  # noqa: N802
-        self, request: consumer_group_operations_pb2.ResetOffsetsRequest, context: Context
-    ) -> consumer_group_operations_pb2.ResetOffsetsResponse:
-        response = consumer_group_operations_pb2.ResetOffsetsResponse()
+        self,
+        request: consumer_group_operations_pb2.ResetOffsetsRequest,
+        response: consumer_group_operations_pb2.ResetOffsetsResponse,
+    ) -> None:
         wanted = command_pb2.ResetOffsets(
             consumer_group=request.consumer_group,
             offsets=[
@@ -92,56 +87,48 @@ class ConsumerGroupOperations(consumer_group_operations_pb2_grpc.ConsumerGroupOp
                 for each in request.queues
             ],
         )
-        try:
-            validate_consumed_name(request.consumer_group)
-            desk = await self._leading(request.group)
-            for each in wanted.offsets:
-                check_offset(desk.replica, each)
-            results = await asyncio.shield(desk.claims.reset(wanted))
-        except LedgerError as error:
-            return refused(response, error)
-        refusals = [each for each in results if isinstance(each, LedgerError)]
-        return refused(response, refusals[0]) if refusals else response
+        validate_consumed_name(request.consumer_group)
+        desk = await self._leading(request.group)
+        for each in wanted.offsets:
+            check_offset(desk.replica, each)
+        results = await asyncio.shield(desk.claims.reset(wanted))
+        for result in results:
+            if isinstance(result, LedgerError):
+                raise result
 
+    @answers(consumer_group_operations_pb2.RenewQueuesResponse)
     async def RenewQueues(  # noqa: N802
-        self, request: consumer_group_operations_pb2.RenewQueuesRequest, context: Context
-    ) -> consumer_group_operations_pb2.RenewQueuesResponse:
-        response = consumer_group_operations_pb2.RenewQueuesResponse()
-        try:
-            coordinator = self._service.coordinator(request.group, request.consumer_group)
-            queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
-            await coordinator.renew(request.consumer_group, queues)
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        self,
+        request: consumer_group_operations_pb2.RenewQueuesRequest,
+        response: consumer_group_operations_pb2.RenewQueuesResponse,
+    ) -> None:
+        coordinator = self._service.coordinator(request.group, request.consumer_group)
+        queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
+        await coordinator.renew(request.consumer_group, queues)
 
+    @answers(consumer_group_operations_pb2.ForgetConsumerGroupResponse)
     async def ForgetConsumerGroup(  # noqa: N802
-        self, request: consumer_group_operations_pb2.ForgetConsumerGroupRequest, context: Context
-    ) -> consumer_group_operations_pb2.ForgetConsumerGroupResponse:
-        response = consumer_group_operations_pb2.ForgetConsumerGroupResponse()
-        try:
-            validate_consumed_name(request.consumer_group)
-            forgetting = self._service.desk(request.group).claims.forget(request.consumer_group)
-            response.queues = await asyncio.shield(forgetting)
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        self,
+        request: consumer_group_operations_pb2.ForgetConsumerGroupRequest,
+        response: consumer_group_operations_pb2.ForgetConsumerGroupResponse,
+    ) -> None:
+        validate_consumed_name(request.consumer_group)
+        forgetting = self._service.desk(request.group).claims.forget(request.consumer_group)
+        response.queues = await asyncio.shield(forgetting)
 
+    @answers(consumer_group_operations_pb2.ForgetRetriesResponse)
     async def ForgetRetries(  # noqa: N802
-        self, request: consumer_group_operations_pb2.ForgetRetriesRequest, context: Context
-    ) -> consumer_group_operations_pb2.ForgetRetriesResponse:
-        response = consumer_group_operations_pb2.ForgetRetriesResponse()
+        self,
+        request: consumer_group_operations_pb2.ForgetRetriesRequest,
+        response: consumer_group_operations_pb2.ForgetRetriesResponse,
+    ) -> None:
         name = request.consumer_group
-        try:
-            validate_consumed_name(name)
-            state = (await self._leading(TOPICS_GROUP)).replica.state
-            for topic in map(state.topics.named, (retry_topic(name), dead_letter_topic(name))):
-                check_has_no_members(state.consumption.groups, name)
-                if topic is not None:
-                    await self._deletion.delete(topic.topic_id)
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        validate_consumed_name(name)
+        state = (await self._leading(TOPICS_GROUP)).replica.state
+        for topic in map(state.topics.named, (retry_topic(name), dead_letter_topic(name))):
+            check_has_no_members(state.consumption.groups, name)
+            if topic is not None:
+                await self._deletion.delete(topic.topic_id)
 
     async def _leading(self, group: int) -> Desk:
         """Of the Raft group, which this node leads at this moment, with all applied that was committed before."""

@@ -19,15 +19,16 @@ from ledger.broker.answers import Answers
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
-from ledger.broker.fetch_wire import FetchAnswer, GivenQueue, serialize
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
-from ledger.broker.produce import MAX_STREAMS, serve_produce
 from ledger.broker.proposals import Committed
 from ledger.broker.query import query_messages
 from ledger.broker.replica import Meter, Replica
 from ledger.broker.replicas import Replicas
-from ledger.broker.throttling import MeteredBatches, Quotas, client_of
+from ledger.broker.rpc.fetch_wire import FetchAnswer, GivenQueue, serialize
+from ledger.broker.rpc.produce_stream import MAX_STREAMS, serve_produce
+from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
+from ledger.broker.rpc.throttling import MeteredBatches, Quotas, client_of
 from ledger.broker.topic_commands import alter_topic, create_topic
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.broker.topic_opening import TopicOpening
@@ -35,7 +36,6 @@ from ledger.errors import (
     BusyError,
     LedgerError,
     ReplicaBehindError,
-    StorageFailedError,
     ThrottledError,
     UnknownQueueError,
     UnknownTopicError,
@@ -43,13 +43,14 @@ from ledger.errors import (
 )
 from ledger.state import Topic
 from ledger.topics import TOPICS_GROUP, validate_topic_name
-from ledger.v1 import broker_pb2, broker_pb2_grpc, error_pb2
-from store import CommitLog, ConsumeQueue, StoreError
+from ledger.v1 import broker_pb2, broker_pb2_grpc
+from store import CommitLog, ConsumeQueue
 
 COORDINATORS = 1
 """Consumer groups are coordinated in the groups 0 .. COORDINATORS - 1."""
 
-Context = aio.ServicerContext[Any, Any]
+UNREADABLE = "this node cannot read that"
+"""Another node may be able to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def add_broker(service: BrokerService, server: aio.Server) -> None:
     server.add_registered_method_handlers(produce_wire.SERVICE, by_hand)
 
 
-class BrokerService(broker_pb2_grpc.BrokerServicer):
+class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     """Serves clients of one node. Until group 0 has started here, it can only say so."""
 
     def __init__(
@@ -173,11 +174,12 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         client = client_of(context) if quota.is_set else ""
         try:
             quota.admit(client, now_s())
-            answer = await fetch(self, request)
-        except (LedgerError, StoreError) as error:
+            with storage_checked(UNREADABLE):
+                answer = await fetch(self, request)
+        except LedgerError as error:
             if isinstance(error, ThrottledError):
                 self._meter.throttled("consumer")
-            why = told(error)
+            why = to_wire(error)
             refused = [GivenQueue(each.topic_id, each.queue, each.offset, error=why) for each in request.queues]
             return serialize(FetchAnswer(refused))
         messages, size = self._count(answer)
@@ -223,58 +225,58 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
 
     # -- questions
 
+    @answers(broker_pb2.ListOffsetsResponse)
     async def ListOffsets(  # noqa: N802
-        self, request: broker_pb2.ListOffsetsRequest, context: Context
-    ) -> broker_pb2.ListOffsetsResponse:
-        try:
-            return await self._list_offsets(request)
-        except (LedgerError, StoreError) as error:
-            return broker_pb2.ListOffsetsResponse(error=told(error))
+        self, request: broker_pb2.ListOffsetsRequest, response: broker_pb2.ListOffsetsResponse
+    ) -> None:
+        with storage_checked(UNREADABLE):
+            response.CopyFrom(await self._list_offsets(request))
 
+    @answers(broker_pb2.QueryMessagesResponse)
     async def QueryMessages(  # noqa: N802
-        self, request: broker_pb2.QueryMessagesRequest, context: Context
-    ) -> broker_pb2.QueryMessagesResponse:
-        try:
+        self, request: broker_pb2.QueryMessagesRequest, response: broker_pb2.QueryMessagesResponse
+    ) -> None:
+        with storage_checked(UNREADABLE):
             replica = await reading(self._replicas.require(request.group), linearizable=request.linearizable)
-            return await query_messages(replica, request)
-        except (LedgerError, StoreError) as error:
-            return broker_pb2.QueryMessagesResponse(error=told(error))
+            response.CopyFrom(await query_messages(replica, request))
 
+    @answers(broker_pb2.GetRouteResponse)
     async def GetRoute(  # noqa: N802
-        self, request: broker_pb2.GetRouteRequest, context: Context
-    ) -> broker_pb2.GetRouteResponse:
+        self, request: broker_pb2.GetRouteRequest, response: broker_pb2.GetRouteResponse
+    ) -> None:
         try:
             await reading(self._replicas.topics, linearizable=request.linearizable)
-        except LedgerError as error:
-            response = self.routes()
-            response.ClearField("groups")
-            response.ClearField("topics")
-            response.ClearField("topics_index")
-            response.error.CopyFrom(to_wire(error))
-            return response
-        return self.routes(request.topics)
+        finally:
+            self._put_nodes(response)  # into a refusal too: a client asks another node then
+        self._put_routes(response, request.topics)
 
     def routes(self, names: Collection[str] = ()) -> broker_pb2.GetRouteResponse:
         """As this node knows them: of these topics, or of all."""
+        response = broker_pb2.GetRouteResponse()
+        self._put_nodes(response)
+        self._put_routes(response, names)
+        return response
+
+    def _put_nodes(self, response: broker_pb2.GetRouteResponse) -> None:
         facts = self._facts
-        response = broker_pb2.GetRouteResponse(
-            cluster=facts.cluster,
-            max_message_bytes=self._beginnings[TOPICS_GROUP].max_message_bytes,
-            coordinators=COORDINATORS,
-        )
+        response.cluster = facts.cluster
+        response.max_message_bytes = self._beginnings[TOPICS_GROUP].max_message_bytes
+        response.coordinators = COORDINATORS
         for node, address in self._addresses().items():
             room = facts.room if node == facts.node else None
             outside = facts.outside.get(node, "")
             response.nodes.add(node=node, address=address, room=room, outside_address=outside)
         response.configuration_index = self.configuration_index
+
+    def _put_routes(self, response: broker_pb2.GetRouteResponse, names: Collection[str]) -> None:
+        """Leaders and topics; nothing before group 0 has started here."""
         if (replica := self._replicas.first) is None:
-            return response
+            return
         response.groups.extend(self._group_route(group) for group in replica.state.groups.numbers)
         topics = replica.state.topics
         response.topics_index = topics.changed_at
         named = (topics.named(name) for name in names) if names else topics
         response.topics.extend(topic_route(topic) for topic in named if topic is not None and topic.opened)
-        return response
 
     def _group_route(self, group: int) -> broker_pb2.GroupRoute:
         replica = self._replicas.get(group)
@@ -283,14 +285,11 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
         raft = replica.driver.raft
         return broker_pb2.GroupRoute(group=group, term=raft.term, leader=raft.leader)
 
+    @answers(broker_pb2.CreateTopicResponse)
     async def CreateTopic(  # noqa: N802
-        self, request: broker_pb2.CreateTopicRequest, context: Context
-    ) -> broker_pb2.CreateTopicResponse:
-        try:
-            topic = await self._create_topic(request.name, request.queues)
-        except LedgerError as error:
-            return broker_pb2.CreateTopicResponse(error=to_wire(error))
-        return broker_pb2.CreateTopicResponse(topic=topic_route(topic))
+        self, request: broker_pb2.CreateTopicRequest, response: broker_pb2.CreateTopicResponse
+    ) -> None:
+        response.topic.CopyFrom(topic_route(await self._create_topic(request.name, request.queues)))
 
     async def _create_topic(self, name: str, queues: int) -> Topic:
         replica = self._replicas.topics
@@ -301,26 +300,21 @@ class BrokerService(broker_pb2_grpc.BrokerServicer):
             await self._opening.wait(known)  # begun before; perhaps this very client asks once more
         return await self._opening.wait(await asyncio.shield(create_topic(replica, name, queues)))
 
+    @answers(broker_pb2.AlterTopicResponse)
     async def AlterTopic(  # noqa: N802
-        self, request: broker_pb2.AlterTopicRequest, context: Context
-    ) -> broker_pb2.AlterTopicResponse:
-        try:
-            topic = await self._opening.wait(await alter_topic(self._replicas.topics, request.name, request.queues))
-        except LedgerError as error:
-            return broker_pb2.AlterTopicResponse(error=to_wire(error))
-        return broker_pb2.AlterTopicResponse(topic=topic_route(topic))
+        self, request: broker_pb2.AlterTopicRequest, response: broker_pb2.AlterTopicResponse
+    ) -> None:
+        topic = await self._opening.wait(await alter_topic(self._replicas.topics, request.name, request.queues))
+        response.topic.CopyFrom(topic_route(topic))
 
+    @answers(broker_pb2.DeleteTopicResponse)
     async def DeleteTopic(  # noqa: N802
-        self, request: broker_pb2.DeleteTopicRequest, context: Context
-    ) -> broker_pb2.DeleteTopicResponse:
-        try:
-            topic = self._replicas.topics.state.topics.get(request.topic_id)
-            if topic is not None:
-                validate_topic_name(topic.name)
-            await self._deletion.delete(request.topic_id)
-        except LedgerError as error:
-            return broker_pb2.DeleteTopicResponse(error=to_wire(error))
-        return broker_pb2.DeleteTopicResponse()
+        self, request: broker_pb2.DeleteTopicRequest, response: broker_pb2.DeleteTopicResponse
+    ) -> None:
+        topic = self._replicas.topics.state.topics.get(request.topic_id)
+        if topic is not None:
+            validate_topic_name(topic.name)
+        await self._deletion.delete(request.topic_id)
 
     async def GetStatus(  # noqa: N802
         self, request: broker_pb2.GetStatusRequest, context: Context
@@ -417,10 +411,3 @@ def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
         groups=topic.groups[: topic.opened],
         created_ms=topic.created_ms,
     )
-
-
-def told(error: LedgerError | StoreError) -> error_pb2.Error:
-    """What a client hears of what went wrong with its question. What cannot be read here may be read elsewhere."""
-    if isinstance(error, StoreError):
-        error = StorageFailedError(f"this node cannot read that: {error}")
-    return to_wire(error)

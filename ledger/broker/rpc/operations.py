@@ -1,9 +1,8 @@
-"""The gRPC rim of what operators ask: members come and go, leadership moves, a suspect node is trusted again, the log
-begins later or is held, a group is added.
+"""The Operations service: members, leadership, suspect nodes, the start of the log and holds on it, groups.
 
-Each method checks its request, finds the replica, and puts the answer into protobuf. What a request means is in
-members.py, handover.py, log_trim.py and topic_commands.py; who a new node is, and what a suspect node has lost, is
-asked of the `Site`.
+Each method checks its request, finds the replica, calls the module that decides (members.py, handover.py, log_trim.py,
+topic_commands.py), and puts the result into protobuf. The identity of a new node, and the loss of a suspect node, come
+from the `Site`.
 """
 
 from __future__ import annotations
@@ -11,36 +10,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol
-
-from grpc import aio
+from typing import Protocol
 
 from ledger.broker.handover import begin_transfer
 from ledger.broker.log_trim import LogTrim
 from ledger.broker.members import Introduction, Members
 from ledger.broker.proposals import ChangeProposal
-from ledger.broker.refusal import refused
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention import Candidate
+from ledger.broker.rpc.refusals import RefusingService, answers, storage_checked
 from ledger.broker.topic_commands import add_group, open_topic
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.errors import (
     InvalidArgumentError,
-    LedgerError,
     NotSuspectError,
     RecoveryRefusedError,
-    StorageFailedError,
 )
 from ledger.state import Hold, Topic
 from ledger.topics import TOPICS_GROUP
 from ledger.v1 import operations_pb2, operations_pb2_grpc
 from raft.configuration_entry import GroupConfiguration
-from store import StoreError, Suspect
+from store import Suspect
 
 log = logging.getLogger("ledger.operations")
-
-Context = aio.ServicerContext[Any, Any]
 
 
 class Site(Protocol):
@@ -56,7 +49,7 @@ class Site(Protocol):
         """This node is trusted again; returns once its disk knows that."""
 
 
-class OperationsService(operations_pb2_grpc.OperationsServicer):
+class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer):
     """Until group 0 has started on this node, it can only say so."""
 
     def __init__(
@@ -69,14 +62,12 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
         self._replicas = replicas
         self._deletion = deletion
 
+    @answers(operations_pb2.GetMembersResponse)
     async def GetMembers(  # noqa: N802 (gRPC names)
-        self, request: operations_pb2.GetMembersRequest, context: Context
-    ) -> operations_pb2.GetMembersResponse:
-        response = operations_pb2.GetMembersResponse(cluster=self._cluster)
-        try:
-            replica = await self._leading(request.group)
-        except LedgerError as error:
-            return refused(response, error)
+        self, request: operations_pb2.GetMembersRequest, response: operations_pb2.GetMembersResponse
+    ) -> None:
+        response.cluster = self._cluster
+        replica = await self._leading(request.group)
         raft, membership = replica.driver.raft, replica.membership
         assert membership.configuration is not None, "what a leader has applied begins with its own configuration"
         response.term, response.leader, response.transferring_to = raft.term, raft.leader, raft.transferring_to
@@ -93,75 +84,58 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
                 lag_bytes=state.lag_bytes,
                 caught_up=state.caught_up,
             )
-        return response
 
+    @answers(operations_pb2.ChangeResponse)
     async def AddNode(  # noqa: N802
-        self, request: operations_pb2.AddNodeRequest, context: Context
-    ) -> operations_pb2.ChangeResponse:
-        try:
-            check_address(request.address)
-            change = await self._members(self._replicas.require(request.group)).add(
-                number(request.node), request.address
-            )
-            return await changed(change, wait=request.wait)
-        except LedgerError as error:
-            return refused(operations_pb2.ChangeResponse(), error)
+        self, request: operations_pb2.AddNodeRequest, response: operations_pb2.ChangeResponse
+    ) -> None:
+        check_address(request.address)
+        change = await self._members(self._replicas.require(request.group)).add(number(request.node), request.address)
+        response.CopyFrom(await changed(change, wait=request.wait))
 
+    @answers(operations_pb2.ChangeResponse)
     async def PromoteNode(  # noqa: N802
-        self, request: operations_pb2.PromoteNodeRequest, context: Context
-    ) -> operations_pb2.ChangeResponse:
-        try:
-            change = await self._members(self._replicas.require(request.group)).promote(number(request.node))
-            return await changed(change, wait=request.wait)
-        except LedgerError as error:
-            return refused(operations_pb2.ChangeResponse(), error)
+        self, request: operations_pb2.PromoteNodeRequest, response: operations_pb2.ChangeResponse
+    ) -> None:
+        change = await self._members(self._replicas.require(request.group)).promote(number(request.node))
+        response.CopyFrom(await changed(change, wait=request.wait))
 
+    @answers(operations_pb2.ChangeResponse)
     async def RemoveNode(  # noqa: N802
-        self, request: operations_pb2.RemoveNodeRequest, context: Context
-    ) -> operations_pb2.ChangeResponse:
-        try:
-            change = self._members(self._replicas.require(request.group)).remove(number(request.node))
-            return await changed(change, wait=request.wait)
-        except LedgerError as error:
-            return refused(operations_pb2.ChangeResponse(), error)
+        self, request: operations_pb2.RemoveNodeRequest, response: operations_pb2.ChangeResponse
+    ) -> None:
+        change = self._members(self._replicas.require(request.group)).remove(number(request.node))
+        response.CopyFrom(await changed(change, wait=request.wait))
 
+    @answers(operations_pb2.TransferLeadershipResponse)
     async def TransferLeadership(  # noqa: N802
-        self, request: operations_pb2.TransferLeadershipRequest, context: Context
-    ) -> operations_pb2.TransferLeadershipResponse:
-        response = operations_pb2.TransferLeadershipResponse()
-        try:
-            replica = self._replicas.require(request.group)
-            other_leads = request.from_node not in (0, self._node)
-            if replica.driver.leads and (other_leads or request.to == self._node):
-                response.to = self._node  # it came about already
-            else:
-                response.to = begin_transfer(replica, request.to)
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        self, request: operations_pb2.TransferLeadershipRequest, response: operations_pb2.TransferLeadershipResponse
+    ) -> None:
+        replica = self._replicas.require(request.group)
+        other_leads = request.from_node not in (0, self._node)
+        if replica.driver.leads and (other_leads or request.to == self._node):
+            response.to = self._node  # it came about already
+        else:
+            response.to = begin_transfer(replica, request.to)
 
+    @answers(operations_pb2.RecoverNodeResponse)
     async def RecoverNode(  # noqa: N802
-        self, request: operations_pb2.RecoverNodeRequest, context: Context
-    ) -> operations_pb2.RecoverNodeResponse:
-        response = operations_pb2.RecoverNodeResponse()
-        try:
-            replica = self._replicas.require(request.group)
-            doubt = self._doubt(replica, number(request.node))
-            response.reason, response.since_ms, response.last_index = doubt.reason, doubt.since_ms, doubt.last_index
-            if request.accept_loss:
-                self._check_is_alone(replica)
-                await self._sites[replica.group].accept_loss()
-                response.recovered = True
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        self, request: operations_pb2.RecoverNodeRequest, response: operations_pb2.RecoverNodeResponse
+    ) -> None:
+        replica = self._replicas.require(request.group)
+        doubt = self._doubt(replica, number(request.node))
+        response.reason, response.since_ms, response.last_index = doubt.reason, doubt.since_ms, doubt.last_index
+        if request.accept_loss:
+            self._check_is_alone(replica)
+            await self._sites[replica.group].accept_loss()
+            response.recovered = True
 
+    @answers(operations_pb2.TrimLogResponse)
     async def TrimLog(  # noqa: N802
-        self, request: operations_pb2.TrimLogRequest, context: Context
-    ) -> operations_pb2.TrimLogResponse:
-        response = operations_pb2.TrimLogResponse()
-        try:
-            replica = await self._leading(request.group)
+        self, request: operations_pb2.TrimLogRequest, response: operations_pb2.TrimLogResponse
+    ) -> None:
+        replica = await self._leading(request.group)
+        with storage_checked("the log of this node cannot be looked at"):
             trim = LogTrim(replica)
             to = kept_by(trim, request)
             cut = trim.cut(to)
@@ -169,86 +143,57 @@ class OperationsService(operations_pb2_grpc.OperationsServicer):
             if to is not None and not request.dry_run:
                 log.info("group %d: an operator has the log begin with entry %d", request.group, cut.first_index)
                 await asyncio.shield(trim.move(to).future)
-        except LedgerError as error:
-            return refused(response, error)
-        except StoreError as failure:
-            return refused(response, StorageFailedError(f"the log of this node cannot be looked at: {failure}"))
         response.first_index, response.entries, response.bytes = cut.first_index, cut.entries, cut.size
         response.messages, response.newest_ms, response.bytes_kept = cut.messages, cut.newest_ms, cut.bytes_kept
-        return response
 
+    @answers(operations_pb2.HoldLogResponse)
     async def HoldLog(  # noqa: N802
-        self, request: operations_pb2.HoldLogRequest, context: Context
-    ) -> operations_pb2.HoldLogResponse:
-        response = operations_pb2.HoldLogResponse()
-        try:
-            replica = self._replicas.require(request.group)
-            hold = await asyncio.shield(replica.hold_log(request.name, request.ttl_ms))
-        except LedgerError as error:
-            return refused(response, error)
+        self, request: operations_pb2.HoldLogRequest, response: operations_pb2.HoldLogResponse
+    ) -> None:
+        replica = self._replicas.require(request.group)
+        hold = await asyncio.shield(replica.hold_log(request.name, request.ttl_ms))
         response.hold.CopyFrom(hold_on_the_wire(hold))
         response.first_index = replica.log.first_index
-        return response
 
+    @answers(operations_pb2.ReleaseLogResponse)
     async def ReleaseLog(  # noqa: N802
-        self, request: operations_pb2.ReleaseLogRequest, context: Context
-    ) -> operations_pb2.ReleaseLogResponse:
-        response = operations_pb2.ReleaseLogResponse()
-        try:
-            response.released = await asyncio.shield(self._replicas.require(request.group).release_log(request.name))
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        self, request: operations_pb2.ReleaseLogRequest, response: operations_pb2.ReleaseLogResponse
+    ) -> None:
+        response.released = await asyncio.shield(self._replicas.require(request.group).release_log(request.name))
 
+    @answers(operations_pb2.GetHoldsResponse)
     async def GetHolds(  # noqa: N802
-        self, request: operations_pb2.GetHoldsRequest, context: Context
-    ) -> operations_pb2.GetHoldsResponse:
-        response = operations_pb2.GetHoldsResponse()
-        try:
-            replica = await self._leading(request.group)
-        except LedgerError as error:
-            return refused(response, error)
+        self, request: operations_pb2.GetHoldsRequest, response: operations_pb2.GetHoldsResponse
+    ) -> None:
+        replica = await self._leading(request.group)
         response.holds.extend(hold_on_the_wire(hold) for hold in replica.state.holds)
-        return response
 
+    @answers(operations_pb2.AddGroupResponse)
     async def AddGroup(  # noqa: N802
-        self, request: operations_pb2.AddGroupRequest, context: Context
-    ) -> operations_pb2.AddGroupResponse:
-        response = operations_pb2.AddGroupResponse()
-        try:
-            replica = await self._leading(TOPICS_GROUP)
-            groups = replica.state.groups
-            if request.groups and len(groups.numbers) == request.groups + 1:
-                response.group = groups.numbers[-1]  # it came about already
-            else:
-                response.group = await add_group(replica, request.nodes)
-        except LedgerError as error:
-            return refused(response, error)
+        self, request: operations_pb2.AddGroupRequest, response: operations_pb2.AddGroupResponse
+    ) -> None:
+        replica = await self._leading(TOPICS_GROUP)
+        groups = replica.state.groups
+        if request.groups and len(groups.numbers) == request.groups + 1:
+            response.group = groups.numbers[-1]  # it came about already
+        else:
+            response.group = await add_group(replica, request.nodes)
         response.nodes.extend(replica.state.groups.nodes(response.group))
-        return response
 
+    @answers(operations_pb2.OpenTopicResponse)
     async def OpenTopic(  # noqa: N802
-        self, request: operations_pb2.OpenTopicRequest, context: Context
-    ) -> operations_pb2.OpenTopicResponse:
-        response = operations_pb2.OpenTopicResponse()
+        self, request: operations_pb2.OpenTopicRequest, response: operations_pb2.OpenTopicResponse
+    ) -> None:
         topic = Topic(
             request.topic_id, request.name, tuple(request.groups), request.created_ms, opened=len(request.groups)
         )
-        try:
-            await asyncio.shield(open_topic(self._replicas.require(request.group), topic))
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        await asyncio.shield(open_topic(self._replicas.require(request.group), topic))
 
+    @answers(operations_pb2.DropTopicResponse)
     async def DropTopic(  # noqa: N802
-        self, request: operations_pb2.DropTopicRequest, context: Context
-    ) -> operations_pb2.DropTopicResponse:
-        response = operations_pb2.DropTopicResponse()
-        try:
-            await self._deletion.drop(self._replicas.require(request.group), request.topic_id)
-        except LedgerError as error:
-            return refused(response, error)
-        return response
+        self, request: operations_pb2.DropTopicRequest, response: operations_pb2.DropTopicResponse
+    ) -> None:
+        await self._deletion.drop(self._replicas.require(request.group), request.topic_id)
 
     async def _leading(self, group: int) -> Replica:
         """The group's replica, which leads at this moment and has applied all that was committed before it."""

@@ -10,17 +10,15 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-from grpc import aio
+from typing import Protocol
 
 from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.claims import Claims
 from ledger.broker.coordinator import Coordinator
-from ledger.broker.refusal import Response, refused
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
-from ledger.broker.service import COORDINATORS, topic_route
+from ledger.broker.rpc.broker import COORDINATORS, topic_route
+from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.topic_commands import keep_topic
 from ledger.broker.topic_opening import TopicOpening
 from ledger.consumer_groups import (
@@ -34,8 +32,6 @@ from ledger.errors import BusyError, InvalidArgumentError, LedgerError, TopicExi
 from ledger.retries import dead_letter_topic, retry_topic
 from ledger.state import QueueResults, Topic
 from ledger.v1 import command_pb2, consumer_group_pb2, consumer_group_pb2_grpc
-
-Context = aio.ServicerContext[Any, Any]
 
 MAX_WAIT_MS = 60_000
 
@@ -58,7 +54,7 @@ class Site(Protocol):
         """None until it has started."""
 
 
-class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
+class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGroupsServicer):
     """Until a Raft group has started here, this can only say so."""
 
     def __init__(
@@ -86,10 +82,10 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
 
     # -- as a coordinator
 
+    @answers(consumer_group_pb2.JoinResponse)
     async def Join(  # noqa: N802 (gRPC names)
-        self, request: consumer_group_pb2.JoinRequest, context: Context
-    ) -> consumer_group_pb2.JoinResponse:
-        response = consumer_group_pb2.JoinResponse()
+        self, request: consumer_group_pb2.JoinRequest, response: consumer_group_pb2.JoinResponse
+    ) -> None:
         wanted = command_pb2.JoinConsumerGroup(
             consumer_group=request.consumer_group,
             member=request.member,
@@ -103,33 +99,25 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
             configured=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in request.configured],
             rooms=[command_pb2.GroupRoom(group=each.group, room=each.room) for each in request.rooms],
         )
-        try:
-            await self.coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)
-        except LedgerError as error:
-            return self._refused(response, error)
-        return response
+        await self.coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)
 
+    @answers(consumer_group_pb2.AttendResponse)
     async def Attend(  # noqa: N802
-        self, request: consumer_group_pb2.AttendRequest, context: Context
-    ) -> consumer_group_pb2.AttendResponse:
-        response = consumer_group_pb2.AttendResponse()
+        self, request: consumer_group_pb2.AttendRequest, response: consumer_group_pb2.AttendResponse
+    ) -> None:
         wait_s = min(request.max_wait_ms, MAX_WAIT_MS) / 1000
-        try:
-            coordinator = self.coordinator(request.group, request.consumer_group)
-            group = await coordinator.attend(request.consumer_group, request.member, request.version, wait_s)
-        except LedgerError as error:
-            return self._refused(response, error)
+        coordinator = self.coordinator(request.group, request.consumer_group)
+        group = await coordinator.attend(request.consumer_group, request.member, request.version, wait_s)
         response.version = group.members[request.member].version
         for each in group.view(request.member):
             response.queues.add(
                 topic_id=each.queue.topic_id, queue=each.queue.queue, epoch=each.epoch, leaving=each.is_leaving
             )
-        return response
 
+    @answers(consumer_group_pb2.ReleaseResponse)
     async def Release(  # noqa: N802
-        self, request: consumer_group_pb2.ReleaseRequest, context: Context
-    ) -> consumer_group_pb2.ReleaseResponse:
-        response = consumer_group_pb2.ReleaseResponse()
+        self, request: consumer_group_pb2.ReleaseRequest, response: consumer_group_pb2.ReleaseResponse
+    ) -> None:
         wanted = command_pb2.ReleaseQueues(
             consumer_group=request.consumer_group,
             member=request.member,
@@ -138,86 +126,62 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
                 for each in request.queues
             ],
         )
-        try:
-            await self.coordinator(request.group, request.consumer_group).release(request.consumer_group, wanted)
-        except LedgerError as error:
-            return self._refused(response, error)
-        return response
+        await self.coordinator(request.group, request.consumer_group).release(request.consumer_group, wanted)
 
+    @answers(consumer_group_pb2.LeaveResponse)
     async def Leave(  # noqa: N802
-        self, request: consumer_group_pb2.LeaveRequest, context: Context
-    ) -> consumer_group_pb2.LeaveResponse:
-        response = consumer_group_pb2.LeaveResponse()
-        try:
-            coordinator = self.coordinator(request.group, request.consumer_group)
-            await coordinator.leave(request.consumer_group, [request.member])
-        except LedgerError as error:
-            return self._refused(response, error)
-        return response
+        self, request: consumer_group_pb2.LeaveRequest, response: consumer_group_pb2.LeaveResponse
+    ) -> None:
+        coordinator = self.coordinator(request.group, request.consumer_group)
+        await coordinator.leave(request.consumer_group, [request.member])
 
     # -- where the queues are
 
+    @answers(consumer_group_pb2.ClaimResponse)
     async def Claim(  # noqa: N802
-        self, request: consumer_group_pb2.ClaimRequest, context: Context
-    ) -> consumer_group_pb2.ClaimResponse:
-        response = consumer_group_pb2.ClaimResponse()
-        try:
-            validate_consumed_name(request.consumer_group)
-            desk = self.desk(request.group)
-            wanted = command_pb2.ClaimQueues(
-                consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
-            )
-            results = await asyncio.shield(desk.claims.claim(wanted))
-        except LedgerError as error:
-            return self._refused(response, error)
+        self, request: consumer_group_pb2.ClaimRequest, response: consumer_group_pb2.ClaimResponse
+    ) -> None:
+        validate_consumed_name(request.consumer_group)
+        desk = self.desk(request.group)
+        wanted = command_pb2.ClaimQueues(
+            consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
+        )
+        results = await asyncio.shield(desk.claims.claim(wanted))
         response.queues.extend(self._progress_of(results))
-        return response
 
+    @answers(consumer_group_pb2.AcknowledgeResponse)
     async def Acknowledge(  # noqa: N802
-        self, request: consumer_group_pb2.AcknowledgeRequest, context: Context
-    ) -> consumer_group_pb2.AcknowledgeResponse:
-        response = consumer_group_pb2.AcknowledgeResponse()
+        self, request: consumer_group_pb2.AcknowledgeRequest, response: consumer_group_pb2.AcknowledgeResponse
+    ) -> None:
         offsets = [
             command_pb2.AcknowledgedOffset(
                 topic_id=each.topic_id, queue=each.queue, epoch=each.epoch, resets=each.resets, offset=each.offset
             )
             for each in request.queues
         ]
-        try:
-            results = await self.desk(request.group).acknowledgements.add(request.consumer_group, offsets)
-        except LedgerError as error:
-            return self._refused(response, error)
+        results = await self.desk(request.group).acknowledgements.add(request.consumer_group, offsets)
         response.queues.extend(self._progress_of(results))
-        return response
 
+    @answers(consumer_group_pb2.MoveResponse)
     async def Move(  # noqa: N802
-        self, request: consumer_group_pb2.MoveRequest, context: Context
-    ) -> consumer_group_pb2.MoveResponse:
-        response = consumer_group_pb2.MoveResponse()
-        try:
-            moving = self.desk(request.group).claims.move(request)
-            if moving is not None:
-                await asyncio.shield(moving)
-        except LedgerError as error:
-            return self._refused(response, error)
-        return response
+        self, request: consumer_group_pb2.MoveRequest, response: consumer_group_pb2.MoveResponse
+    ) -> None:
+        moving = self.desk(request.group).claims.move(request)
+        if moving is not None:
+            await asyncio.shield(moving)
 
     # -- in group 0
 
+    @answers(consumer_group_pb2.PrepareRetriesResponse)
     async def PrepareRetries(  # noqa: N802
-        self, request: consumer_group_pb2.PrepareRetriesRequest, context: Context
-    ) -> consumer_group_pb2.PrepareRetriesResponse:
-        response = consumer_group_pb2.PrepareRetriesResponse()
+        self, request: consumer_group_pb2.PrepareRetriesRequest, response: consumer_group_pb2.PrepareRetriesResponse
+    ) -> None:
         name = request.consumer_group
-        try:
-            validate_group_name(name)
-            retry = await self._kept(retry_topic(name), self._retries)
-            dead_letters = await self._kept(dead_letter_topic(name), 1)
-        except LedgerError as error:
-            return self._refused(response, error)
+        validate_group_name(name)
+        retry = await self._kept(retry_topic(name), self._retries)
+        dead_letters = await self._kept(dead_letter_topic(name), 1)
         response.retry.CopyFrom(topic_route(retry))
         response.dead_letters.CopyFrom(topic_route(dead_letters))
-        return response
 
     def _progress_of(self, results: QueueResults) -> list[consumer_group_pb2.QueueProgress]:
         progress = []
@@ -233,9 +197,8 @@ class ConsumerGroupService(consumer_group_pb2_grpc.ConsumerGroupsServicer):
                 )
         return progress
 
-    def _refused(self, response: Response, error: LedgerError) -> Response:
+    def refused(self, error: LedgerError) -> None:
         self.refusals[error.code] += 1
-        return refused(response, error)
 
     async def _kept(self, name: str, queues: int) -> Topic:
         """The broker's own topic of that name, with so many queues in each group, once it is open."""
