@@ -11,13 +11,14 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 
+from ledger.broker.consumed_offsets import check_offset
 from ledger.broker.lag import lag_of
 from ledger.broker.replica import Replica
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService, Desk
 from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.consumer_groups import validate_consumed_name
-from ledger.errors import LedgerError, out_of_range
+from ledger.errors import LedgerError
 from ledger.retries import DEAD_LETTERS, RETRY, dead_letter_topic, resending_group, retry_topic
 from ledger.state import ConsumerGroup, Topic, TopicQueueId
 from ledger.state.consumption import check_has_no_members
@@ -90,7 +91,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         validate_consumed_name(request.consumer_group)
         desk = await self._leading(request.group)
         for each in wanted.offsets:
-            check_offset(desk.replica, each)
+            check_offset(desk.replica, each.topic_id, each.queue, each.offset)
         results = await asyncio.shield(desk.claims.reset(wanted))
         for result in results:
             if isinstance(result, LedgerError):
@@ -191,13 +192,3 @@ def put_members(group: ConsumerGroup, response: consumer_group_operations_pb2.De
         response.shares.add(
             topic_id=queue.topic_id, queue=queue.queue, owner=share.owner, epoch=share.epoch, target=share.target
         )
-
-
-def check_offset(replica: Replica, wanted: command_pb2.ResetOffset) -> None:
-    """Raises OffsetTooLowError, OffsetBeyondEndError, UnknownTopicError, UnknownQueueError."""
-    topic = replica.state.topics.require(wanted.topic_id, wanted.queue)
-    first = replica.queues.get(wanted.topic_id, wanted.queue).first_offset
-    end = replica.state.next_offset(wanted.topic_id, wanted.queue)
-    if not first <= wanted.offset <= end:
-        sentence = f"queue {wanted.queue} of topic {topic.name!r} cannot be consumed from offset {wanted.offset} on"
-        raise out_of_range(sentence, wanted.offset, first, end)

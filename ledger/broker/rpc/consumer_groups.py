@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.claims import Claims
+from ledger.broker.consumed_offsets import start_offset
 from ledger.broker.coordinator import Coordinator
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
@@ -22,8 +23,6 @@ from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.topic_commands import keep_topic
 from ledger.broker.topic_opening import TopicOpening
 from ledger.consumer_groups import (
-    AT_THE_FIRST,
-    BEHIND_THE_LAST,
     coordinator_group,
     validate_consumed_name,
     validate_group_name,
@@ -228,18 +227,8 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
 
 
 def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:
-    """With the place where the consumer group begins, if it has not begun, as this leader knows it. Raises
-    UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
-    replica.state.topics.require(wanted.topic_id, wanted.queue)
-    match wanted.start_offset:
-        case offset if offset >= 0:
-            start = offset
-        case offset if offset == AT_THE_FIRST:
-            start = replica.queues.get(wanted.topic_id, wanted.queue).first_offset
-        case offset if offset == BEHIND_THE_LAST:
-            start = replica.state.next_offset(wanted.topic_id, wanted.queue)
-        case offset:
-            raise InvalidArgumentError(f"{offset} is no offset to begin at")
+    """Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
+    start = start_offset(replica, wanted.topic_id, wanted.queue, wanted.start_offset)
     return command_pb2.ClaimedQueue(
         topic_id=wanted.topic_id, queue=wanted.queue, epoch=wanted.epoch, start_offset=start
     )

@@ -1,0 +1,60 @@
+"""Where a consumer group may begin in a queue that has offsets 10 to 19."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ledger.broker.consumed_offsets import check_offset, start_offset
+from ledger.broker.replica import Replica
+from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
+from ledger.errors import InvalidArgumentError, OffsetBeyondEndError, OffsetTooLowError, UnknownTopicError
+
+FIRST, END = 10, 20
+
+
+def require(topic_id: int, queue: int) -> Any:
+    if (topic_id, queue) != (1, 0):
+        raise UnknownTopicError("no such topic")
+    return SimpleNamespace(name="orders")
+
+
+REPLICA = cast(
+    Replica,
+    SimpleNamespace(
+        state=SimpleNamespace(topics=SimpleNamespace(require=require), next_offset=lambda _, __: END),
+        queues=SimpleNamespace(get=lambda _, __: SimpleNamespace(first_offset=FIRST)),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "start"), [(AT_THE_FIRST, FIRST), (BEHIND_THE_LAST, END), (0, 0), (15, 15), (99, 99)]
+)
+def test_the_start_is_an_offset_or_an_end_of_the_queue(wanted: int, start: int) -> None:
+    assert start_offset(REPLICA, 1, 0, wanted) == start
+
+
+def test_another_negative_number_is_no_start() -> None:
+    with pytest.raises(InvalidArgumentError, match="-9 is no offset to begin at"):
+        start_offset(REPLICA, 1, 0, -9)
+
+
+@pytest.mark.parametrize("offset", [FIRST, 15, END])
+def test_offsets_from_the_first_to_the_end_may_be_set(offset: int) -> None:
+    check_offset(REPLICA, 1, 0, offset)
+
+
+@pytest.mark.parametrize(("offset", "error"), [(FIRST - 1, OffsetTooLowError), (END + 1, OffsetBeyondEndError)])
+def test_offsets_outside_of_the_queue_are_refused_with_its_ends(offset: int, error: type[Exception]) -> None:
+    with pytest.raises(error, match="queue 0 of topic 'orders' cannot be consumed from offset") as raised:
+        check_offset(REPLICA, 1, 0, offset)
+    assert (cast(Any, raised.value).first_offset, cast(Any, raised.value).end_offset) == (FIRST, END)
+
+
+def test_an_unknown_topic_is_refused_by_both() -> None:
+    for check in (start_offset, check_offset):
+        with pytest.raises(UnknownTopicError):
+            check(REPLICA, 2, 0, 15)
