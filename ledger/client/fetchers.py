@@ -1,6 +1,6 @@
 """The fetchers of one consumer: one for each shard that has queues of the consumer.
 
-A fetcher starts with the first queue of its shard and runs until `close`.
+A fetcher starts with the first call that names its shard and lives until `close`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Fetchers:
 
     def remove(self, shard: int, cursor: Cursor) -> None:
         """Fetches no longer for this cursor. Does nothing if the cursor was not added."""
-        if shard in self._by_shard:
-            self._by_shard[shard].remove(cursor)
+        self.start(shard)
+        self._by_shard[shard].remove(cursor)
 
     def restart(self, shard: int) -> None:
         """A cursor of this shard has moved: drops the request under way and sends a new one."""
-        if shard in self._by_shard:
-            self._by_shard[shard].restart()
+        self.start(shard)
+        self._by_shard[shard].restart()
 
     def made_room(self) -> None:
         """Messages have been taken out of the cursors."""

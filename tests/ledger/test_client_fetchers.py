@@ -30,7 +30,7 @@ class Recorded:
         self.cursors += cursors
 
     def remove(self, cursor: Cursor) -> None:
-        self.cursors.remove(cursor)
+        self.cursors = [each for each in self.cursors if each is not cursor]
 
     def restart(self) -> None:
         self.calls.append("restart")
@@ -72,11 +72,11 @@ def test_one_shard_is_asked_without_the_others(made: list[Recorded]) -> None:
     assert [(each.cursors, each.calls) for each in made] == [([], []), ([SECOND], ["restart"])]
 
 
-def test_a_shard_without_a_fetcher_has_nothing_to_remove_or_restart(made: list[Recorded]) -> None:
+def test_a_shard_without_a_fetcher_gets_one_that_has_nothing_to_remove(made: list[Recorded]) -> None:
     them = fetchers()
     them.remove(1, FIRST)
-    them.restart(1)
-    assert made == []
+    them.restart(2)
+    assert [(each.shard, each.cursors, each.calls) for each in made] == [(1, [], []), (2, [], ["restart"])]
 
 
 async def test_all_shards_are_told_of_room_and_closed(made: list[Recorded]) -> None:
