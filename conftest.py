@@ -20,7 +20,7 @@ if find_spec("docker") is None and not IN_CI:  # `make test` installs it
 @pytest.fixture(scope="session")
 def node_image() -> str:
     """The image of a node, with an engine that has it. Without: skipped, but in CI, which has made it, failed."""
-    from cluster.docker_engine import IMAGE, EngineError, connect, need_image  # here, since it may not be installed
+    from cluster.local.engine import IMAGE, EngineError, connect, need_image  # here, since it may not be installed
 
     try:
         client = connect()

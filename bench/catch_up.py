@@ -26,8 +26,8 @@ import numpy as np
 
 from bench.filling import fill
 from bench.tables import options, show
-from cluster.dev import DevCluster
-from cluster.dev_node import DevNode
+from cluster.local.node_process import DevNode
+from cluster.local.processes import DevCluster
 from cluster.process_use import cpu_s
 from store import PosixDisk, entry
 

@@ -30,7 +30,7 @@ from cluster.grpc_engine import prefer_older_engine
 
 prefer_older_engine()  # before anything imports grpc
 
-from cluster.dev import DevCluster  # noqa: E402
+from cluster.local.processes import DevCluster  # noqa: E402
 from cluster.process_use import cpu_s  # noqa: E402
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message  # noqa: E402
 

@@ -29,8 +29,8 @@ import grpc
 from bench.filling import QUEUES, TOPIC, fill, forget
 from bench.tables import options, show
 from cluster.allocator import keep_large_buffers
-from cluster.dev import DevCluster
-from cluster.dev_node import DevNode
+from cluster.local.node_process import DevNode
+from cluster.local.processes import DevCluster
 from ledger import Admin
 from ledger.broker.fetch import collect
 from ledger.broker.rpc.fetch_wire import serialize

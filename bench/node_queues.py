@@ -23,8 +23,8 @@ import uvloop
 
 from bench.restart import checkpoint_of, end, ready_again, wait_for_change
 from bench.tables import options, show
-from cluster.dev import DevCluster
-from cluster.dev_node import DevNode
+from cluster.local.node_process import DevNode
+from cluster.local.processes import DevCluster
 from ledger import AsyncAdmin, AsyncProducer
 
 QUEUE_COUNTS = (1, 1_000, 10_000)

@@ -34,7 +34,7 @@ prefer_older_engine()  # before anything imports grpc
 
 import grpc  # noqa: E402
 
-from cluster.dev import DevCluster  # noqa: E402
+from cluster.local.processes import DevCluster  # noqa: E402
 from ledger import AsyncAdmin, AsyncGroupConsumer  # noqa: E402
 from ledger.client.cluster_client import ClusterClient  # noqa: E402
 from ledger.client.environment import PROCESS  # noqa: E402

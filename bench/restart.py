@@ -25,8 +25,8 @@ from pathlib import Path
 from bench.filling import fill, forget
 from bench.tables import options, show
 from cluster.checkpoints import INTERVAL_S
-from cluster.dev import DevCluster
-from cluster.dev_node import DevNode
+from cluster.local.node_process import DevNode
+from cluster.local.processes import DevCluster
 
 ROUNDS = 3
 GIB = 1 << 30

@@ -28,7 +28,7 @@ from bench.suite.page import Told, write  # noqa: E402
 from bench.suite.rows import Part, verdict  # noqa: E402
 from bench.suite.scale import SCALES, Scale  # noqa: E402
 from bench.suite.stage import BenchFailedError, Stage  # noqa: E402
-from cluster.dev import DevError  # noqa: E402
+from cluster.local.processes import DevError  # noqa: E402
 
 Measure = Callable[[Stage, Scale], Part]
 PARTS: dict[str, Measure] = {

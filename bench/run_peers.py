@@ -29,8 +29,8 @@ from bench.peers.processes import free_ports
 from bench.peers.rates import Against, Measured, Rates
 from bench.peers.rounds import Rounds, Scale
 from bench.suite.machine import default_warm_gib, machine
-from cluster.dev import DevError
 from cluster.grpc_engine import prefer_older_engine
+from cluster.local.processes import DevError
 
 Flush = Literal["async", "sync"]
 

@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from bench.filling import QUEUES, TOPIC, fill
 from bench.tables import options, show
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from cluster.process_use import cpu_s
 from ledger import Admin, Consumer
 from ledger.spark.session import spark_session

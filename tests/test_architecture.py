@@ -159,7 +159,7 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyarrow": ("ledger/spark/",),
     "matplotlib": ("ledger/validation/page/", "chaos/report/"),
     "jinja2": ("ledger/validation/page/", "chaos/report/"),
-    "docker": ("chaos/hosts/", "cluster/docker_cluster.py", "cluster/docker_engine.py"),
+    "docker": ("chaos/hosts/", "cluster/local/containers.py", "cluster/local/engine.py"),
     "grpc": (
         *RIM_OF_RAFT,
         "raft/v1/",

@@ -20,7 +20,7 @@ class LedgermqServers:
     """Three nodes with one Raft group."""
 
     def __init__(self, flush: Literal["async", "sync"]) -> None:
-        from cluster.dev import DevCluster
+        from cluster.local.processes import DevCluster
 
         self._flush, self._kind = flush, DevCluster
         self._cluster: DevCluster | None = None

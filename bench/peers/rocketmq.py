@@ -210,7 +210,7 @@ def _make_topic(topic: str, broker: str) -> None:
 
 def _broker_ports(taken: Sequence[int]) -> list[int]:
     """A broker listens two ports below its own, too."""
-    from cluster.dev_ports import port_is_free  # not where the client runs
+    from cluster.local.ports import port_is_free  # not where the client runs
 
     ports: list[int] = []
     used = set(taken)

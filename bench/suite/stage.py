@@ -21,7 +21,7 @@ from rich.console import Console
 from bench.suite.machine import touch_memory
 from bench.suite.rows import Run
 from cluster.bench.idle import read_process
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from cluster.process_use import private_bytes
 
 SEGMENT_BYTES = 256 << 20

@@ -16,7 +16,7 @@ from docker.types import IPAMConfig, IPAMPool
 from chaos.errors import ChaosError
 from chaos.hosts.container import Container
 from chaos.hosts.shell import run
-from cluster.docker_engine import EngineError, connect, need_image
+from cluster.local.engine import EngineError, connect, need_image
 
 RUN_LABEL = "ledgermq.chaos.run"
 DIRECTORY_LABEL = "ledgermq.chaos.directory"

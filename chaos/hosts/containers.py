@@ -40,7 +40,7 @@ from chaos.hosts.link_shaper import LinkShaper
 from chaos.hosts.namespace import Namespace
 from chaos.hosts.nodes_of_files import HTTP_PORT, PORT, ROOM, NodesOfFiles
 from chaos.hosts.shell import need_programs, need_root
-from cluster.docker_engine import IMAGE
+from cluster.local.engine import IMAGE
 
 USER = 10001
 """The image's own: files on this machine are given to it."""

@@ -32,7 +32,7 @@ from cluster.cli.bench_output import ProgressLine, print_figures, print_uses
 from cluster.cli.failure import CommandError
 from cluster.cli.options import bootstrap_option
 from cluster.cli.output import say
-from cluster.dev import DEFAULT_DIRECTORY, DevCluster
+from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
 from ledger import TopicDescription
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from cluster.cli.failure import CommandError
 
 if TYPE_CHECKING:
-    from cluster.docker_cluster import DockerCluster
+    from cluster.local.containers import DockerCluster
 
 
 def docker_cluster(name: str) -> DockerCluster:
     """Raises CommandError where Docker's SDK is not installed, DevError where no engine answers."""
     try:
-        from cluster.docker_cluster import DockerCluster
+        from cluster.local.containers import DockerCluster
     except ModuleNotFoundError as error:
         raise CommandError(
             f"containers need the package {error.name}, which is not installed: pip install 'ledgermq[docker]'"

@@ -17,7 +17,7 @@ from cluster.cli.output import data_console, note_console, print_json, say
 from cluster.demo.corpus import Corpus, files_of, standard_library
 from cluster.demo.failure import NothingToSendError
 from cluster.demo.run import NODES, Demo, Outcome
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 
 _NOTHING_TO_SEND = 2
 

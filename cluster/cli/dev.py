@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from cluster.cli.containers import docker_cluster
 from cluster.cli.options import data_option, format_option
 from cluster.cli.output import counted, print_json, print_table, say
-from cluster.dev import DEFAULT_DIRECTORY, DEFAULT_NODES, DevCluster, NodeState
-
-if TYPE_CHECKING:
-    from cluster.docker_cluster import DockerCluster
+from cluster.local.launcher import DEFAULT_NODES, Launcher
+from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster, NodeState
 
 _CONTAINERS = "dev"
 """What the cluster in containers is called, which there is one of."""
@@ -136,11 +133,11 @@ def purge(data: Path, docker: bool, output: str) -> None:
         say(f"Removed the cluster in {_place(cluster)}." if purged else f"There is no cluster in {_place(cluster)}.")
 
 
-def _cluster(data: Path, docker: bool) -> DevCluster | DockerCluster:
+def _cluster(data: Path, docker: bool) -> Launcher:
     return docker_cluster(_CONTAINERS) if docker else DevCluster(data)
 
 
-def _place(cluster: DevCluster | DockerCluster) -> str:
+def _place(cluster: Launcher) -> str:
     return str(cluster.directory) if isinstance(cluster, DevCluster) else "containers"
 
 
@@ -161,7 +158,7 @@ def _groups(state: NodeState) -> str | None:
     return ", ".join(f"group {group}" for group in state.leads) or None
 
 
-def _next_commands(cluster: DevCluster | DockerCluster) -> str:
+def _next_commands(cluster: Launcher) -> str:
     option = _option(cluster)
     setting = f"  export LEDGERMQ_BOOTSTRAP={cluster.bootstrap}\n" if option else ""
     return (
@@ -170,7 +167,7 @@ def _next_commands(cluster: DevCluster | DockerCluster) -> str:
     )
 
 
-def _option(cluster: DevCluster | DockerCluster) -> str:
+def _option(cluster: Launcher) -> str:
     """By which commands find it; none for the one in its own directory, which is found without being named."""
     if not isinstance(cluster, DevCluster):
         return " --docker"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from cluster.bench.failure import BenchError
 from cluster.demo.failure import DemoError
-from cluster.dev_plan import DevError
+from cluster.local.plan import DevError
 from ledger.errors import LedgerError, told_of
 
 

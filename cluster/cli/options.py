@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from cluster.address import check_address
-from cluster.dev import DEFAULT_DIRECTORY, DevCluster
+from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

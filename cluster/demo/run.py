@@ -22,6 +22,7 @@ from cluster.demo.failure import DemoError, NothingToSendError
 from cluster.demo.outage import Outage
 from cluster.demo.tally import Tally
 from cluster.line_sender import Labels, LineSender, Place
+from cluster.local.launcher import Launcher
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.client.records import NodeStatus
 
@@ -41,24 +42,6 @@ class Display(Protocol):
     def sending(self, done_bytes: int, of_bytes: int) -> None: ...
 
     def reading(self, node: int, done: int, of: int) -> None: ...
-
-
-class Cluster(Protocol):
-    """Three nodes that run, as processes or in containers."""
-
-    @property
-    def bootstrap(self) -> str: ...
-
-    def leader(self) -> int: ...
-
-    def kill(self, node: int) -> None:
-        """SIGKILL; returns once it is gone."""
-
-    def restart(self, node: int) -> None:
-        """Returns once all nodes follow one leader."""
-
-    def log_directory(self, node: int, scratch: Path) -> Path:
-        """Group 0's log as files; in `scratch`, where they must be fetched first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +74,7 @@ class Outcome:
 class Demo:
     """One run over `corpus` on `cluster`, which runs already."""
 
-    def __init__(self, corpus: Corpus, cluster: Cluster, display: Display) -> None:
+    def __init__(self, corpus: Corpus, cluster: Launcher, display: Display) -> None:
         self._corpus = corpus
         self._cluster = cluster
         self._display = display

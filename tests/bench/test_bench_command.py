@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cluster.cli import main
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import Admin
 
 Run = Callable[..., tuple[str, str]]

@@ -19,7 +19,7 @@ from chaos.hosts.environment import Setup
 from chaos.hosts.link_rules import Link, Loss
 from chaos.operator import Operator
 from chaos.run import Options, run
-from cluster.docker_engine import connect
+from cluster.local.engine import connect
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and network namespaces need root")
 SEGMENT_BYTES = 16 << 20

@@ -14,7 +14,7 @@ from contextlib import AsyncExitStack
 from itertools import count
 from types import TracebackType
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import AsyncConsumer, AsyncProducer, RecordMetadata
 from tests.cluster.waiter import eventually, until
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
-from cluster.dev_state import NodeState
+from cluster.local.state import NodeState
 
 
 class Startable(Protocol):

@@ -1,7 +1,7 @@
 """Real nodes in the process of the test: real files, ports and gRPC, one event loop. And a hand that speaks to them.
 
 The one idea: what a test asks of a node goes over its ports, as for anybody; only starting and stopping is done from
-inside. Whoever needs SIGKILL takes processes (cluster.dev) instead.
+inside. Whoever needs SIGKILL takes processes (cluster.local.processes) instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster.dev_ports import choose_ports
+from cluster.local.ports import choose_ports
 from cluster.node import Node
 from cluster.settings import NodeSettings
 from ledger import AsyncAdmin

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from cluster.dev_plan import DevError
-from cluster.dev_ports import choose_ports
+from cluster.local.plan import DevError
+from cluster.local.ports import choose_ports
 
 _BASES = range(20_000, 32_000, 10)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from tests.cluster.command import TIMEOUT_S, run, start
 
 MISSING_PORT = "127.0.0.1:1"
@@ -390,7 +390,7 @@ def test_a_second_process_on_the_same_data(cluster: DevCluster, directory: Path)
 
 
 def test_server_run_from_the_environment(tmp_path: Path) -> None:
-    from cluster.dev_ports import choose_ports
+    from cluster.local.ports import choose_ports
 
     (port,) = choose_ports(1, None)
     environment = {

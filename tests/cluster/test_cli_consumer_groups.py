@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import AsyncGroupConsumer, Message
 from tests.cluster.command import run
 from tests.cluster.ports import free_base_port

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from tests.cluster.command import run
 from tests.cluster.ports import free_base_port
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from tests.cluster.ports import free_base_port
 
 PROGRAM = """

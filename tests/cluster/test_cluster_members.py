@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dev import DevCluster, NodeState
-from cluster.dev_plan import DevError
-from cluster.dev_ports import choose_ports
+from cluster.local.plan import DevError
+from cluster.local.ports import choose_ports
+from cluster.local.processes import DevCluster, NodeState
 from ledger import AsyncAdmin, Members
 from ledger.errors import (
     LastVoterError,

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.docker_cluster import CLUSTER_LABEL
-from cluster.docker_engine import connect
+from cluster.local.containers import CLUSTER_LABEL
+from cluster.local.engine import connect
 from cluster.settings import NodeSettings
 from tests.cluster.ports import free_base_port
 

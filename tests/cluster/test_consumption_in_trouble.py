@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message
 from ledger.retries import dead_letter_topic
 from tests.cluster.ports import free_base_port

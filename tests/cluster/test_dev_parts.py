@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dev import DevCluster
-from cluster.dev_node import DevNode
-from cluster.dev_plan import DevError, Plan
+from cluster.local.node_process import DevNode
+from cluster.local.plan import DevError, Plan
+from cluster.local.processes import DevCluster
 from cluster.settings import NodeSettings
 
 PLAN = Plan("dev", (9871, 9873, 9875), "sync", 64 << 20)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dev import DevCluster
-from cluster.dev_plan import DevError
-from cluster.dev_ports import choose_ports, port_is_free, turn
+from cluster.local.plan import DevError
+from cluster.local.ports import choose_ports, port_is_free, turn
+from cluster.local.processes import DevCluster
 from tests.cluster.at_once import assert_ports_of_their_own
 
 

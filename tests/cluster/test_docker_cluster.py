@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.dev_plan import DevError
-from cluster.docker_cluster import CLUSTER_LABEL, DockerCluster
-from cluster.docker_engine import connect
+from cluster.local.containers import CLUSTER_LABEL, DockerCluster
+from cluster.local.engine import connect
+from cluster.local.plan import DevError
 from ledger import Admin, Consumer, Producer
 from tests.cluster.at_once import assert_ports_of_their_own
 from tests.cluster.command import run

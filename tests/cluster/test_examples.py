@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from tests.cluster.ports import free_base_port
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

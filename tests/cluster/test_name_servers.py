@@ -10,7 +10,7 @@ import pytest_asyncio
 from click.testing import CliRunner
 
 from cluster.cli.nameserver import nameserver
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from cluster.nameserver import NameServer, NameServerError
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.ports import free_base_port

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
 from ledger.errors import (
     GroupConflictError,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dev import DevCluster, DevError
+from cluster.local.processes import DevCluster, DevError
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import DeliveryTimeoutError, LedgerError
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds, level

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from cluster.dev import DevCluster, DevError
+from cluster.local.processes import DevCluster, DevError
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dev import DevCluster, DevError
+from cluster.local.processes import DevCluster, DevError
 from ledger import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, TopicQueue
 from ledger.errors import (
     InvalidArgumentError,

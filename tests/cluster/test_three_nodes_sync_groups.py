@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import Admin, Consumer, GroupConsumer, Message, Outcome, Producer, PushConsumer
 from tests.cluster.ports import free_base_port
 

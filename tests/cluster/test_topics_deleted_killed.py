@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message
 from ledger.errors import LedgerError, UnknownTopicError
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds

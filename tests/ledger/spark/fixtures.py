@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import Admin, Producer
 from ledger.spark.session import start_session
 from tests.cluster.ports import free_base_port

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import Admin, Producer
 from tests.ledger.spark.live_copy import copy_live
 from tests.ledger.spark.reading import table, values

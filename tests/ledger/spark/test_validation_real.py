@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cluster.dev import DevCluster
+from cluster.local.processes import DevCluster
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.spark.engine import SparkEngine
 from ledger.validation.plain_engine import PlainEngine

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from cluster.dev_plan import HOST, DevError
 from cluster.file_lock import locked
+from cluster.local.plan import HOST, DevError
 
 # Below the ports that Linux gives to outgoing connections (32768 and up), which would take ours while a node is down.
 _FIRST_CHOICE = 9871

@@ -1,6 +1,6 @@
 """What can be seen of the nodes of a local cluster from outside, and whether they agree.
 
-It must not know what the nodes run in: processes (dev.py), or containers (docker_cluster.py).
+The nodes may run as processes (processes.py) or in containers (containers.py).
 """
 
 from __future__ import annotations

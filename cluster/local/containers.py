@@ -12,7 +12,6 @@ It must not know what is in a node's data.
 from __future__ import annotations
 
 import json
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -22,24 +21,23 @@ from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 from docker.types import Ulimit
 
-from cluster.dev_plan import DevError
-from cluster.dev_ports import choose_ports, turn
-from cluster.dev_state import NodeState, agree, observe
-from cluster.docker_engine import IMAGE, EngineError, connect, need_image
+from cluster.local.engine import IMAGE, EngineError, connect, need_image
+from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
+from cluster.local.plan import DevError
+from cluster.local.ports import choose_ports, turn
+from cluster.local.state import NodeState, observe
 
 CLUSTER_LABEL = "ledgermq.cluster"
 NODE_LABEL = "ledgermq.node"
 COMPOSE_LABEL = "com.docker.compose.project"
 HOST = "localhost"
 PORT, HTTP_PORT = "9871/tcp", "9872/tcp"
-DEFAULT_NODES = 3
 _DATA = "/var/lib/ledgermq"
 _SEGMENT_BYTES = 64 << 20
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 30
 _KILL_TIMEOUT_S = 30
 _HTTP_TIMEOUT_S = 30
-_POLL_S = 0.1
 _PIECE = 1 << 20
 _OPEN_FILES = 16_384
 _LIMITS = {
@@ -53,7 +51,7 @@ _LIMITS = {
 
 
 class DockerCluster:
-    """The cluster `name`, whether it exists already or not. Every method may raise DevError."""
+    """The cluster `name`, whether it exists already or not. Implements `Launcher`."""
 
     def __init__(self, name: str, image: str = IMAGE) -> None:
         self.name = name
@@ -88,7 +86,8 @@ class DockerCluster:
             if not containers:
                 self._make(nodes or DEFAULT_NODES, base_port, flush or "async", groups or 1)
             else:
-                self._refuse_change(containers, nodes, base_port, flush, groups)
+                wanted = {"nodes": nodes, "base_port": base_port, "flush": flush, "groups": groups}
+                self._refuse_change(containers, wanted)
             for container in self._containers().values():
                 self._start(container)
         return self._wait_ready(timeout_s)
@@ -129,14 +128,7 @@ class DockerCluster:
 
     def leader(self, *, timeout_s: float = _START_TIMEOUT_S) -> int:
         """The node that leads, as soon as one does."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            leading = [state for state in self.status() if state.role == "leader"]
-            if leading:  # one that was deposed may not know it yet
-                return max(leading, key=lambda state: state.term).id
-            if time.monotonic() >= deadline:
-                raise DevError(f"the cluster {self.name!r} has had no leader for {timeout_s:g} s")
-            time.sleep(_POLL_S)
+        return leader_of(self.status, timeout_s, f"the cluster {self.name!r}")
 
     def kill(self, node: int) -> None:
         """Kills one node with SIGKILL, and returns once it is gone."""
@@ -235,40 +227,26 @@ class DockerCluster:
         except APIError as error:
             raise DevError(f"{container.name} cannot be started: {error.explanation}") from error
 
-    def _refuse_change(
-        self,
-        containers: dict[int, Container],
-        nodes: int | None,
-        base_port: int | None,
-        flush: str | None,
-        groups: int | None,
-    ) -> None:
+    def _refuse_change(self, containers: dict[int, Container], wanted: dict[str, int | str | None]) -> None:
         first = next(iter(containers.values()))
+        port, flush = int(_published(first, PORT).rpartition(":")[2]), _variable(first, "FLUSH")
+        groups = int(_variable(first, "GROUPS"))
         made = {
-            "node(s)": (nodes, len(containers)),
-            "as base port": (base_port, int(_published(first, PORT).rpartition(":")[2])),
-            "as flush": (flush, _variable(first, "FLUSH")),
-            "group(s)": (groups, int(_variable(first, "GROUPS"))),
+            "nodes": (len(containers), f"{len(containers)} node(s)"),
+            "base_port": (port, f"base port {port}"),
+            "flush": (flush, f"flush {flush}"),
+            "groups": (groups, f"{groups} group(s)"),
         }
-        for what, (wanted, fixed) in made.items():
-            if wanted is not None and wanted != fixed:
-                raise DevError(
-                    f"the cluster {self.name!r} was made with {fixed} {what}, which cannot change by a start: leave "
-                    "the option out, or remove the cluster with `ledgermq dev purge --docker`"
-                )
+        advice = "leave the option out, or remove the cluster with `ledgermq dev purge --docker`"
+        refuse_change(f"the cluster {self.name!r}", made, wanted, advice)
 
     def _wait_ready(self, timeout_s: float) -> list[NodeState]:
-        deadline = time.monotonic() + timeout_s
         groups = int(_variable(next(iter(self._containers().values())), "GROUPS"))
-        while not agree(states := self.status(), groups):
-            fallen = next((state for state in states if state.pid is None), None)
-            if fallen or time.monotonic() >= deadline:
-                shown = fallen or next((state for state in states if state.role == "starting"), states[0])
-                what = "ended while starting" if fallen else f"does not follow a leader after {timeout_s:g} s"
-                said = self._container(shown.id).logs(tail=15).decode(errors="replace")
-                raise DevError(f"node {shown.id} {what}. The end of its log:\n{said or '(it is empty)'}")
-            time.sleep(_POLL_S)
-        return states
+        return wait_ready(self.status, groups, timeout_s, self._log_of)
+
+    def _log_of(self, node: int) -> tuple[str, str]:
+        container = self._container(node)
+        return f"the log of {container.name}", container.logs(tail=15).decode(errors="replace")
 
 
 def _observe(node: int, container: Container) -> NodeState:

@@ -4,9 +4,9 @@ The one idea: everything about it lies under one directory, so any later command
 brings the cluster to a state rather than doing a step: starting what runs or stopping what is stopped changes nothing.
 
     ledgermq-data/
-      cluster.json    the plan: nodes, ports, settings (dev_plan.py)
+      cluster.json    the plan: nodes, ports, settings (plan.py)
       lock            held while a command changes the cluster
-      node-1/ ...     one node process (dev_node.py); nodes that were added later lie beside the first ones
+      node-1/ ...     one node process (node_process.py); nodes that were added later lie beside the first ones
 
 It must not know what is in a node's data, nor import the node: nodes are processes here, spoken to over gRPC.
 """
@@ -21,16 +21,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from cluster.dev_node import DevNode
-from cluster.dev_plan import DevError, Plan
-from cluster.dev_ports import choose_next_port, choose_ports, port_is_free, turn
-from cluster.dev_state import NodeState, agree, ask, observe
 from cluster.file_lock import locked
+from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
+from cluster.local.node_process import DevNode
+from cluster.local.plan import DevError, Plan
+from cluster.local.ports import choose_next_port, choose_ports, port_is_free, turn
+from cluster.local.state import NodeState, ask, observe
 from ledger import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
 
 DEFAULT_DIRECTORY = Path("ledgermq-data")
-DEFAULT_NODES = 3
 DEFAULT_SEGMENT_BYTES = 64 << 20
 LEAST_SEGMENT_BYTES = 8 << 20
 """With many groups segments are smaller: each group has one in use and one ready, allocated."""
@@ -45,7 +45,7 @@ __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
 
 
 class DevCluster:
-    """The local cluster under one directory, whether it exists already or not."""
+    """The local cluster under one directory, whether it exists already or not. Implements `Launcher`."""
 
     def __init__(self, data: Path) -> None:
         self.directory = data.resolve()
@@ -169,14 +169,7 @@ class DevCluster:
 
     def leader(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
         """The node that leads, as soon as one does; raises DevError when none does within `timeout_s`."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            leading = [state for state in self.status() if state.role == "leader"]
-            if leading:  # one that was deposed may not know it yet
-                return max(leading, key=lambda state: state.term).id
-            if time.monotonic() >= deadline:
-                raise DevError(f"the cluster in {self.directory} has had no leader for {timeout_s:g} s")
-            time.sleep(_POLL_SECONDS)
+        return leader_of(self.status, timeout_s, f"the cluster in {self.directory}")
 
     def log_directory(self, node: int, scratch: Path) -> Path:
         """Group 0's log as files; they lie here, and nothing is put into `scratch`."""
@@ -246,14 +239,11 @@ class DevCluster:
             "segment_bytes": (plan.segment_bytes, f"segments of {plan.segment_bytes:,} bytes"),
             "groups": (plan.groups, f"{plan.groups} group(s)"),
         }
-        for key, value in wanted.items():
-            fixed, words = made[key]
-            if value is not None and value != fixed:
-                raise DevError(
-                    f"the cluster in {self.directory} was made with {words}, which cannot change by a start: leave the "
-                    "option out, name another --data, or remove the cluster with `ledgermq dev purge`; nodes come and "
-                    "go by `ledgermq dev add-node` and `remove-node`"
-                )
+        advice = (
+            "leave the option out, name another --data, or remove the cluster with `ledgermq dev purge`; nodes come and "
+            "go by `ledgermq dev add-node` and `remove-node`"
+        )
+        refuse_change(f"the cluster in {self.directory}", made, wanted, advice)
 
     def _spawn(self, nodes: list[DevNode], timeout_s: float) -> None:
         """Returns when all of them that still run listen, or it takes too long."""
@@ -288,26 +278,16 @@ class DevCluster:
             time.sleep(_POLL_SECONDS)
 
     def _wait_ready(self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False) -> list[NodeState]:
-        deadline = time.monotonic() + timeout_s
-        while True:
-            states = self.status()
-            waited_for = [state for state in states if state.pid is not None or not only_running]
-            if agree(waited_for, self._plan().groups):
-                return states
-            fallen = [state for state in waited_for if state.pid is None]
-            if fallen or time.monotonic() >= deadline:
-                self._end(cleanup)
-                raise DevError(self._why_not_ready(fallen, states, timeout_s))
-            time.sleep(_POLL_SECONDS)
+        groups = self._plan().groups
+        try:
+            return wait_ready(self.status, groups, timeout_s, self._log_of, only_running=only_running)
+        except DevError:
+            self._end(cleanup)
+            raise
 
-    def _why_not_ready(self, fallen: list[NodeState], states: list[NodeState], timeout_s: float) -> str:
-        if fallen:
-            shown, what = fallen[0].id, f"node {fallen[0].id} ended while starting"
-        else:
-            silent = [state for state in states if state.role == "starting"] or states
-            shown, what = silent[0].id, f"the nodes did not agree on a leader within {timeout_s:g} s"
-        member = self.node(shown)
-        return f"{what}. The end of {member.log}:\n{member.log_tail() or '(it is empty)'}"
+    def _log_of(self, node: int) -> tuple[str, str]:
+        member = self.node(node)
+        return str(member.log), member.log_tail()
 
     def _end(self, nodes: list[DevNode]) -> None:
         for node in nodes:
