@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
-from chaos.load.payloads import payload
 from chaos.load.running import running
 from chaos.load.spec import Spec
+from cluster.load.seeded_payloads import payload
 from ledger import AsyncProducer
 from ledger.errors import LedgerError
 

@@ -19,8 +19,8 @@ from typing import Literal
 import numpy as np
 
 from cluster.bench.latencies import Latencies
-from cluster.bench.pace import Pace
 from cluster.bench.payloads import Payloads, Supply
+from cluster.load.pace import Pace
 from ledger import AsyncProducer, RecordMetadata
 from ledger.errors import DeliveryTimeoutError, LedgerError
 

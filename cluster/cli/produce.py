@@ -19,8 +19,8 @@ import click
 from cluster.cli.failure import CommandError
 from cluster.cli.options import Separator, bootstrap_option, format_option
 from cluster.cli.output import counted, print_json, say
-from cluster.line_sender import Labels, LineSender, Place
-from cluster.line_splitter import LineSplitter
+from cluster.load.line_sender import Labels, LineSender, Place
+from cluster.load.line_splitter import LineSplitter
 from ledger import AsyncProducer
 
 _READ_BYTES = 1 << 20

@@ -2,7 +2,6 @@
 
 run.py       the job itself: begin here
 corpus.py    what is sent: the lines of many files
-tally.py     what was acknowledged, and what a replica holds, file by file
 outage.py    how long no write was acknowledged
 replicas.py  whether the nodes' logs are the same bytes
 failure.py   what can keep it from a verdict

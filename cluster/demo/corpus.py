@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.demo.failure import NothingToSendError
-from cluster.line_splitter import LineSplitter
+from cluster.load.line_splitter import LineSplitter
 
 _READ_BYTES = 1 << 20
 _INSTALLED = {"site-packages", "dist-packages"}

@@ -20,8 +20,8 @@ from cluster.demo import replicas
 from cluster.demo.corpus import Chunk, Corpus, read_chunks
 from cluster.demo.failure import DemoError, NothingToSendError
 from cluster.demo.outage import Outage
-from cluster.demo.tally import Tally
-from cluster.line_sender import Labels, LineSender, Place
+from cluster.load.line_sender import Labels, LineSender, Place
+from cluster.load.tally import Tally
 from cluster.local.launcher import Launcher
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.client.records import NodeStatus

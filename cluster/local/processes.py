@@ -240,8 +240,8 @@ class DevCluster:
             "groups": (plan.groups, f"{plan.groups} group(s)"),
         }
         advice = (
-            "leave the option out, name another --data, or remove the cluster with `ledgermq dev purge`; nodes come and "
-            "go by `ledgermq dev add-node` and `remove-node`"
+            "leave the option out, name another --data, or remove the cluster with `ledgermq dev purge`; nodes come "
+            "and go by `ledgermq dev add-node` and `remove-node`"
         )
         refuse_change(f"the cluster in {self.directory}", made, wanted, advice)
 

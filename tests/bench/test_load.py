@@ -12,8 +12,8 @@ import pytest
 from cluster.bench import producing
 from cluster.bench.failover import Changes
 from cluster.bench.latencies import Summary
-from cluster.bench.pace import Pace
 from cluster.bench.producing import Load, Producing, Sent, Way
+from cluster.load.pace import Pace
 from ledger.errors import DeliveryTimeoutError, LedgerError, MessageTooLargeError
 
 STALL_S = 0.3

@@ -10,7 +10,7 @@ from cluster.demo.corpus import files_of, read_chunks, standard_library
 from cluster.demo.failure import NothingToSendError
 from cluster.demo.outage import Outage
 from cluster.demo.replicas import difference
-from cluster.demo.tally import Tally
+from cluster.load.tally import Tally
 
 SEGMENT = 4096
 

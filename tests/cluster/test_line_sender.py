@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from cluster.line_sender import Labels, LineSender, Place
+from cluster.load.line_sender import Labels, LineSender, Place
 from ledger import AsyncProducer, RecordMetadata, RecordRange
 from ledger.errors import DeliveryTimeoutError, MessageTooLargeError, UnknownTopicError
 

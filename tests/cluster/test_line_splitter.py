@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.line_splitter import LineSplitter
+from cluster.load.line_splitter import LineSplitter
 
 
 def split(pieces: list[bytes], separator: bytes, longest: int) -> list[bytes]:
