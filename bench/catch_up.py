@@ -106,7 +106,7 @@ def reached(cluster: DevCluster, index: int) -> DevNode | None:
 
 def segments(node: DevNode) -> dict[str, int]:
     """Names, with the bytes that entries take in each."""
-    with urllib.request.urlopen(f"http://{node.http}/groups/0/segments") as answer:
+    with urllib.request.urlopen(f"http://{node.http}/shards/0/segments") as answer:
         return {each["name"]: each["length"] for each in json.load(answer)["segments"]}
 
 
@@ -125,7 +125,7 @@ def over_http(node: DevNode, names: dict[str, int], copy: Path, *, verifies: boo
 
 def download(node: DevNode, name: str, path: Path, length: int) -> None:
     buffer = bytearray(BUFFER_BYTES)
-    with urllib.request.urlopen(f"http://{node.http}/groups/0/segments/{name}") as answer, open(path, "wb") as file:
+    with urllib.request.urlopen(f"http://{node.http}/shards/0/segments/{name}") as answer, open(path, "wb") as file:
         os.posix_fallocate(file.fileno(), 0, length)
         left = length
         while left and (count := answer.readinto(buffer)):

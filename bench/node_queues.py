@@ -102,7 +102,7 @@ def megabytes(status: str, field: str) -> float:
 
 def beside_log_mb(node: DevNode) -> float:
     """Blocks of all that a node keeps, but for its log."""
-    log = node.data / "group-0" / "log"
+    log = node.data / "shard-0" / "log"
     return sum(path.lstat().st_blocks * 512 for path in node.data.rglob("*") if log not in path.parents) / 1e6
 
 

@@ -1,6 +1,6 @@
 """Members that come and go: a thousand join one consumer group at once; a hundred share a thousand queues.
 
-    .venv/bin/python -m bench.rebalance [--groups 1] [--members 1000] [--consumers 100] [--queues 1000] [--rounds 3]
+    .venv/bin/python -m bench.rebalance [--shards 1] [--members 1000] [--consumers 100] [--queues 1000] [--rounds 3]
 
 Three fresh nodes on this machine. First so many members (`GroupMember`, which joins and attends, over one client) join
 at once: how long until each has what is its own and no more changes; and whether all of them are members still, and
@@ -273,7 +273,7 @@ async def measure(
 
 def main() -> None:
     parser = options(__doc__)
-    parser.add_argument("--groups", type=int, default=1, help="Raft groups of the cluster")
+    parser.add_argument("--shards", type=int, default=1, help="shards of the cluster")
     parser.add_argument("--members", type=int, default=1_000)
     parser.add_argument("--consumers", type=int, default=100)
     parser.add_argument("--queues", type=int, default=1_000)
@@ -282,7 +282,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=given.directory) as name:
         cluster = DevCluster(Path(name) / "data")
         try:
-            cluster.start(NODES, groups=given.groups)
+            cluster.start(NODES, shards=given.shards)
             rows = uvloop.run(measure(cluster, given.members, given.consumers, given.queues, given.rounds))
         finally:
             cluster.purge()

@@ -98,7 +98,7 @@ def kill_while_written_to(node: DevNode, message_bytes: int) -> None:
 
 
 def checkpoint_of(node: DevNode) -> Path:
-    return node.data / "group-0" / "checkpoint"
+    return node.data / "shard-0" / "checkpoint"
 
 
 def wait_for_change(path: Path) -> None:

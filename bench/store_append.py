@@ -108,7 +108,7 @@ def allocated(path: Path, size: int) -> int:
 
 
 def measure_appends(directory: Path) -> list[Rate]:
-    """One segment of batches, blank (cold) or with its pages touched before (warm): one by one, and 16 in a group."""
+    """One segment of batches, blank (cold) or with its pages touched before (warm): one by one, and 16 in a shard."""
     return [
         rate for is_warm in (False, True) for batches in (1, 16) for rate in measure_rates(directory, batches, is_warm)
     ]

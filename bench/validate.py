@@ -30,7 +30,7 @@ from ledger.validation.replica import SPAN_BYTES
 from ledger.validation.report import Report
 from ledger.validation.sources import open_sources
 from ledger.validation.validate import plan_of, validate
-from raft.configuration_entry import GroupConfiguration, Member, encode_configuration
+from raft.configuration_entry import Member, ShardConfiguration, encode_configuration
 from store import CommitLog, ConsumeQueues, Draft, Kind, NodeDirectory, PosixDisk, VoteFile
 from store.entry import HEADER_SIZE
 
@@ -66,7 +66,7 @@ def _copy(first: Path, node: int) -> str:
 
 def _fill(log: CommitLog, queues: ConsumeQueues, size: int, count: int, segment_bytes: int) -> None:
     members = {node: Member(bytes([node]) * 16) for node in NODES}
-    configuration = GroupConfiguration("bench", members, segment_bytes, 8 << 20)
+    configuration = ShardConfiguration("bench", members, segment_bytes, 8 << 20)
     create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="t", queues=4))
     begin = [
         Draft(Kind.CONFIGURATION, encode_configuration(configuration)),
@@ -149,7 +149,7 @@ def measured(shape: str, gib: float, engine: str, sources: list[str]) -> Row:
     report = judged(sources, engine)
     cpu = time.process_time() - begun if engine == "plain" else float("inf")
     assert report.status == 0, report.violations or report.not_judged
-    replicas = [replica for group in report.groups for replica in group.replicas]
+    replicas = [replica for shard in report.shards for replica in shard.replicas]
     entries, size = sum(replica.entries for replica in replicas), sum(replica.end for replica in replicas) / 1e6
     alone = reading_alone(sources) if engine == "plain" else 0.0
     return Row(

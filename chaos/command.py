@@ -26,6 +26,7 @@ from chaos.progress import RunProgress, counted
 from chaos.run import Options, Result, judged, run
 from chaos.sim.ledger_file import commit_of_code
 from cluster.cli import INTERRUPTED
+from cluster.cli.options import renamed_option
 from cluster.cli.output import print_json, print_table, say
 from ledger.history import HistoryError, read_history
 
@@ -126,7 +127,8 @@ def chaos() -> None:
     show_default=True,
     help="When all is healed, how long the nodes may take to get the same log; longer is an anomaly.",
 )
-@click.option("--groups", type=click.IntRange(1, 64), default=1, show_default=True, help="Raft groups.")
+@renamed_option("--groups", "--shards")
+@click.option("--shards", type=click.IntRange(1, 64), default=1, show_default=True, help="shards.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
@@ -170,7 +172,7 @@ def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_
 @_says_why
 def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: bool, **given: Any) -> int:
     """Run each fault several times; can be stopped, and goes on where it was."""
-    wish = Options(faults=(), targets=(), seed=0, groups=1, **given)
+    wish = Options(faults=(), targets=(), seed=0, shards=1, **given)
     book = campaign.Ledger(ledger)
     waiting = list(campaign.runs(expanded(faults, wish.flush), runs, wish, book.entries()))
     say(f"{len(waiting)} runs of {wish.seconds:g} s to make")

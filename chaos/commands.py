@@ -1,4 +1,4 @@
-"""What the command line finds here, by the entry points of group `ledgermq.commands`. Loads nothing."""
+"""What the command line finds here, by the entry points of shard `ledgermq.commands`. Loads nothing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Who led when, as the nodes themselves said it: a thread that asks them all the time.
 
-leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: group -> [node, term] of all that say so,
+leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: shard -> [node, term] of all that say so,
                                                       the newest last
 """
 
@@ -25,9 +25,9 @@ _EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Reign:
-    """Node `node` (0: nobody) led that group from `start` to `end` (None: to the last), in ns."""
+    """Node `node` (0: nobody) led that shard from `start` to `end` (None: to the last), in ns."""
 
-    group: int
+    shard: int
     node: int
     term: int
     start: int
@@ -35,18 +35,18 @@ class Reign:
 
 
 def read_reigns(log: Path) -> list[Reign]:
-    """What a watch wrote down, by group and time."""
+    """What a watch wrote down, by shard and time."""
     lines = _lines(log)
-    groups = sorted({int(group) for line in lines for group in line["leaders"]})
-    return [reign for group in groups for reign in _reigns_of(group, lines)]
+    shards = sorted({int(shard) for line in lines for shard in line["leaders"]})
+    return [reign for shard in shards for reign in _reigns_of(shard, lines)]
 
 
 def read_claims(log: Path) -> list[Claim]:
     """Whoever said that it led, and when that was over."""
     return [
-        Claim(int(group), term, node)
+        Claim(int(shard), term, node)
         for line in _lines(log)
-        for group, leaders in line["leaders"].items()
+        for shard, leaders in line["leaders"].items()
         for node, term in leaders
     ]
 
@@ -57,11 +57,11 @@ def _lines(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
 
 
-def _reigns_of(group: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
-    told = [(line["at"], *line["leaders"].get(str(group), [(0, 0)])[-1]) for line in lines]
+def _reigns_of(shard: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
+    told = [(line["at"], *line["leaders"].get(str(shard), [(0, 0)])[-1]) for line in lines]
     changes = [now for before, now in pairwise([(0, -1, -1), *told]) if now[1:] != before[1:]]
     for (start, node, term), (end, _, _) in zip(changes, [*changes[1:], (None, 0, 0)], strict=True):
-        yield Reign(group, node, term, start, end)
+        yield Reign(shard, node, term, start, end)
 
 
 class LeaderWatch:
@@ -92,10 +92,10 @@ class LeaderWatch:
                     last = leaders
 
     def _leaders(self) -> dict[int, list[tuple[int, int]]]:
-        """By group: (node, term) of all that say that they lead, the newest term last."""
+        """By shard: (node, term) of all that say that they lead, the newest term last."""
         leaders: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for status in self._operator.statuses():
-            for group in status.groups:
-                if group.role == "leader":
-                    leaders[group.group].append((status.node, group.term))
-        return {group: sorted(claims, key=lambda claim: claim[1]) for group, claims in leaders.items()}
+            for shard in status.shards:
+                if shard.role == "leader":
+                    leaders[shard.shard].append((status.node, shard.term))
+        return {shard: sorted(claims, key=lambda claim: claim[1]) for shard, claims in leaders.items()}

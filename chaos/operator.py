@@ -46,10 +46,10 @@ class Operator:
 
     def leader(self) -> int:
         leaders = [
-            (group.term, status.node)
+            (shard.term, status.node)
             for status in self.statuses()
-            for group in status.groups
-            if group.group == 0 and group.role == "leader"
+            for shard in status.shards
+            if shard.shard == 0 and shard.role == "leader"
         ]
         return max(leaders, default=(0, 0))[1]
 
@@ -93,18 +93,18 @@ class Operator:
         self._until(lambda: self._all_have(commits), within_s, "the nodes did not get the same log")
 
     def _all_have(self, commits: dict[int, int]) -> bool:
-        """Whether all nodes that run have applied what was committed, group by group, when that was first asked."""
+        """Whether all nodes that run have applied what was committed, shard by shard, when that was first asked."""
         running = [node for node in self._environment.nodes if self._environment.pid(node) is not None]
         statuses = {status.node: status for status in self.statuses() if status.reachable}
         if any(node not in statuses for node in running):
             return False
-        groups = [group for node in running for group in statuses[node].groups]
+        shards = [shard for node in running for shard in statuses[node].shards]
         if not commits:
-            if not any(group.role == "leader" for group in groups):
+            if not any(shard.role == "leader" for shard in shards):
                 return False
-            for group in groups:
-                commits[group.group] = max(commits.get(group.group, 0), group.commit)
-        return all(group.applied >= commits.get(group.group, 0) and not group.suspect for group in groups)
+            for shard in shards:
+                commits[shard.shard] = max(commits.get(shard.shard, 0), shard.commit)
+        return all(shard.applied >= commits.get(shard.shard, 0) and not shard.suspect for shard in shards)
 
     def _insist(self, what: str, ask: Callable[[Admin], object]) -> None:
         deadline, trouble = time.monotonic() + _CHANGE_S, ""

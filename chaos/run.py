@@ -67,7 +67,7 @@ class Options:
     rate: float
     seed: int
     flush: str
-    groups: int
+    shards: int
     queues: int = 4
     largest_bytes: int = 1 << 20
     delivery_timeout_ms: int = 20_000
@@ -110,7 +110,7 @@ def as_arguments(options: Options) -> list[str]:
     for variable in options.node_env:
         arguments += ["--node-env", variable]
     arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
-    arguments += ["--flush", options.flush, "--groups", str(options.groups)]
+    arguments += ["--flush", options.flush, "--shards", str(options.shards)]
     return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]
 
 
@@ -163,7 +163,7 @@ def _setup(options: Options, out: Path) -> Setup:
         directory=out,
         nodes=options.nodes,
         seed=options.seed,
-        settings={"flush": options.flush, "groups": options.groups, "segment_bytes": _SEGMENT_BYTES},
+        settings={"flush": options.flush, "shards": options.shards, "segment_bytes": _SEGMENT_BYTES},
         disks=bool(options.needs & Needs.DISKS),
         clocks=bool(options.needs & Needs.CLOCKS),
         environment=dict(one.split("=", 1) for one in options.node_env),

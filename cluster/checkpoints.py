@@ -1,4 +1,4 @@
-"""Checkpoints of one group: what an earlier run found out need not be found out again.
+"""Checkpoints of one shard: what an earlier run found out need not be found out again.
 
     start    checkpoint, files of indexes as its marks say ──> go on from there; anything else ──> read all, rebuild all
     running  every 10 s, and at an orderly stop: place, state and marks (in the loop)

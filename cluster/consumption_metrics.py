@@ -1,6 +1,6 @@
-"""How consumer groups get on, read at each scrape: what is known where a Raft group is led, and nowhere else.
+"""How consumer groups get on, read at each scrape: what is known where a shard is led, and nowhere else.
 
-The one idea: a queue's lag is a matter of the node that leads its Raft group; others may lag themselves. What
+The one idea: a queue's lag is a matter of the node that leads its shard; others may lag themselves. What
 Prometheus keeps has a bound: of the queues that are consumed only so many are told of, and how many are left out.
 """
 
@@ -16,7 +16,7 @@ from ledger.broker.lag import lag_of
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService, Desk
 
 MAX_QUEUES = 5_000
-"""For each Raft group; some 30 µs each."""
+"""For each shard; some 30 µs each."""
 
 
 class ConsumptionCollector:
@@ -31,10 +31,10 @@ class ConsumptionCollector:
         yield from self._lags([desk for desk in desks if desk.replica.knows_the_end])
         yield from _moves(desks)
         rebalances = CounterMetricFamily(
-            "ledgermq_consumer_group_rebalances", "Assignments of queues that this node committed.", labels=["group"]
+            "ledgermq_consumer_group_rebalances", "Assignments of queues that this node committed.", labels=["shard"]
         )
         for desk in desks:
-            rebalances.add_metric([str(desk.replica.group)], desk.coordinator.rebalances)
+            rebalances.add_metric([str(desk.replica.shard)], desk.coordinator.rebalances)
         refusals = CounterMetricFamily(
             "ledgermq_consumer_refusals", "What members of consumer groups were refused, by code.", labels=["code"]
         )
@@ -59,7 +59,7 @@ class ConsumptionCollector:
         left_out = GaugeMetricFamily(
             "ledgermq_consumer_group_lags_left_out",
             "Queues whose lag is not told, because there are too many.",
-            labels=["group"],
+            labels=["shard"],
         )
         now = self._now_ms()
         for desk in desks:
@@ -72,12 +72,12 @@ class ConsumptionCollector:
                 messages.add_metric(label, lag.messages)
                 waiting_ms = now - lag.waiting_since_ms if lag.messages else 0
                 seconds.add_metric(label, max(0, waiting_ms) / 1000)
-            left_out.add_metric([str(replica.group)], max(0, len(consumption.progress) - MAX_QUEUES))
+            left_out.add_metric([str(replica.shard)], max(0, len(consumption.progress) - MAX_QUEUES))
         yield from (messages, seconds, members, left_out)
 
 
 def _moves(desks: list[Desk]) -> Iterator[Metric]:
-    """Of each Raft group's leader, while it led."""
+    """Of each shard's leader, while it led."""
     retries = CounterMetricFamily(
         "ledgermq_consumer_group_retries", "Messages moved to be consumed again.", labels=["consumer_group"]
     )

@@ -1,4 +1,4 @@
-"""The helper threads of one group: one fsyncs votes, one flushes the log, one prepares the next segment.
+"""The helper threads of one shard: one fsyncs votes, one flushes the log, one prepares the next segment.
 
 The one idea: the event loop never waits for an fsync. In `sync` mode many writes share one: whoever asks while a
 flush runs is served by the next, which covers all that was written before it began. In `async` mode a write is held
@@ -74,7 +74,7 @@ class DiskThreads:
             self._upkeep.append(self._vital.spawn(self._keep_writing_out(), "write out what is staged"))
 
     async def stop(self) -> None:
-        """Waits for what is under way; nothing is answered any more. The log is not flushed by this: the group does so
+        """Waits for what is under way; nothing is answered any more. The log is not flushed by this: the shard does so
         before its clean mark."""
         self._stopping = True
         for task in self._upkeep:

@@ -19,7 +19,7 @@ from typing import Protocol
 from grpc import aio
 
 from cluster.settings import NodeSettings
-from raft.configuration_entry import GroupConfiguration
+from raft.configuration_entry import ShardConfiguration
 from raft.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import StoreError, Tail
@@ -45,10 +45,10 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EntryReader:
-    """One group's log on this node, as it is read for others."""
+    """One shard's log on this node, as it is read for others."""
 
     cluster: str
-    group: int
+    shard: int
     node: int
     segment_bytes: int
     log: Readable
@@ -74,8 +74,8 @@ class EntryReader:
             return f"node {self.node} is of cluster {self.cluster!r}, not {request.cluster!r}"
         if request.receiver != self.node:
             return f"this is node {self.node}, not node {request.receiver}"
-        if request.group != self.group:
-            return f"node {self.node} has no group {request.group}"
+        if request.shard != self.shard:
+            return f"node {self.node} has no shard {request.shard}"
         if request.segment_bytes != self.segment_bytes:
             return f"node {self.node} has segment_bytes {self.segment_bytes}, not {request.segment_bytes}"
         return ""
@@ -128,10 +128,10 @@ class GrpcEntrySource:
 
 @dataclass(frozen=True, slots=True)
 class EntryAsker:
-    """One group's on this node: asks others for what follows an entry."""
+    """One shard's on this node: asks others for what follows an entry."""
 
     cluster: str
-    group: int
+    shard: int
     node: int
     segment_bytes: int
     source: EntrySource
@@ -140,7 +140,7 @@ class EntryAsker:
         """What that node has behind `prev`; None while it cannot be reached."""
         request = raft_pb2.ReadEntriesRequest(
             cluster=self.cluster,
-            group=self.group,
+            shard=self.shard,
             sender=self.node,
             receiver=other,
             segment_bytes=self.segment_bytes,
@@ -151,7 +151,7 @@ class EntryAsker:
         return await self.source.read(other, request)
 
 
-def other_members(configuration: GroupConfiguration, settings: NodeSettings) -> dict[int, str]:
+def other_members(configuration: ShardConfiguration, settings: NodeSettings) -> dict[int, str]:
     """Addresses of the other members. One among the node's own settings goes before that in the configuration."""
     known = {node: member.address for node, member in configuration.members.items()}
     return {

@@ -1,4 +1,4 @@
-"""How many files the process of a node may have open, and how many of them are for the ConsumeQueues of a group.
+"""How many files the process of a node may have open, and how many of them are for the ConsumeQueues of a shard.
 
 One idea: a queue that is written to keeps its file open, since to open and close it around each batch costs more than
 to write it; so the bound on them follows from what the system allows, which is usually far more than a process begins
@@ -25,8 +25,8 @@ def file_limit() -> int:
     return soft if soft != resource.RLIM_INFINITY else 1 << 30
 
 
-def queues_open_at_once(files: int, groups: int) -> int:
-    """How many queues of a group may have files open, two each at most, where the process may have so many `files`, and
-    there are so many `groups` by now, the last of which is this one. Those of all groups have less than two thirds of
-    the files, also where groups come one by one; 64 groups from 4,096 files on."""
-    return max(_LEAST_QUEUES, min(_MOST_QUEUES, files // (16 * groups)))
+def queues_open_at_once(files: int, shards: int) -> int:
+    """How many queues of a shard may have files open, two each at most, where the process may have so many `files`, and
+    there are so many `shards` by now, the last of which is this one. Those of all shards have less than two thirds of
+    the files, also where shards come one by one; 64 shards from 4,096 files on."""
+    return max(_LEAST_QUEUES, min(_MOST_QUEUES, files // (16 * shards)))

@@ -2,8 +2,8 @@
 
 The one idea: every initial voter must answer that its directory has never taken part. Then their random
 incarnations are written into entry 1, and from then on a voter is known by its directory, not by its name: a wiped
-disk cannot vote twice. One node asks (of group 0 the one with the smallest number); the others answer and wait for its
-log. Every group begins in this way, group 0 by the settings, and each other one by group 0's table.
+disk cannot vote twice. One node asks (of shard 0 the one with the smallest number); the others answer and wait for its
+log. Every shard begins in this way, shard 0 by the settings, and each other one by shard 0's table.
 
 It must not start anything else: no election, no log but that one entry.
 """
@@ -19,7 +19,7 @@ from typing import Protocol
 from grpc import aio
 
 from cluster.founding import in_turn
-from raft.configuration_entry import GroupConfiguration, Member
+from raft.configuration_entry import Member, ShardConfiguration
 from raft.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
@@ -37,24 +37,24 @@ class Newcomer:
     """This node, as it introduces itself."""
 
     cluster: str
-    group: int
+    shard: int
     node: int
     incarnation: bytes
     address: str
     voters: tuple[int, ...]
-    """Empty where the group has begun and that is not known any more."""
+    """Empty where the shard has begun and that is not known any more."""
     segment_bytes: int
     max_entry_bytes: int
     empty: bool
     joins: bool = False
     """It waits to be added, and takes no part in a first start."""
     may_be_added: bool = False
-    """It can be added without having waited for that: in group 0 it has been already."""
+    """It can be added without having waited for that: in shard 0 it has been already."""
 
     @property
     def asks(self) -> bool:
         """Whether it is this node that asks the others."""
-        return self.empty and not self.joins and bool(self.voters) and self.node == in_turn(self.group, self.voters)
+        return self.empty and not self.joins and bool(self.voters) and self.node == in_turn(self.shard, self.voters)
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse:
         """The answer to the node that asks."""
@@ -118,7 +118,7 @@ class GrpcIntroductions:
 
 async def first_configuration(
     newcomer: Newcomer, peers: Mapping[int, str], introductions: Introductions
-) -> GroupConfiguration:
+) -> ShardConfiguration:
     """Asks every other voter until all have answered that they are empty; gives what entry 1 says.
 
     Raises FirstStartRefusedError. Waits for as long as somebody is missing, and says who.
@@ -126,7 +126,7 @@ async def first_configuration(
     voters = {newcomer.node: Member(newcomer.incarnation, newcomer.address)}
     request = raft_pb2.IntroduceRequest(
         cluster=newcomer.cluster,
-        group=newcomer.group,
+        shard=newcomer.shard,
         sender=newcomer.node,
         voters=newcomer.voters,
         segment_bytes=newcomer.segment_bytes,
@@ -140,11 +140,11 @@ async def first_configuration(
                 voters[node] = Member(accepted(node, peers[node], answer), peers[node])
         if attempt % TELL_EVERY == TELL_EVERY - 1:
             waited_for = ", ".join(f"node {node} at {peers[node]}" for node in missing)
-            log.info("first start of group %d: waiting for %s", newcomer.group, waited_for)
+            log.info("first start of shard %d: waiting for %s", newcomer.shard, waited_for)
         attempt += 1
         if len(voters) < len(newcomer.voters):
             await asyncio.sleep(ASK_AGAIN_S)
-    return GroupConfiguration(
+    return ShardConfiguration(
         cluster=newcomer.cluster,
         voters=voters,
         segment_bytes=newcomer.segment_bytes,

@@ -1,7 +1,7 @@
-"""On which nodes a group begins, and who of them is to lead it.
+"""On which nodes a shard begins, and who of them is to lead it.
 
-The one idea: both follow from what every node knows, so nobody need be asked: group g is to be led by the g-th of its
-voters in turn, and that one begins it too, so it leads from the start. It must not know how a group is started.
+The one idea: both follow from what every node knows, so nobody need be asked: shard g is to be led by the g-th of its
+voters in turn, and that one begins it too, so it leads from the start. It must not know how a shard is started.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from raft.core.transfer import Prefer, nobody
 
 @dataclass(frozen=True, slots=True)
 class Founding:
-    """The nodes that a group begins on."""
+    """The nodes that a shard begins on."""
 
     voters: tuple[int, ...]
     address: Callable[[int], str]
     """Where one of them is; empty while no node of that number is a member of the cluster."""
 
 
-def first_group(settings: NodeSettings) -> Founding:
-    """Of group 0: all nodes of the first start."""
+def first_shard(settings: NodeSettings) -> Founding:
+    """Of shard 0: all nodes of the first start."""
     return Founding(tuple(sorted(settings.peers)), settings.peers.__getitem__)
 
 
-def in_turn(group: int, voters: Sequence[int]) -> int:
-    """The voter whose turn it is to begin, and to lead, that group. There is one."""
-    return sorted(voters)[group % len(voters)]
+def in_turn(shard: int, voters: Sequence[int]) -> int:
+    """The voter whose turn it is to begin, and to lead, that shard. There is one."""
+    return sorted(voters)[shard % len(voters)]
 
 
-def preferred(group: int, settings: NodeSettings) -> Prefer:
-    """Who is to lead that group, as its voters come and go."""
+def preferred(shard: int, settings: NodeSettings) -> Prefer:
+    """Who is to lead that shard, as its voters come and go."""
     if settings.preferred_leader:
         return lambda _: settings.preferred_leader
-    if not settings.spread_leaders or (group == 0 and settings.groups == 1):
+    if not settings.spread_leaders or (shard == 0 and settings.shards == 1):
         return nobody
-    return lambda voters: in_turn(group, voters)
+    return lambda voters: in_turn(shard, voters)

@@ -1,11 +1,11 @@
-"""One group on this node: its log, its vote and its part in the agreement, from the directory to the replica.
+"""One shard on this node: its log, its vote and its part in the agreement, from the directory to the replica.
 
     log, votes ─> (first start) ─> core ─> driver ─> replica
                                      └── transport, disk threads, ticks
 
-The one idea: everything of a group is made here, once, in this order, and let go in the reverse one.
+The one idea: everything of a shard is made here, once, in this order, and let go in the reverse one.
 
-It must not know ports, or other groups: `cluster.node_groups` and `cluster.node` join it to those.
+It must not know ports, or other shards: `cluster.node_shards` and `cluster.node` join it to those.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
 from cluster.first_start import ASK_AGAIN_S, TELL_EVERY, FirstStartRefusedError, Newcomer, first_configuration
 from cluster.flush_schedule import FlushSchedule
-from cluster.founding import Founding, first_group, preferred
-from cluster.group_files import GroupFiles
-from cluster.group_log import GroupLog
+from cluster.founding import Founding, first_shard, preferred
 from cluster.mending import Mending
 from cluster.metrics import Meters
 from cluster.opening import Opening
 from cluster.retention import RetentionWatch
 from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
+from cluster.shard_files import ShardFiles
+from cluster.shard_log import ShardLog
 from cluster.stall import Stall
 from cluster.surroundings import PeerTransport, Surroundings
 from cluster.ticker import Ticker
@@ -41,8 +41,8 @@ from ledger.broker.members import Introduction
 from ledger.broker.membership import Membership, Standing
 from ledger.broker.replica import Replica
 from ledger.broker.rpc.consumer_groups import Desk
-from ledger.topics import TOPICS_GROUP
-from raft.configuration_entry import GroupConfiguration, encode_configuration
+from ledger.topics import TOPICS_SHARD
+from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Durable, LogTerms, Raft, TermRun, Timing
 from raft.driver import Driver
 from raft.held_up import HeldUp
@@ -64,17 +64,17 @@ from store import (
 )
 from store.vote_file import INCARNATION_BYTES
 
-log = logging.getLogger("cluster.group")
+log = logging.getLogger("cluster.shard")
 
 MAX_UNCOMMITTED_BYTES = 64 << 20
-"""Of all groups together, as long as each has more than the least."""
+"""Of all shards together, as long as each has more than the least."""
 LEAST_UNCOMMITTED_BYTES = 8 << 20
 TRY_FULL_DISK_S = 1.0
 BUSY_ENTRIES = 1024
 """What a node that keeps up may have left to apply at any moment. With more it is catching up."""
 
 
-class LocalGroup:
+class LocalReplica:
     """Made with its files open and checked; `take_part` begins the rest; `stop` ends it."""
 
     def __init__(
@@ -89,10 +89,10 @@ class LocalGroup:
         arrivals: Arrivals,
     ) -> None:
         """Reads the log, or what came since the last checkpoint. One that is damaged is repaired by `take_part`, where
-        there are other nodes to do that from. Raises StoreError, GroupError."""
+        there are other nodes to do that from. Raises StoreError, ShardError."""
         self.number = number
         self.desk: Desk | None = None
-        """For consumers; None until this group has started here."""
+        """For consumers; None until this shard has started here."""
         self.replica: Replica | None = None
         """None until the first start is complete."""
         self._settings = settings
@@ -103,7 +103,7 @@ class LocalGroup:
         self._vital = surroundings.vital
         self._ticker = ticker
         self._arrivals = arrivals
-        self._founding = first_group(settings) if number == TOPICS_GROUP else None
+        self._founding = first_shard(settings) if number == TOPICS_SHARD else None
         self._tick: Callable[[], None] = lambda: None
         self._stall = Stall(settings.busy_ms, surroundings.monotonic_ms)
         self._transport: PeerTransport | None = None
@@ -126,7 +126,7 @@ class LocalGroup:
 
     async def take_part(self, founding: Founding | None = None) -> None:
         """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
-        yet; and begins to follow, to stand and to serve. `founding`: of any group but 0, as far as this node may begin
+        yet; and begins to follow, to stand and to serve. `founding`: of any shard but 0, as far as this node may begin
         it or answer whoever does."""
         await self._opening.finish()
         self._founding = self._founding or founding
@@ -164,10 +164,10 @@ class LocalGroup:
         self._tick = self._vital.event(driver.tick)
         self._ticker.add(self._tick)
         self._tasks = [
-            self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of group {self.number}"),
-            self._vital.spawn(self._make_retention(replica).run(), f"retention of group {self.number}"),
-            self._vital.spawn(self._look_after_log(replica, threads), f"scrub of group {self.number}"),
-            self._vital.spawn(coordinator.run(), f"consumer groups of group {self.number}"),
+            self._vital.spawn(self._keep_checkpoints(replica, threads), f"checkpoints of shard {self.number}"),
+            self._vital.spawn(self._make_retention(replica).run(), f"retention of shard {self.number}"),
+            self._vital.spawn(self._look_after_log(replica, threads), f"scrub of shard {self.number}"),
+            self._vital.spawn(coordinator.run(), f"consumer groups of shard {self.number}"),
         ]
 
     async def stop(self) -> None:
@@ -178,7 +178,7 @@ class LocalGroup:
         if self._threads is not None:
             await self._threads.stop()
         if self.replica is not None:
-            self.replica.driver.stop()  # other groups stop after this one, and timers of this one go on until then
+            self.replica.driver.stop()  # other shards stop after this one, and timers of this one go on until then
         if self._opening.files is not None:
             self._save_last_checkpoint()
             self._opening.files.close()
@@ -204,7 +204,7 @@ class LocalGroup:
             try:
                 self._checkpoints.write(draft, self._log.sync)
             except StoreError as failure:
-                log.error("group %d: no checkpoint, the next start reads more: %s", self.number, failure)
+                log.error("shard %d: no checkpoint, the next start reads more: %s", self.number, failure)
 
     @property
     def log(self) -> CommitLog:
@@ -216,12 +216,12 @@ class LocalGroup:
         return self._opened.log
 
     @property
-    def _files(self) -> GroupFiles:
+    def _files(self) -> ShardFiles:
         assert self._opening.files is not None, "the log is being repaired"
         return self._opening.files
 
     @property
-    def _opened(self) -> GroupLog:
+    def _opened(self) -> ShardLog:
         return self._files.opened
 
     @property
@@ -254,12 +254,12 @@ class LocalGroup:
         return self.is_closed or self._opening.left is not None or mends
 
     def not_ready(self) -> str:
-        """Why this group should not be given work here; empty when it should."""
+        """Why this shard should not be given work here; empty when it should."""
         if self._opening.repair is not None:
             return self._opening.repair.reason
         if self.replica is None:
-            return f"group {self.number} waits for the first start of the cluster"
-        if self.number != TOPICS_GROUP and self.replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
+            return f"shard {self.number} waits for the first start of the cluster"
+        if self.number != TOPICS_SHARD and self.replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
             return ""  # it is on other nodes
         if reason := self.apart():
             return reason
@@ -272,7 +272,7 @@ class LocalGroup:
         if driver.failure is not None:
             return f"the disk refuses writes: {driver.failure}"
         if driver.raft.leader == 0:
-            return f"no leader of group {self.number} is known"
+            return f"no leader of shard {self.number} is known"
         if driver.raft.commit - driver.applied > BUSY_ENTRIES:
             return f"applied {driver.applied} of {driver.raft.commit} committed entries"
         return ""
@@ -281,8 +281,8 @@ class LocalGroup:
         """Why this node is no member of the cluster; empty where it is one, or nothing is known of that."""
         assert self.replica is not None
         node, standing = self._settings.node, self.replica.membership.standing
-        if self.number != TOPICS_GROUP:
-            return f"node {node} was removed from group {self.number}" if standing is Standing.REMOVED else ""
+        if self.number != TOPICS_SHARD:
+            return f"node {node} was removed from shard {self.number}" if standing is Standing.REMOVED else ""
         if standing is Standing.REMOVED:
             return (
                 f"node {node} was removed from cluster {self._settings.cluster!r} and takes no part any more: stop it; "
@@ -302,11 +302,11 @@ class LocalGroup:
 
     # -- what operators ask (`ledger.broker.rpc.operations.Site`)
 
-    async def ask_newcomer(self, node: int, address: str, configuration: GroupConfiguration) -> Introduction | None:
-        """Who is there, as asked by a leader of this group; None where nobody answers."""
+    async def ask_newcomer(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
+        """Who is there, as asked by a leader of this shard; None where nobody answers."""
         request = raft_pb2.IntroduceRequest(
             cluster=configuration.cluster,
-            group=self.number,
+            shard=self.number,
             sender=self._settings.node,
             segment_bytes=configuration.segment_bytes,
             max_entry_bytes=configuration.max_entry_bytes,
@@ -332,7 +332,7 @@ class LocalGroup:
         forgotten = asyncio.get_running_loop().create_future()
         self._threads.trusted(lambda: forgotten.set_result(None))
         await forgotten
-        log.error("group %d: what this node lost stays lost: an operator accepts that", self.number)
+        log.error("shard %d: what this node lost stays lost: an operator accepts that", self.number)
         self.replica.driver.accept_loss()
 
     # -- entries for others
@@ -352,10 +352,10 @@ class LocalGroup:
     def newcomer(self) -> Newcomer:
         """This node as it introduces itself at this moment: once the cluster has begun, it is not empty any more."""
         settings, vote = self._settings, self._votes.vote
-        is_first, voters = self.number == TOPICS_GROUP, self._founding.voters if self._founding else ()
+        is_first, voters = self.number == TOPICS_SHARD, self._founding.voters if self._founding else ()
         return Newcomer(
             cluster=settings.cluster,
-            group=self.number,
+            shard=self.number,
             node=settings.node,
             incarnation=vote.incarnation,
             address=settings.peers.get(settings.node, settings.advertised),
@@ -383,7 +383,7 @@ class LocalGroup:
         while not self._write_first(draft):  # noqa: ASYNC110 (room on a disk announces itself to nobody)
             await asyncio.sleep(TRY_FULL_DISK_S)
         self._opened.configurations.append((1, configuration))
-        log.info("group %d: first start, voters %s", self.number, sorted(configuration.voters))
+        log.info("shard %d: first start, voters %s", self.number, sorted(configuration.voters))
 
     async def _other_founders(self, founding: Founding) -> dict[int, str]:
         """Where they are, once each of them is a member of the cluster."""
@@ -395,7 +395,7 @@ class LocalGroup:
                 break
             if attempt % TELL_EVERY == 0:
                 log.warning(
-                    "group %d: the first start waits: node %d, on which it is to begin, is no member of the cluster; "
+                    "shard %d: the first start waits: node %d, on which it is to begin, is no member of the cluster; "
                     "add a node of that number",
                     self.number,
                     gone[0],
@@ -409,7 +409,7 @@ class LocalGroup:
         try:
             self._log.append([draft], term=1, commit=0, now_ms=self._surroundings.now_ms())
         except DiskFullError as full:
-            log.error("group %d: the first start waits: %s", self.number, full)
+            log.error("shard %d: the first start waits: %s", self.number, full)
             return False
         self._log.sync()
         return True
@@ -419,7 +419,7 @@ class LocalGroup:
     def _make_replica(self) -> Replica:
         settings, files = self._settings, self._files
         return Replica(
-            group=self.number,
+            shard=self.number,
             commit_log=self._log,
             queues=files.queues,
             keys=files.keys,
@@ -525,5 +525,5 @@ class LocalGroup:
 
 
 def uncommitted_bytes(settings: NodeSettings) -> int:
-    """How much of what waits for a majority one group may have in memory."""
-    return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.groups)
+    """How much of what waits for a majority one shard may have in memory."""
+    return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.shards)

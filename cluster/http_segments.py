@@ -1,9 +1,9 @@
 """The log's segments over HTTP: for replicas that are made by copying, for Spark, for whoever wants to look.
 
-    GET /groups                                     whose node this is, and which groups it has, as JSON
-    GET /groups/0/base                              the base where the log begins; 404 where it begins at entry 1
-    GET /groups/0/segments                          what there is, as JSON
-    GET /groups/0/segments/00000000000067108864     the file up to its last entry; with Range, and HEAD
+    GET /shards                                     whose node this is, and which shards it has, as JSON
+    GET /shards/0/snapshot                            the base where the log begins; 404 where it begins at entry 1
+    GET /shards/0/segments                          what there is, as JSON
+    GET /shards/0/segments/00000000000067108864     the file up to its last entry; with Range, and HEAD
 
 The one idea: a segment file goes out as it lies on the disk, by sendfile, but only up to the end of its last entry:
 what is behind is blank, and no part of the log. A segment is *sealed* when all its entries are committed and later ones
@@ -32,8 +32,8 @@ MAX_DOWNLOADS = 8
 RETRY_AFTER_S = 1
 
 
-class Group(Protocol):
-    """One group as this node has it."""
+class Shard(Protocol):
+    """One shard as this node has it."""
 
     @property
     def number(self) -> int: ...
@@ -56,56 +56,56 @@ class Group(Protocol):
 
 
 class SegmentRoutes:
-    def __init__(self, node: int, cluster: str, groups: Mapping[int, Group]) -> None:
-        """`groups`: by number, as they come to this node."""
+    def __init__(self, node: int, cluster: str, shards: Mapping[int, Shard]) -> None:
+        """`shards`: by number, as they come to this node."""
         self._node = node
         self._cluster = cluster
-        self._groups = groups
+        self._shards = shards
         self._threads = ThreadPoolExecutor(MAX_DOWNLOADS, "segments")
         self._downloads = 0
 
     def routes(self) -> list[web.RouteDef]:
         """HEAD comes with GET."""
         return [
-            web.get("/groups", self._list_groups),
-            web.get(r"/groups/{group:\d{1,9}}/base", self._base),
-            web.get(r"/groups/{group:\d{1,9}}/segments", self._list),
-            web.get(r"/groups/{group:\d{1,9}}/segments/{name:\d{20}}", self._segment),
+            web.get("/shards", self._list_shards),
+            web.get(r"/shards/{shard:\d{1,9}}/snapshot", self._base),
+            web.get(r"/shards/{shard:\d{1,9}}/segments", self._list),
+            web.get(r"/shards/{shard:\d{1,9}}/segments/{name:\d{20}}", self._segment),
         ]
 
     def close(self) -> None:
         """Once no request is served any more."""
         self._threads.shutdown(wait=False)
 
-    async def _list_groups(self, _: web.Request) -> web.Response:
-        return web.json_response({"node": self._node, "cluster": self._cluster, "groups": sorted(self._groups)})
+    async def _list_shards(self, _: web.Request) -> web.Response:
+        return web.json_response({"node": self._node, "cluster": self._cluster, "shards": sorted(self._shards)})
 
     async def _base(self, request: web.Request) -> web.Response:
-        base = self._group(request).base
+        base = self._shard(request).base
         if base is None:
             raise web.HTTPNotFound(text="the log of this node begins at entry 1: it has no base")
         return web.Response(body=base.encode(), content_type="application/octet-stream")
 
     async def _list(self, request: web.Request) -> web.Response:
-        group = self._group(request)
-        log, spans = group.log, _spans(group.log)
+        shard = self._shard(request)
+        log, spans = shard.log, _spans(shard.log)
         return web.json_response(
             {
-                "group": group.number,
+                "shard": shard.number,
                 "first_index": log.first_index,
                 "last_index": log.last_index,
                 "start": log.start,
                 "end": log.end,
                 "chain": log.chain,
-                "commit": group.commit,
-                "segments": [_fields(span, group.commit) for span in spans],
+                "commit": shard.commit,
+                "segments": [_fields(span, shard.commit) for span in spans],
             }
         )
 
     async def _segment(self, request: web.Request) -> web.StreamResponse:
-        group, name = self._group(request), request.match_info["name"]
-        span = _span(group.log, int(name))
-        etag = f"{name}-{span.length}-{span.chain:08x}" if _is_sealed(span, group.commit) else None
+        shard, name = self._shard(request), request.match_info["name"]
+        span = _span(shard.log, int(name))
+        etag = f"{name}-{span.length}-{span.chain:08x}" if _is_sealed(span, shard.commit) else None
         headers = {"Accept-Ranges": "bytes", "Content-Type": "application/octet-stream"}
         headers |= {"Cache-Control": "no-store"} if etag is None else {"ETag": f'"{etag}"'}
         if etag is not None and any(etag == known.value for known in request.if_none_match or ()):
@@ -133,7 +133,7 @@ class SegmentRoutes:
         try:
             descriptor = await loop.run_in_executor(self._threads, os.open, span.path, os.O_RDONLY)
         except FileNotFoundError as error:  # the log's start has moved on meanwhile
-            raise _gone(self._group(request).log) from error
+            raise _gone(self._shard(request).log) from error
         except OSError as error:
             reason = f"{span.path} cannot be opened ({error.strerror}): try again shortly"
             raise web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
@@ -148,14 +148,14 @@ class SegmentRoutes:
         finally:
             sender.close()
 
-    def _group(self, request: web.Request) -> Group:
-        number = int(request.match_info["group"])
-        if number not in self._groups:
-            raise web.HTTPNotFound(text=f"there is no group {number} on this node: it has {sorted(self._groups)}")
-        group = self._groups[number]
-        if group.is_closed:
-            raise _damaged(group.not_ready())
-        return group
+    def _shard(self, request: web.Request) -> Shard:
+        number = int(request.match_info["shard"])
+        if number not in self._shards:
+            raise web.HTTPNotFound(text=f"there is no shard {number} on this node: it has {sorted(self._shards)}")
+        shard = self._shards[number]
+        if shard.is_closed:
+            raise _damaged(shard.not_ready())
+        return shard
 
 
 def _is_sealed(span: SegmentSpan, commit: int) -> bool:

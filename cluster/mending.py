@@ -1,4 +1,4 @@
-"""The mending of one group's log while it is open: entries that were read once, and are damaged now.
+"""The mending of one shard's log while it is open: entries that were read once, and are damaged now.
 
     flaw ──> no lead, no reads there ──> the same entries of another node in their place ──> flushed, read again
                                     ^─────────── nobody has them: after a while, again ─┘
@@ -65,11 +65,11 @@ class Mending:
         commit_log.mark_whole()
         self.reason = ""
         driver.repaired(damage)
-        log.warning("group %d: entries %d to %d are repaired", self._replica.group, entries[0], entries[-1])
+        log.warning("shard %d: entries %d to %d are repaired", self._replica.shard, entries[0], entries[-1])
 
     def _told(self, flaw: Flaw, entries: range) -> str:
         return (
-            f"the log of group {self._replica.group} is damaged: {flaw.path} at position {flaw.position}: "
+            f"the log of shard {self._replica.shard} is damaged: {flaw.path} at position {flaw.position}: "
             f"{flaw.reason}. Entries {entries[0]} to {entries[-1]} are not read until they are repaired from the other "
             "replicas"
         )
@@ -89,7 +89,7 @@ class Mending:
         configuration, settings, missing = self._replica.newest_configuration(), self._settings, entries[0]
         others = other_members(configuration, settings) if configuration is not None else {}
         source = self._surroundings.entry_source(others)
-        asker = EntryAsker(settings.cluster, self._replica.group, settings.node, self._segment_bytes, source)
+        asker = EntryAsker(settings.cluster, self._replica.shard, settings.node, self._segment_bytes, source)
         try:
             for other in others:
                 missing = await self._ask(asker, other, missing, entries[-1])
@@ -123,7 +123,7 @@ class Mending:
         try:
             self._replica.log.scrub_repair.check_whole(entries)
         except LogDamagedError as damage:
-            log.error("group %d: what the others gave does not fit: %s", self._replica.group, damage)
+            log.error("shard %d: what the others gave does not fit: %s", self._replica.shard, damage)
             return False
         return bool(flushed)
 

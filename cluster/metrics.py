@@ -50,10 +50,10 @@ class Meters:
         self.flush_seconds = histogram("ledgermq_log_flush_duration_seconds", "One fsync of the CommitLog.")
         self.loop_lag_seconds = histogram("ledgermq_event_loop_lag_seconds", "How late the event loop runs.")
         self.log_damaged = Gauge(
-            "ledgermq_log_damaged", "1 while the log is damaged here, and being repaired.", ["group"], registry=registry
+            "ledgermq_log_damaged", "1 while the log is damaged here, and being repaired.", ["shard"], registry=registry
         )
         self.repaired_bytes = counter(
-            "ledgermq_log_repaired_bytes_total", "Bytes of a damaged log taken from other nodes.", ["group"]
+            "ledgermq_log_repaired_bytes_total", "Bytes of a damaged log taken from other nodes.", ["shard"]
         )
         self.disk_use_ratio = Gauge(
             "ledgermq_disk_use_ratio", "How full the disk of the log is, whoever fills it.", registry=registry
@@ -113,22 +113,22 @@ class MeasuredLog(CommitLog):
 
 
 class RaftCollector:
-    """Where each group stands, read at each scrape. Register it with a registry."""
+    """Where each shard stands, read at each scrape. Register it with a registry."""
 
     def __init__(self, replicas: Iterable[Replica]) -> None:
         """`replicas`: as they come to this node."""
         self._replicas = replicas
 
     def collect(self) -> Iterator[Metric]:
-        role = GaugeMetricFamily("ledgermq_raft_role", "1 for the role this node has.", labels=["group", "role"])
+        role = GaugeMetricFamily("ledgermq_raft_role", "1 for the role this node has.", labels=["shard", "role"])
         changes = CounterMetricFamily(
-            "ledgermq_raft_leader_changes_seen", "Changes of leader that this node saw.", labels=["group"]
+            "ledgermq_raft_leader_changes_seen", "Changes of leader that this node saw.", labels=["shard"]
         )
         lag = GaugeMetricFamily(
-            "ledgermq_raft_follower_lag_entries", "On the leader: what a follower lacks.", labels=["group", "peer"]
+            "ledgermq_raft_follower_lag_entries", "On the leader: what a follower lacks.", labels=["shard", "peer"]
         )
         plain = {
-            name: GaugeMetricFamily(f"ledgermq_{name}", text, labels=["group"])
+            name: GaugeMetricFamily(f"ledgermq_{name}", text, labels=["shard"])
             for name, text in (
                 ("raft_term", "The current term."),
                 ("raft_has_leader", "1 when this node knows a leader."),
@@ -137,7 +137,7 @@ class RaftCollector:
                 ("raft_commit_index", "Index up to which a majority has the log."),
                 ("raft_applied_index", "Index up to which this node has applied the log."),
                 ("raft_proposals_pending", "Proposals that are not committed yet."),
-                ("raft_failed", "1 when the disk failed under this group on this node."),
+                ("raft_failed", "1 when the disk failed under this shard on this node."),
                 ("raft_suspect", "1 while this node may have lost what it acknowledged."),
                 ("raft_members", "Voters and learners, as this node has applied them."),
                 ("raft_learners", "Those members that do not vote."),
@@ -152,16 +152,16 @@ class RaftCollector:
         losses = CounterMetricFamily(
             "ledgermq_raft_losses_accepted",
             "How often this node was elected by the votes of nodes that may have lost what they acknowledged.",
-            labels=["group"],
+            labels=["shard"],
         )
         dropped = CounterMetricFamily(
             "ledgermq_log_dropped_bytes",
             "Bytes of the log that were let go here by moving its start.",
-            labels=["group"],
+            labels=["shard"],
         )
         for replica in self._replicas:
             driver, log, members = replica.driver, replica.log, replica.membership.configuration
-            raft, label = driver.raft, [str(replica.group)]
+            raft, label = driver.raft, [str(replica.shard)]
             for name, value in {
                 "raft_term": raft.term,
                 "raft_has_leader": int(raft.leader != 0),

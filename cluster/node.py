@@ -1,8 +1,8 @@
-"""One node: the composition root. It opens the directory, starts its groups and joins them to the ports.
+"""One node: the composition root. It opens the directory, starts its shards and joins them to the ports.
 
-    settings ─> directory ─> groups ─> gRPC (clients, peers), HTTP (metrics, health)
+    settings ─> directory ─> shards ─> gRPC (clients, peers), HTTP (metrics, health)
 
-One asyncio loop owns the state of all groups; only fsyncs and the making of segments happen on helper threads.
+One asyncio loop owns the state of all shards; only fsyncs and the making of segments happen on helper threads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from prometheus_client import CollectorRegistry
 
 from cluster.consumption_metrics import ConsumptionCollector
 from cluster.file_limit import raise_file_limit
-from cluster.group_log import GroupError
 from cluster.http import HttpPort
 from cluster.http_segments import SegmentRoutes
 from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
-from cluster.node_groups import NodeGroups
+from cluster.node_shards import NodeShards
 from cluster.registration import Registration
 from cluster.settings import NodeSettings
+from cluster.shard_log import ShardError
 from cluster.stop_signals import stop_requested
 from cluster.surroundings import Addresses, Surroundings, now_ms
 from ledger.broker.delays import Delays
@@ -60,7 +60,7 @@ class NodeError(Exception):
 class Node:
     """Runs from `start` to `stop`. Its directory is taken, and its log read, when it is made.
 
-    Raises StoreError, GroupError then."""
+    Raises StoreError, ShardError then."""
 
     def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
         disk = disk or PosixDisk()
@@ -70,29 +70,29 @@ class Node:
         self._surroundings = Surroundings(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
         self._lines = ControlLines(settings.cluster, settings.node)
         self._raft_service = RaftService(
-            lambda request: self._groups.introduce(request),
-            lambda request: self._groups.read_entries(request),
+            lambda request: self._shards.introduce(request),
+            lambda request: self._shards.read_entries(request),
             self._lines,
         )
         self._directory = NodeDirectory.open(
             disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
         )
         try:
-            self._groups = NodeGroups(
-                settings, disk, self._directory, self._meters, self._surroundings, on_start=self._group_started
+            self._shards = NodeShards(
+                settings, disk, self._directory, self._meters, self._surroundings, on_start=self._shard_started
             )
         except BaseException:
             self._directory.close()
             raise
-        groups = self._groups
+        shards = self._shards
         self._broker = BrokerService(
             self._facts(),
             self._meters,
-            beginnings=groups.local,
-            replicas=groups.replicas,
-            arrivals=groups.arrivals,
-            opening=groups.opening,
-            deletion=groups.deletion,
+            beginnings=shards.local,
+            replicas=shards.replicas,
+            arrivals=shards.arrivals,
+            opening=shards.opening,
+            deletion=shards.deletion,
             delays=Delays(settings.retry_delays_s, now_ms),
             quotas=Quotas(
                 Quota("sends", Rates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
@@ -100,17 +100,17 @@ class Node:
             ),
         )
         self._operations = OperationsService(
-            settings.node, settings.cluster, groups.local, groups.replicas, groups.deletion
+            settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
-        self._registry.register(RaftCollector(groups.replicas))
+        self._registry.register(RaftCollector(shards.replicas))
         self._consumer_groups = ConsumerGroupService(
-            groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
+            shards.local, shards.replicas, shards.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, now_ms)
         self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
         self._server = aio.server(options=SERVER_OPTIONS)
-        served = SegmentRoutes(settings.node, settings.cluster, groups.local) if settings.serve_segments else None
-        self._http = HttpPort(self._registry, groups.not_ready, served)
+        served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
+        self._http = HttpPort(self._registry, shards.not_ready, served)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -119,7 +119,7 @@ class Node:
         Raises NodeError where a port cannot be had. `stop` is due in any case."""
         await self._serve_grpc()
         await self._serve_http()
-        self._groups.start()
+        self._shards.start()
         self._tasks = [self._surroundings.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
         if names := self._settings.nameservers:
             registration = Registration(self._settings.node, names, self._broker.routes)
@@ -128,22 +128,22 @@ class Node:
 
     async def stop(self) -> None:
         """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""
-        await self._groups.hand_over()
+        await self._shards.hand_over()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._server.stop(STOP_GRACE_S)
         await self._http.stop()
-        await self._groups.stop()
+        await self._shards.stop()
         self._directory.close()
 
-    def _group_started(self, _: Replica) -> None:
+    def _shard_started(self, _: Replica) -> None:
         gc.collect()
         gc.freeze()  # what lives as long as the process need not be looked at in every collection
 
     def _make_transport(self, me: Identity, peers: Addresses, receiver: Receiver) -> GrpcTransport:
         transport = GrpcTransport(me, peers, receiver, self._lines)
-        self._raft_service.add_group(transport)
+        self._raft_service.add_shard(transport)
         return transport
 
     async def _serve_grpc(self) -> None:
@@ -184,7 +184,7 @@ class Node:
             version=version("ledgermq"),
             joins=settings.join,
             room=settings.room,
-            groups=settings.groups,
+            shards=settings.shards,
             outside=settings.outside,
         )
 
@@ -195,7 +195,7 @@ def run_node(settings: NodeSettings) -> int:
     raise_file_limit()
     try:
         uvloop.run(serve_until_stopped(settings))
-    except (NodeError, GroupError, StoreError) as error:
+    except (NodeError, ShardError, StoreError) as error:
         log.error("%s", error)
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""The opening of one group's files, at once or after its log was repaired.
+"""The opening of one shard's files, at once or after its log was repaired.
 
     open ──damaged──> repair ──> open ──> ...
       └──whole──> files      └──> files, with something left to be mended
@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.entry_source import EntryReader, other_members
-from cluster.group_files import GroupFiles
-from cluster.group_log import configuration_at_start
 from cluster.metrics import Meters
 from cluster.repair import DamagedLog, Repair
 from cluster.settings import NodeSettings
+from cluster.shard_files import ShardFiles
+from cluster.shard_log import configuration_at_start
 from cluster.surroundings import Surroundings
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
@@ -35,9 +35,9 @@ class Opening:
         surroundings: Surroundings,
         observe_append: Callable[[float], None],
     ) -> None:
-        """Reads the log, or what came since the last checkpoint. Raises StoreError, GroupError; for a damaged log only
+        """Reads the log, or what came since the last checkpoint. Raises StoreError, ShardError; for a damaged log only
         where there are no other nodes."""
-        self.files: GroupFiles | None = None
+        self.files: ShardFiles | None = None
         self.repair: Repair | None = None
         """One of the two is there."""
         self.left: Flaw | None = None
@@ -51,8 +51,8 @@ class Opening:
         self._observe_append = observe_append
         self._open(reads_again=True)
 
-    async def finish(self) -> GroupFiles:
-        """Repairs the log for as long as it cannot be opened. Raises StoreError, GroupError."""
+    async def finish(self) -> ShardFiles:
+        """Repairs the log for as long as it cannot be opened. Raises StoreError, ShardError."""
         while self.repair is not None:
             await self.repair.run()
             self.left = self.repair.left
@@ -79,7 +79,7 @@ class Opening:
         number, bases = self._number, self._directory.bases(self._number)
         self.repair = None
         try:
-            self.files = GroupFiles.open(
+            self.files = ShardFiles.open(
                 number,
                 self._settings,
                 self._disk,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from cluster.group import LocalGroup
+from cluster.group import LocalReplica
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
 from ledger.broker.membership import Standing
@@ -29,10 +29,10 @@ MOST_LOOKS = 20
 
 
 class RemovalWatch:
-    """Of one group."""
+    """Of one shard."""
 
-    def __init__(self, group: LocalGroup, settings: NodeSettings, surroundings: Surroundings) -> None:
-        self._group = group
+    def __init__(self, shard: LocalReplica, settings: NodeSettings, surroundings: Surroundings) -> None:
+        self._shard = shard
         self._settings = settings
         self._surroundings = surroundings
         self._look_s = settings.tick_ms * settings.election_ticks / 1000
@@ -43,10 +43,10 @@ class RemovalWatch:
         """Ends once this node has been removed, and is quiet."""
         while True:
             await asyncio.sleep(self._look_s)
-            replica = self._group.replica
+            replica = self._shard.replica
             if replica is not None and await self._is_removed(replica):
-                log.error("%s", self._group.apart())
-                self._group.retire()
+                log.error("%s", self._shard.apart())
+                self._shard.retire()
                 return
 
     async def _is_removed(self, replica: Replica) -> bool:
@@ -70,7 +70,7 @@ class RemovalWatch:
         chance, environment = self._surroundings.chance, self._surroundings.client
         try:
             async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS, rng=chance, _environment=environment) as admin:
-                said = await admin.members(group=self._group.number, timeout_ms=ANSWER_MS)
+                said = await admin.members(shard=self._shard.number, timeout_ms=ANSWER_MS)
         except LedgerError:
             return False  # they have no leader either, or cannot be reached
         if said.cluster != self._settings.cluster or said.configuration_index <= replica.membership.index:

@@ -1,12 +1,12 @@
-"""The repair of one group's log that could not be opened: from the first flaw that a start finds, by the other nodes.
+"""The repair of one shard's log that could not be opened: from the first flaw that a start finds, by the other nodes.
 
     damaged ──> what is whole is read ──> each other node is asked for what follows ──> open it again
                                     ^────── nobody has it: after a while, again ─┘
 
-The one idea: meanwhile this node stays up, takes no part in the group, says why, and gives others what it has. What may
+The one idea: meanwhile this node stays up, takes no part in the shard, says why, and gives others what it has. What may
 be taken and what may be cut is decided by `store.LogRepair`; here is only who is asked, and how long.
 
-It must not open the log: whether it is whole then is for the next start of the group to say.
+It must not open the log: whether it is whole then is for the next start of the shard to say.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Repair:
         answers = "; ".join(self._answers.values())
         behind = f" behind entry {self.reader.log.last_index}" if self.reader is not None else ""
         return (
-            f"the log of group {number} is damaged{behind}: {damage.path} at position {damage.position}: "
+            f"the log of shard {number} is damaged{behind}: {damage.path} at position {damage.position}: "
             f"{damage.reason}. It is repaired from the other replicas{f' ({answers})' if answers else ''}"
         )
 
@@ -199,7 +199,7 @@ class Repair:
             self._answers[self._settings.node] = str(full)
             return False
         log.error(
-            "group %d: the log ends with entry %d here: the leader has the rest",
+            "shard %d: the log ends with entry %d here: the leader has the rest",
             self._damaged.number,
             repair.tail.index,
         )
@@ -237,7 +237,7 @@ class Repair:
         if taken is not Taken.NOTHING:
             self._on_repaired(repair.tail.end - before.end)
             log.warning(
-                "group %d: entries %d to %d are repaired", self._damaged.number, before.index + 1, repair.tail.index
+                "shard %d: entries %d to %d are repaired", self._damaged.number, before.index + 1, repair.tail.index
             )
         return taken
 

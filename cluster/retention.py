@@ -60,7 +60,7 @@ class Learners:
 
 
 class RetentionWatch:
-    """Of one group on this node."""
+    """Of one shard on this node."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class RetentionWatch:
             if move is not None:
                 await self._move(move)
         except (LedgerError, StoreError) as error:
-            log.info("group %d: the log stays as it is: %s", self._replica.group, error)
+            log.info("shard %d: the log stays as it is: %s", self._replica.shard, error)
 
     # -- the disk
 
@@ -109,7 +109,7 @@ class RetentionWatch:
         try:
             usage = self._disk.usage(self._path)
         except StoreError as error:
-            log.warning("group %d: how full the disk is cannot be seen: %s", self._replica.group, error)
+            log.warning("shard %d: how full the disk is cannot be seen: %s", self._replica.shard, error)
             return DiskUse()
         self._on_disk_use(usage.ratio)
         return DiskUse(usage.ratio, usage.total)
@@ -124,9 +124,9 @@ class RetentionWatch:
                 "`ledgermq cluster trim`; they are taken again by themselves then"
             )
         if replica.no_room and not was:
-            log.error("group %d: %s", replica.group, replica.no_room)
+            log.error("shard %d: %s", replica.shard, replica.no_room)
         elif was and not replica.no_room:
-            log.info("group %d: there is room on the disk again: writes are taken", replica.group)
+            log.info("shard %d: there is room on the disk again: writes are taken", replica.shard)
 
     # -- the log
 
@@ -163,8 +163,8 @@ class RetentionWatch:
     async def _move(self, move: Move) -> None:
         the_log, to = self._replica.log, move.to
         log.info(
-            "group %d: the log is to begin behind entry %d, for %s: %d bytes go, %d stay",
-            self._replica.group,
+            "shard %d: the log is to begin behind entry %d, for %s: %d bytes go, %d stay",
+            self._replica.shard,
             to.index,
             move.why.value,
             to.position - the_log.start,

@@ -23,11 +23,11 @@ PAUSE_S = 0.02
 """Between pieces: at most 50 MB or 10,000 entries a second, and some percent of a core."""
 
 Beside = Callable[[Callable[[], object]], Awaitable[None]]
-"""Does something on a helper thread, and tells the group where the disk fails."""
+"""Does something on a helper thread, and tells the shard where the disk fails."""
 
 
 class Scrub:
-    """Of one group's log, up to the last entry that was not read."""
+    """Of one shard's log, up to the last entry that was not read."""
 
     def __init__(
         self,

@@ -16,6 +16,7 @@ It must not know what the settings do: it opens no socket and touches no directo
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -38,6 +39,8 @@ MIB = 1 << 20
 _TRUE = ("1", "true", "t", "yes", "y", "on")  # as pydantic reads them
 # What an entry may hold beside its largest message: 1 MiB of key, tag and headers, as producers have it, and what the
 # batch and the entry add.
+# Settings of version 0.1 and their names today.
+_RENAMED = {"groups": "shards"}
 _BESIDE_THE_MESSAGE_BYTES = MIB + (64 << 10)
 
 
@@ -142,10 +145,10 @@ class NodeSettings(BaseSettings):
     lock_memory: bool = False
     read_ahead: ReadAhead = "normal"
 
-    # So many Raft groups at least, as group 0's leader has it: group 0 on all nodes, each other one on three. There are
-    # never fewer again; `ledgermq cluster add-group` makes more.
-    groups: int = Field(default=1, ge=1, le=64)
-    # Both are fixed for a group by its first configuration entry.
+    # So many shards at least, as shard 0's leader has it: shard 0 on all nodes, each other one on three. There are
+    # never fewer again; `ledgermq cluster add-shard` makes more.
+    shards: int = Field(default=1, ge=1, le=64)
+    # Both are fixed for a shard by its first configuration entry.
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
     max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
 
@@ -186,7 +189,7 @@ class NodeSettings(BaseSettings):
     election_ticks: int = Field(default=10, ge=2)
     # Whoever else leads hands over to this node when it can; 0: none is preferred.
     preferred_leader: int = Field(default=0, ge=0, le=0xFFFF_FFFF)
-    # Where there are several groups, and no preferred leader: each is to be led by another of its voters, in turn.
+    # Where there are several shards, and no preferred leader: each is to be led by another of its voters, in turn.
     spread_leaders: bool = True
 
     log_format: Literal["text", "json"] = "text"
@@ -260,6 +263,9 @@ class NodeSettings(BaseSettings):
         """The settings of the file at `path` (None: no file), with the environment over them and `given` over all;
         raises SettingsError."""
         file = {} if path is None else _read(path)
+        for old, new in _RENAMED.items():
+            if (variable := f"{ENVIRONMENT_PREFIX}{old.upper()}") in os.environ:
+                raise SettingsError(f"environment: {variable} is called {ENVIRONMENT_PREFIX}{new.upper()} now")
         # Only keys that are settings are taken from the environment: Kubernetes puts others of this prefix there.
         environment = EnvSettingsSource(cls, env_prefix=ENVIRONMENT_PREFIX)()
         try:
@@ -291,6 +297,8 @@ def _sentences(error: ValidationError, path: Path | None, environment: Mapping[s
 
 def _sentence(key: str, kind: str, inside: tuple[int | str, ...], message: str) -> str:
     if kind == "extra_forbidden":
+        if key in _RENAMED:
+            return f"`{key}` is called `{_RENAMED[key]}` now"
         close = get_close_matches(key, NodeSettings.model_fields, n=1)
         return f"`{key}` is not a setting" + (f"; did you mean `{close[0]}`?" if close else "")
     if kind == "missing":

@@ -1,10 +1,10 @@
-"""What a group takes from the world around it, besides its disk: peers, time, chance, clients, and workers beside the
+"""What a shard takes from the world around it, besides its disk: peers, time, chance, clients, and workers beside the
 loop.
 
 The one idea: all of it comes from outside, in one frozen object, so the very same node runs over gRPC, clocks and
 threads, and in a simulation over none of them.
 
-It must not know what a group does with it.
+It must not know what a shard does with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Addresses = Mapping[int, str]
 
 
 class PeerTransport(Transport, Protocol):
-    """To the peers of one group, from `start` to `stop`."""
+    """To the peers of one shard, from `start` to `stop`."""
 
     @property
     def disowned(self) -> str:

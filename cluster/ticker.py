@@ -1,7 +1,7 @@
-"""The clock of all groups of a node: they tick in the same turn of the loop.
+"""The clock of all shards of a node: they tick in the same turn of the loop.
 
-The one idea: what leaders say to one other node in one turn goes out as one message (`raft.control_lines`), so groups
-that tick together cost little more than one. Heartbeats come every few ticks, so a group that comes later begins with
+The one idea: what leaders say to one other node in one turn goes out as one message (`raft.control_lines`), so shards
+that tick together cost little more than one. Heartbeats come every few ticks, so a shard that comes later begins with
 the others' next beat. A node that was held up ticks once, not as often as it missed: it must hear from others before it
 acts.
 

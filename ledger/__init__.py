@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from ledger.client.queue_selector import UnplacedMessage
     from ledger.client.records import (
         Doubt,
-        GroupStatus,
         LogCut,
         LogHold,
         Member,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
         QueueOffsets,
         RecordMetadata,
         RecordRange,
+        ShardStatus,
         TopicDescription,
         TopicQueue,
     )
@@ -72,7 +72,7 @@ _HOMES = {
     "ConsumerGroupSummary": "ledger.client.consumer_group_records",
     "Doubt": "ledger.client.records",
     "GroupConsumer": "ledger.client.sync_group",
-    "GroupStatus": "ledger.client.records",
+    "ShardStatus": "ledger.client.records",
     "LedgerError": "ledger.errors",
     "LogCut": "ledger.client.records",
     "LogHold": "ledger.client.records",
@@ -107,7 +107,6 @@ __all__ = [
     "ConsumerGroupSummary",
     "Doubt",
     "GroupConsumer",
-    "GroupStatus",
     "LedgerError",
     "LogCut",
     "LogHold",
@@ -123,6 +122,7 @@ __all__ = [
     "QueueOffsets",
     "RecordMetadata",
     "RecordRange",
+    "ShardStatus",
     "TopicDescription",
     "TopicQueue",
     "UnplacedMessage",

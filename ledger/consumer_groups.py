@@ -23,7 +23,7 @@ MAX_QUEUES = 20_000
 MAX_CONFIGURED = 1024
 """Queues that one member may be configured with."""
 MAX_ROOMS = 1024
-"""Raft groups of which a member may tell the rooms."""
+"""shards of which a member may tell the rooms."""
 MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
 AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
 """Offsets at which a consumer group may begin with a queue: the leader knows which ones they are."""
@@ -38,9 +38,9 @@ _MEMBER = re.compile(r"[!-~]{1,127}", re.ASCII)
 _FREE_TEXT = 127
 
 
-def coordinator_group(name: str, groups: int) -> int:
-    """The Raft group whose leader coordinates this consumer group, in a cluster that began with so many."""
-    return xxhash.xxh3_64_intdigest(name.encode()) % groups
+def coordinator_shard(name: str, shards: int) -> int:
+    """The shard whose leader coordinates this consumer group, in a cluster that began with so many."""
+    return xxhash.xxh3_64_intdigest(name.encode()) % shards
 
 
 def validate_group_name(name: str) -> None:

@@ -187,7 +187,7 @@ class NotLeaderError(LedgerError):
 
 
 class NoLeaderError(LedgerError):
-    """The group has no leader at this moment."""
+    """The shard has no leader at this moment."""
 
     code = "NO_LEADER"
     retriable = True
@@ -273,7 +273,7 @@ class OperationError(LedgerError):
 
 
 class UnknownNodeError(OperationError):
-    """No member of the group has this number."""
+    """No member of the shard has this number."""
 
     code = "UNKNOWN_NODE"
 
@@ -297,7 +297,7 @@ class NodeBehindError(OperationError):
 
 
 class LastVoterError(OperationError):
-    """A group needs a voter."""
+    """A shard needs a voter."""
 
     code = "LAST_VOTER"
 
@@ -370,7 +370,7 @@ class ClosedError(LedgerError):
     """The client has been closed."""
 
 
-# As error.proto groups them: a newer broker's code of this range means "try again".
+# As error.proto shards them: a newer broker's code of this range means "try again".
 _RETRIABLE_CODES = range(200, 300)
 _FACTS: tuple[str, ...] = ("leader", "leader_address", "first_offset", "end_offset", "throttle_ms", "next_sequence")
 _TYPES: tuple[type[LedgerError], ...] = (

@@ -23,7 +23,7 @@ _BATCH = 0x0A
 
 @dataclass(frozen=True, slots=True)
 class ProduceRequest:
-    """Encoded batches (ledger/batch), each of one queue, all of one group."""
+    """Encoded batches (ledger/batch), each of one queue, all of one shard."""
 
     batches: Sequence[bytes]
 

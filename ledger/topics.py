@@ -12,8 +12,8 @@ from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
 from ledger.retries import consumer_group_of
 
-TOPICS_GROUP = 0
-"""The group that has all topics, and says which other groups there are."""
+TOPICS_SHARD = 0
+"""The shard that has all topics, and says which other shards there are."""
 
 MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127
@@ -41,7 +41,7 @@ def validate_topic_name(name: str) -> None:
 
 def validate_stored_name(name: str) -> None:
     """Raise InvalidTopicNameError unless there may be such a topic: of a user, or of the broker for a consumer
-    group."""
+    shard."""
     consumer_group = consumer_group_of(name)
     if consumer_group is None:
         validate_topic_name(name)

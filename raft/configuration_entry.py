@@ -1,5 +1,5 @@
 """The body of a configuration entry: who the members are, with which incarnation and address, and what is fixed for the
-group for ever.
+shard for ever.
 
 The one idea: `segment_bytes` and the largest entry stand in the log itself, so every replica lays the same grid,
 and a member's incarnation stands there too, so a node whose disk was wiped is a stranger until it is added again.
@@ -24,7 +24,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupConfiguration:
+class ShardConfiguration:
     """All of a configuration entry. No node is both a voter and a learner."""
 
     cluster: str
@@ -43,15 +43,15 @@ class GroupConfiguration:
         """Voters and learners, by node."""
         return dict(sorted({**self.voters, **self.learners}.items()))
 
-    def with_learner(self, node: int, member: Member) -> GroupConfiguration:
+    def with_learner(self, node: int, member: Member) -> ShardConfiguration:
         """The same and that learner; a voter of this number becomes one."""
         return replace(self.without(node), learners={**self.without(node).learners, node: member})
 
-    def with_voter(self, node: int) -> GroupConfiguration:
+    def with_voter(self, node: int) -> ShardConfiguration:
         """That learner, which must be there, votes."""
         return replace(self.without(node), voters={**self.voters, node: self.learners[node]})
 
-    def without(self, node: int) -> GroupConfiguration:
+    def without(self, node: int) -> ShardConfiguration:
         return replace(
             self,
             voters={each: member for each, member in self.voters.items() if each != node},
@@ -59,7 +59,7 @@ class GroupConfiguration:
         )
 
 
-def encode_configuration(configuration: GroupConfiguration) -> bytes:
+def encode_configuration(configuration: ShardConfiguration) -> bytes:
     """The entry's body; the same bytes for equal configurations."""
     message = raft_pb2.Configuration(
         voters=_to_wire(configuration.voters),
@@ -71,10 +71,10 @@ def encode_configuration(configuration: GroupConfiguration) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def decode_configuration(body: bytes) -> GroupConfiguration:
+def decode_configuration(body: bytes) -> ShardConfiguration:
     """Reads an entry's body, whose CRC has been checked."""
     message = raft_pb2.Configuration.FromString(body)
-    return GroupConfiguration(
+    return ShardConfiguration(
         cluster=message.cluster,
         voters=_from_wire(message.voters),
         segment_bytes=message.segment_bytes,

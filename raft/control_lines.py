@@ -1,14 +1,14 @@
-"""Votes and heartbeats of all groups between this node and each other one: one stream each way, however many groups.
+"""Votes and heartbeats of all shards between this node and each other one: one stream each way, however many shards.
 
-    group 0 ─┐                                                                        ┌─> group 0
-    group 1 ─┼─> what is said to node 2 in one turn of the loop ══ one ControlBundle ═╪═> group 1 ──> answers, by the
-    group 2 ─┘                                                                        └─> group 2     same stream
+    shard 0 ─┐                                                                        ┌─> shard 0
+    shard 1 ─┼─> what is said to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, by the
+    shard 2 ─┘                                                                        └─> shard 2     same stream
 
-The one idea: a message costs what its stream costs, so those of one turn go together; groups tick in the same turn, and
+The one idea: a message costs what its stream costs, so those of one turn go together; shards tick in the same turn, and
 idle ones cost hardly more than one does. Who calls is checked when a stream opens; each message says by which
-incarnation its group knows the receiver, since every group knows another one.
+incarnation its shard knows the receiver, since every shard knows another one.
 
-It must not decide anything: it hands messages to their groups and loses what cannot be sent.
+It must not decide anything: it hands messages to their shards and loses what cannot be sent.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BUNDLE_BOUND = 1024
 
 
 class Speaker(Protocol):
-    """One group on this node."""
+    """One shard on this node."""
 
     def admit_to(self, incarnation: bytes) -> str:
         """Why a peer that means this incarnation of this node is not let in; empty when it is."""
@@ -58,7 +58,7 @@ class Bundles:
 
 
 class Line:
-    """To one node at one address, for as many groups as `holders` says."""
+    """To one node at one address, for as many shards as `holders` says."""
 
     def __init__(self, me: int, node: int, address: str, cluster: str, hear: Callable[[int, Any], None]) -> None:
         self.key = (node, address)
@@ -76,10 +76,10 @@ class Line:
         self._bundles = Bundles(self._stream.send)
         self._stream.start()
 
-    def send(self, group: int, incarnation: bytes, message: Message) -> None:
+    def send(self, shard: int, incarnation: bytes, message: Message) -> None:
         """Never waits; dropped while the stream is down."""
         wire = control_to_wire(message)
-        wire.group, wire.incarnation = group, incarnation
+        wire.shard, wire.incarnation = shard, incarnation
         self._bundles.add(wire)
 
     async def stop(self) -> None:
@@ -88,21 +88,21 @@ class Line:
 
 
 class ControlLines:
-    """Of one node. A group joins before it speaks."""
+    """Of one node. A shard joins before it speaks."""
 
     def __init__(self, cluster: str, node: int) -> None:
         self.cluster = cluster
         self.node = node
-        self._groups: dict[int, Speaker] = {}
+        self._shards: dict[int, Speaker] = {}
         self._lines: dict[tuple[int, str], Line] = {}
         self._answers: dict[int, Bundles] = {}
         """By node, on the stream that it opened last."""
 
-    def join(self, group: int, speaker: Speaker) -> None:
-        self._groups[group] = speaker
+    def join(self, shard: int, speaker: Speaker) -> None:
+        self._shards[shard] = speaker
 
-    def leave(self, group: int) -> None:
-        self._groups.pop(group, None)
+    def leave(self, shard: int) -> None:
+        self._shards.pop(shard, None)
 
     def meet(self, node: int, address: str) -> Line:
         """The line to that node, shared by all who meet it there. Give it back by `part`."""
@@ -118,12 +118,12 @@ class ControlLines:
             del self._lines[line.key]
             await line.stop()
 
-    def answer(self, group: int, message: Message) -> None:
+    def answer(self, shard: int, message: Message) -> None:
         """By the stream that brought the question."""
         bundles = self._answers.get(message.receiver)
         if bundles is not None:
             wire = control_to_wire(message)
-            wire.group = group
+            wire.shard = shard
             bundles.add(wire)
 
     async def serve(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
@@ -133,13 +133,13 @@ class ControlLines:
         async with queue.drained(context.write, f"control answers to node {sender}"):
             while (bundle := await context.read()) is not aio.EOF:
                 for wire in bundle.messages:
-                    speaker = self._groups.get(wire.group)
+                    speaker = self._shards.get(wire.shard)
                     if speaker is not None and not speaker.admit_to(wire.incarnation):
                         self._hear(speaker, sender, wire)
 
     def _hear_answers(self, sender: int, bundle: raft_pb2.ControlBundle) -> None:
         for wire in bundle.messages:
-            if (speaker := self._groups.get(wire.group)) is not None:
+            if (speaker := self._shards.get(wire.shard)) is not None:
                 self._hear(speaker, sender, wire)
 
     def _hear(self, speaker: Speaker, sender: int, wire: raft_pb2.ControlMessage) -> None:

@@ -1,4 +1,4 @@
-"""The driver: in which order a node does what its core decides. One for each group.
+"""The driver: in which order a node does what its core decides. One for each shard.
 
 The one idea: the core decides, the driver carries out, always in the same order, and whatever touches the world
 (files, sockets, clocks, threads) is behind a small interface. So this same code runs under gRPC and under a
@@ -6,7 +6,7 @@ simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
-What arrives in one turn of the event loop is written as one group and leaves for each follower as one message:
+What arrives in one turn of the event loop is written as one shard and leaves for each follower as one message:
 proposals wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal that
 does not get that far was surely not appended.
 
@@ -62,7 +62,7 @@ TRY_AGAIN_TICKS = 20
 
 
 class Driver:
-    """Runs one group. All methods belong to one thread; none waits."""
+    """Runs one shard. All methods belong to one thread; none waits."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Driver:
         self._stalled = stalled
         self._was_held_up = was_held_up
         self._proposals: list[Proposal] = []
-        """Not yet appended; written as one group at the end of the turn."""
+        """Not yet appended; written as one shard at the end of the turn."""
         self._queued_bytes = 0
         self._uncommitted: deque[tuple[int, Proposal]] = deque()
         """By index. Appended in the present term, in order of index, not yet applied."""
@@ -122,7 +122,7 @@ class Driver:
     # -- events
 
     def start(self) -> None:
-        """Carries out what the core has to say at its start (a group of one node elects itself by its first ticks)."""
+        """Carries out what the core has to say at its start (a shard of one node elects itself by its first ticks)."""
         self._tell_members()
         self._settle()
 
@@ -333,7 +333,7 @@ class Driver:
             raise CutFailedError(last_index) from failure
 
     def _append(self, drafts: Sequence[Draft]) -> list[Header]:
-        """Writes own entries as one group, and tells the core when they are held."""
+        """Writes own entries as one shard, and tells the core when they are held."""
         headers = self._log.append(drafts, term=self.raft.term, commit=self.raft.commit, now_ms=self._now_ms())
         last = headers[-1]
         token = self.raft.own_write(last.index)
@@ -365,7 +365,7 @@ class Driver:
     # -- the start of the log
 
     def _take_piece(self, chunk: BaseChunk) -> None:
-        assert self.log_start is not None, "a base came to a group whose log always begins with entry 1"
+        assert self.log_start is not None, "a base came to a shard whose log always begins with entry 1"
         assert self._incoming_piece is not None
         taken = self.log_start.receive(chunk.offset, self._incoming_piece)
         if isinstance(taken, int):

@@ -1,4 +1,4 @@
-"""What a group on this node cannot go on with. Each says what to do."""
+"""What a shard on this node cannot go on with. Each says what to do."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from raft.base_piece import Piece
-from raft.configuration_entry import GroupConfiguration
+from raft.configuration_entry import ShardConfiguration
 from raft.core import Append, BaseChunk, Message, RoleChange
 from store import Base, Draft, Header, Readable, StoreError
 
@@ -48,7 +48,7 @@ class Transport(Protocol):
     def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
         """A piece of the base, by the bulk connection."""
 
-    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+    def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         """These are the members now, as the newest configuration in the log has them: the log goes to others too, or to
         some no more. Nodes that are `served` still are to be reached even if they are no members any more."""
 
@@ -94,7 +94,7 @@ class Machine(Protocol):
         """This node leads, and has applied all that earlier leaders committed: proposals may come."""
 
     def failed(self, failure: StoreError) -> None:
-        """The disk refused a write of this group: nothing is led here until it takes writes again."""
+        """The disk refused a write of this shard: nothing is led here until it takes writes again."""
 
 
 class Proposal(Protocol):

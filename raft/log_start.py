@@ -1,4 +1,4 @@
-"""Where the log of a group begins (section 7): how that moves on, and how a replica gets there that lacks what came
+"""Where the log of a shard begins (section 7): how that moves on, and how a replica gets there that lacks what came
 before.
 
     the machine passes the start of a segment ──> a base is kept: place and chain of the log there, members, state
@@ -35,7 +35,7 @@ def log_start_draft(index: int) -> Draft:
 
 
 class LogStart:
-    """One group's. Its calls write to the disk, and are rare."""
+    """One shard's. Its calls write to the disk, and are rare."""
 
     def __init__(self, log: Log, bases: Bases, machine: Machine, resumed: Base | None) -> None:
         """`resumed`: what the machine begins with; None: nothing."""

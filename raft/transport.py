@@ -1,9 +1,9 @@
-"""Raft over gRPC, for one group: votes and heartbeats by a line that it shares with the node's other groups
+"""Raft over gRPC, for one shard: votes and heartbeats by a line that it shares with the node's other shards
 (control_lines.py), byte ranges of the log by a connection of its own to each peer.
 
 The one idea: whoever is called is called by the incarnation that the caller's configuration knows of it: a node whose
 disk was wiped has another one, so it can neither vote nor acknowledge until it is added again. A stream for byte ranges
-says so when it opens, in its metadata, with the cluster, the group, who calls and whom it means to call.
+says so when it opens, in its metadata, with the cluster, the shard, who calls and whom it means to call.
 
 It must not decide anything: it hands messages to the driver and loses what cannot be sent.
 """
@@ -21,7 +21,7 @@ from grpc import aio
 
 from raft.base_piece import Piece
 from raft.bulk import Bulk, parse, serialize
-from raft.configuration_entry import GroupConfiguration
+from raft.configuration_entry import ShardConfiguration
 from raft.control_lines import ControlLines, Line, caller
 from raft.core import Append, AppendResponse, BaseChunk, BaseResponse, HeartbeatResponse, Message, VoteResponse
 from raft.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
@@ -47,10 +47,10 @@ _REPLICATE = f"/{_SERVICE}/Replicate"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this node is, in one group."""
+    """Who this node is, in one shard."""
 
     cluster: str
-    group: int
+    shard: int
     node: int
     incarnation: bytes
 
@@ -86,15 +86,15 @@ class GrpcTransport:
 
     def start(self) -> None:
         self._started = True
-        self._lines.join(self.identity.group, self)
+        self._lines.join(self.identity.shard, self)
         for link in self._links.values():
             link.start()
 
     async def stop(self) -> None:
-        self._lines.leave(self.identity.group)
+        self._lines.leave(self.identity.shard)
         await asyncio.gather(*(link.stop() for link in self._links.values()), *self._leaving)
 
-    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+    def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         """Links to all other members, and to nobody else but who is served still. An address among the node's own
         settings goes before the one in the configuration: a node may have moved."""
         members = {node: self._peers.get(node) or member.address for node, member in configuration.members.items()}
@@ -143,7 +143,7 @@ class GrpcTransport:
                 if answers is not None:
                     answers.put(answer_to_wire(message))
             case VoteResponse() | HeartbeatResponse():
-                self._lines.answer(self.identity.group, message)
+                self._lines.answer(self.identity.shard, message)
             case _:
                 if (link := self._links.get(message.receiver)) is not None:
                     link.send(message)
@@ -172,14 +172,14 @@ class GrpcTransport:
                 await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
 
     def _receive_bulk(self, bulk: Bulk, sender: int) -> None:
-        if bulk.head.HasField("base"):
+        if bulk.head.HasField("snapshot"):
             self.receiver.base(*base_from_wire(bulk.head, sender, self.identity.node))
         else:
             self.receiver.append(append_from_wire(bulk.head, sender, self.identity.node), bulk.entries)
 
 
 class PeerLink:
-    """To one peer: the connection for byte ranges, and the line that other groups use too."""
+    """To one peer: the connection for byte ranges, and the line that other shards use too."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class PeerLink:
             _REPLICATE, response_deserializer=raft_pb2.AppendResponse.FromString
         )
         self.bulk = OutboundStream(
-            f"replication stream of group {identity.group} to node {node} at {address}",
+            f"replication stream of shard {identity.shard} to node {node} at {address}",
             lambda: self._open(replicate),
             bound=APPEND_BOUND,
             on_answer=lambda wire: receiver.message(answer_from_wire(wire, node, me)),
@@ -225,7 +225,7 @@ class PeerLink:
     def send(self, message: Message) -> None:
         """A vote or a heartbeat, to whom the configuration knows."""
         if self._line is not None and (incarnation := self._incarnation()):
-            self._line.send(self._identity.group, incarnation, message)
+            self._line.send(self._identity.shard, incarnation, message)
 
     def _open(self, method: Callable[..., Any]) -> Any:
         """A call to the peer, by the incarnation that the configuration knows; None where it knows none."""
@@ -234,7 +234,7 @@ class PeerLink:
             return None
         identity = self._identity
         who = caller(identity.cluster, identity.node, self._node)
-        meant = (("ledgermq-group", str(identity.group)), ("ledgermq-incarnation", incarnation.hex()))
+        meant = (("ledgermq-shard", str(identity.shard)), ("ledgermq-incarnation", incarnation.hex()))
         return method(metadata=(*who, *meant))
 
 
@@ -244,23 +244,23 @@ ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesRespon
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
-    """The incoming half: one for a node. Groups are added once they have started."""
+    """The incoming half: one for a node. Shards are added once they have started."""
 
     def __init__(self, introduce: Introduce, read_entries: ReadEntries, lines: ControlLines) -> None:
         self._introduce = introduce
         self._read_entries = read_entries
         self._lines = lines
-        self._groups: dict[int, GrpcTransport] = {}
+        self._shards: dict[int, GrpcTransport] = {}
 
-    def add_group(self, transport: GrpcTransport) -> None:
-        self._groups[transport.identity.group] = transport
+    def add_shard(self, transport: GrpcTransport) -> None:
+        self._shards[transport.identity.shard] = transport
 
     async def Introduce(  # noqa: N802 (gRPC names)
         self, request: raft_pb2.IntroduceRequest, context: aio.ServicerContext[Any, Any]
     ) -> raft_pb2.IntroduceResponse:
         answer = self._introduce(request)
         if answer is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know of that group (yet)")
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know of that shard (yet)")
         return answer
 
     async def ReadEntries(  # noqa: N802
@@ -273,9 +273,9 @@ class RaftService(raft_pb2_grpc.RaftServicer):
 
     async def Replicate(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         metadata = metadata_of(context)
-        transport = self._groups.get(number(metadata.get("ledgermq-group", "")))
+        transport = self._shards.get(number(metadata.get("ledgermq-shard", "")))
         if transport is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve that group (yet)")
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve that shard (yet)")
             raise AssertionError("abort always raises")
         sender = await self._admit(metadata, context)
         # Who knows this incarnation is or was a member. The leader may be one that this node has not heard of yet.
@@ -324,5 +324,5 @@ def in_hex(text: str) -> bytes:
 
 
 def number(text: str) -> int:
-    """The number in a metadata value, or -1, which no node or group has."""
+    """The number in a metadata value, or -1, which no node or shard has."""
     return int(text) if text.isdecimal() else -1

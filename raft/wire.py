@@ -146,7 +146,7 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
 def base_to_wire(chunk: BaseChunk, piece: Piece) -> Bulk:
     """A piece of a base, which goes the way of byte ranges."""
     offer = piece.offer
-    base = raft_pb2.BasePiece(
+    base = raft_pb2.SnapshotPiece(
         index=offer.index,
         index_term=offer.term,
         size=offer.size,
@@ -155,12 +155,12 @@ def base_to_wire(chunk: BaseChunk, piece: Piece) -> Bulk:
         piece=piece.data,
         piece_crc=piece.crc,
     )
-    return Bulk(raft_pb2.AppendRequest(term=chunk.term, base=base))
+    return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=base))
 
 
 def base_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[BaseChunk, Piece]:
     """The same, come in."""
-    base = wire.base
+    base = wire.snapshot
     chunk = BaseChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
     offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
     return chunk, Piece(offer, base.piece, base.piece_crc)
@@ -169,8 +169,8 @@ def base_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> 
 def answer_to_wire(answer: AppendResponse | BaseResponse) -> raft_pb2.AppendResponse:
     """A follower's acknowledgement or refusal."""
     if isinstance(answer, BaseResponse):
-        base = raft_pb2.BaseReceived(index=answer.index, received=answer.received, installed=answer.installed)
-        return raft_pb2.AppendResponse(term=answer.term, base=base, suspicion=answer.suspicion)
+        base = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
+        return raft_pb2.AppendResponse(term=answer.term, snapshot=base, suspicion=answer.suspicion)
     return raft_pb2.AppendResponse(
         term=answer.term,
         rejected=answer.rejected,
@@ -184,14 +184,14 @@ def answer_to_wire(answer: AppendResponse | BaseResponse) -> raft_pb2.AppendResp
 
 def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse | BaseResponse:
     """The same, come in."""
-    if wire.HasField("base"):
+    if wire.HasField("snapshot"):
         return BaseResponse(
             sender=sender,
             receiver=receiver,
             term=wire.term,
-            index=wire.base.index,
-            received=wire.base.received,
-            installed=wire.base.installed,
+            index=wire.snapshot.index,
+            received=wire.snapshot.received,
+            installed=wire.snapshot.installed,
             suspicion=wire.suspicion,
         )
     return AppendResponse(

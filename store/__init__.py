@@ -15,10 +15,10 @@ log_reader.py      a log as it lies there, whole or damaged, for those who only 
 key_index.py       which batches have a key, in files of linked entries (key_file.py)
 time_index.py      where the messages since a time begin: no file, the log is sorted
 base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
-                   incoming_base.py takes one from another node, bases.py is all of that for one group
+                   incoming_base.py takes one from another node, bases.py is all of that for one shard
 checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
 vote_file.py       term, vote, incarnation
-node_directory.py  whose directory it is, and where its parts lie
+node_directory.py  whose directory it is, and where its parts lie; format_upgrade.py renames those of an older version
 reserve.py         room for the small files of it on a full disk
 boot.py            a killed process against a machine that went down; suspect.py is the doubt that the latter leaves
 errors.py          what can go wrong
@@ -40,6 +40,7 @@ from store.errors import (
     CorruptRangeError,
     DamagedError,
     DirectoryInUseError,
+    DirectoryUpgradeError,
     DiskFailedError,
     DiskFullError,
     ForkedError,
@@ -86,6 +87,7 @@ __all__ = [
     "CrashEnd",
     "DamagedError",
     "DirectoryInUseError",
+    "DirectoryUpgradeError",
     "Disk",
     "DiskFailedError",
     "DiskFullError",

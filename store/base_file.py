@@ -1,13 +1,13 @@
-"""The base file: where the log of a group begins, durably, and whether a reset to there is under way.
+"""The base file: where the log of a shard begins, durably, and whether a reset to there is under way.
 
-    <group>/base           the base of the log; none while the log begins at entry 1
-    <group>/base.next      only while a reset is under way: the base of the log to come
+    <shard>/snapshot       the base of the log; none while the log begins at entry 1
+    <shard>/snapshot.next      only while a reset is under way: the base of the log to come
 
 The log start moves on:      replace(base)      ->  log.drop_before(base)
 The log begins elsewhere:    begin_reset(base)  ->  log.reset(base)        ->  finish_reset()
 
-One idea: a name is the decision. While there is no `base.next`, the old log counts, with the old base; from the moment
-that it is there (a rename, synced), the old log is void, and every start removes what is left of it until
+One idea: a name is the decision. While there is no `snapshot.next`, the old log counts, with the old base; from the
+moment that it is there (a rename, synced), the old log is void, and every start removes what is left of it until
 `finish_reset` has put the new base in the place of the old one. So a log is never read with the base of another one.
 """
 

@@ -1,9 +1,9 @@
-"""The bases of one group: where its log begins, where it may begin some day, and one that comes from another node.
+"""The bases of one shard: where its log begins, where it may begin some day, and one that comes from another node.
 
-    <group>/base, base.next            where the log begins (base_file.py)
-    <group>/bases/<20-digit index>     where it may begin: made as the state machine passed the start of a segment
-    <group>/incoming                   on its way from another node (incoming_base.py)
-    <group>/checkpoint                 where the next start of this node goes on (checkpoint.py)
+    <shard>/snapshot, snapshot.next         where the log begins (base_file.py)
+    <shard>/snapshots/<20-digit index>   where it may begin: made as the state machine passed the start of a segment
+    <shard>/incoming                   on its way from another node (incoming_base.py)
+    <shard>/checkpoint                 where the next start of this node goes on (checkpoint.py)
 
 One idea: the state at a place in the log is known only when the machine passes there, so a base is made for every
 segment then; the log start moves later, to one of them. One that is missing or damaged is no loss: the log of this node
@@ -28,12 +28,12 @@ from store.numbered import name_of, numbers_of
 
 class Bases:
     def __init__(self, disk: Disk, directory: Path) -> None:
-        """Of the group in `directory`. Raises `DamagedError` when the present base cannot be read."""
+        """Of the shard in `directory`. Raises `DamagedError` when the present base cannot be read."""
         self._disk = disk
-        self._candidates = directory / "bases"
+        self._candidates = directory / "snapshots"
         self._incoming_path = directory / "incoming"
         self._checkpoint_path = directory / "checkpoint"
-        self._file = BaseFile(disk, directory / "base")
+        self._file = BaseFile(disk, directory / "snapshot")
         # What is of the log that is here now: a checkpoint may be on its way to the disk while that is replaced.
         self._log_number = 0
         self._one_checkpoint = threading.Lock()

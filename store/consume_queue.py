@@ -123,7 +123,7 @@ class QueueSpan(NamedTuple):
 
 
 class ConsumeQueues:
-    """All ConsumeQueues of a group, at `<directory>/<topic id>-<queue>/`; `max_open` of them have files open. Empty at
+    """All ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`; `max_open` of them have files open. Empty at
     first: `adopt`, or `wipe` and put again what the CommitLog has."""
 
     def __init__(

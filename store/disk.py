@@ -100,7 +100,7 @@ class Disk(Protocol):
         """With its parents; no error when it exists."""
 
     def rename(self, old: Path, new: Path) -> None:
-        """Atomic; what was at `new` is replaced."""
+        """Atomic. A file that was at `new` is replaced. A directory is renamed with everything in it, to a new name."""
 
     def unlink(self, path: Path) -> None: ...
 

@@ -115,6 +115,18 @@ class WrongDirectoryError(StoreError):
         self.expected = expected
 
 
+class DirectoryUpgradeError(StoreError):
+    """The directory has the names of an older format, and they cannot be changed to today's."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(
+            f"{path} cannot be upgraded to format 2: {reason}. Find out which of them holds the node's data, move the "
+            "other one out of this directory, and start the node again."
+        )
+        self.path = path
+        self.reason = reason
+
+
 class CorruptRangeError(StoreError):
     """A received range of entries is bad in itself. Nothing of it was written; it may be asked for again."""
 

@@ -11,7 +11,7 @@ A blank word ends a log, unless something shows that there was more: a later seg
 orderly stop, or an entry behind the blank that calls the missing one committed. Other bytes behind a blank word are
 torn: a killed write leaves them, and so does one that is just under way.
 
-It must not know what bodies mean, nor where a group keeps its other files.
+It must not know what bodies mean, nor where a shard keeps its other files.
 """
 
 from __future__ import annotations

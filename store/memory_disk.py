@@ -196,10 +196,21 @@ class MemoryDisk:
 
     def rename(self, old: Path, new: Path) -> None:
         self.before("rename", old)
+        if old in self._directories:
+            self._change_name()
+            self._rename_directory(old, new)
+            return
         if old not in self._files:
             raise self._refused(errno.ENOENT, old)
         self._change_name()
         self._files[new] = self._files.pop(old)
+
+    def _rename_directory(self, old: Path, new: Path) -> None:
+        """With everything below it, at once."""
+        for path in [path for path in self._files if path.is_relative_to(old)]:
+            self._files[new / path.relative_to(old)] = self._files.pop(path)
+        moved = {path for path in self._directories if path.is_relative_to(old)}
+        self._directories = (self._directories - moved) | {new / path.relative_to(old) for path in moved}
 
     def unlink(self, path: Path) -> None:
         self.before("unlink", path)

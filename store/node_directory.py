@@ -1,23 +1,23 @@
 """The data directory of a node: who owns it, and where its parts lie; and that of its indexes, where it has one.
 
     <path>/lock                  held while the node runs
-    <path>/identity.json         {"format": 1, "cluster": "dev", "node": 1}
+    <path>/identity.json         {"format": 2, "cluster": "dev", "node": 1}
     <path>/reserve/              room for the small files on a full disk (see reserve.py)
-    <path>/group-0/log/          the CommitLog's segments
-    <path>/group-0/base          where the CommitLog begins, unless at its first entry (see base_file.py)
-    <path>/group-0/incoming      a base on its way from another node (see incoming_base.py)
-    <path>/group-0/checkpoint    where the next start goes on (see checkpoint.py)
-    <path>/group-0/positions/    where the entries of the log lie
-    <path>/group-0/queues/       its ConsumeQueues, unless they have a directory of their own
-    <path>/group-0/vote          term, vote, incarnation
-    <path>/group-0/clean         only between an orderly stop and the next start
-    <path>/group-0/boot          in which run of the machine the group was last written
-    <path>/group-0/suspect       only while the node may lack what it acknowledged
-    <path>/group-0/repair        only while its log is being repaired from others
+    <path>/shard-0/log/          the CommitLog's segments
+    <path>/shard-0/base          where the CommitLog begins, unless at its first entry (see base_file.py)
+    <path>/shard-0/incoming      a base on its way from another node (see incoming_base.py)
+    <path>/shard-0/checkpoint    where the next start goes on (see checkpoint.py)
+    <path>/shard-0/positions/    where the entries of the log lie
+    <path>/shard-0/queues/       its ConsumeQueues, unless they have a directory of their own
+    <path>/shard-0/vote          term, vote, incarnation
+    <path>/shard-0/clean         only between an orderly stop and the next start
+    <path>/shard-0/boot          in which run of the machine the group was last written
+    <path>/shard-0/suspect       only while the node may lack what it acknowledged
+    <path>/shard-0/repair        only while its log is being repaired from others
 
     <indexes>/lock               as above
     <indexes>/indexes.json       as identity.json
-    <indexes>/group-0/           queues/ and keys/: what can be built from the CommitLog may lie on a cheaper disk
+    <indexes>/shard-0/           queues/ and keys/: what can be built from the CommitLog may lie on a cheaper disk
 
 One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
 
@@ -40,15 +40,15 @@ from store.bases import Bases
 from store.boot import decode_boot_record, encode_boot_record
 from store.clean_mark import CleanMark
 from store.disk import Disk, Lock, read_file, replace_file
-from store.errors import DamagedError, StoreError, WrongDirectoryError
+from store.errors import DamagedError, DirectoryUpgradeError, StoreError, WrongDirectoryError
+from store.format_upgrade import FORMAT, UPGRADABLE, old_shards, upgrade
 from store.repair_mark import RepairMark
 from store.reserve import Reserve
 from store.suspect import Suspect
 
-FORMAT = 1
 _DATA, _INDEXES = "identity.json", "indexes.json"
 _Mark = TypeVar("_Mark")
-_GROUP = "group-"
+_SHARD = "shard-"
 
 
 class NodeDirectory:
@@ -80,127 +80,127 @@ class NodeDirectory:
     def path(self) -> Path:
         return self._path
 
-    def groups(self) -> list[int]:
-        """The numbers of the groups that there is something of, ascending."""
-        numbers = (name.removeprefix(_GROUP) for name in self._disk.list(self._path) if name.startswith(_GROUP))
+    def shards(self) -> list[int]:
+        """The numbers of the shards that there is something of, ascending."""
+        numbers = (name.removeprefix(_SHARD) for name in self._disk.list(self._path) if name.startswith(_SHARD))
         return sorted(int(number) for number in numbers if number.isdecimal())
 
-    def group_directory(self, group: int) -> Path:
+    def shard_directory(self, shard: int) -> Path:
         """Made if it is missing."""
-        return self._made(self._path, group)
+        return self._made(self._path, shard)
 
-    def log_directory(self, group: int) -> Path:
-        return self.group_directory(group) / "log"
+    def log_directory(self, shard: int) -> Path:
+        return self.shard_directory(shard) / "log"
 
-    def queues_directory(self, group: int) -> Path:
-        return self._made(self._indexes, group) / "queues"
+    def queues_directory(self, shard: int) -> Path:
+        return self._made(self._indexes, shard) / "queues"
 
-    def positions_directory(self, group: int) -> Path:
-        return self.group_directory(group) / "positions"
+    def positions_directory(self, shard: int) -> Path:
+        return self.shard_directory(shard) / "positions"
 
-    def keys_directory(self, group: int) -> Path:
-        return self._made(self._indexes, group) / "keys"
+    def keys_directory(self, shard: int) -> Path:
+        return self._made(self._indexes, shard) / "keys"
 
-    def vote_path(self, group: int) -> Path:
-        return self.group_directory(group) / "vote"
+    def vote_path(self, shard: int) -> Path:
+        return self.shard_directory(shard) / "vote"
 
-    def bases(self, group: int) -> Bases:
+    def bases(self, shard: int) -> Bases:
         """Where the log begins. Raises `DamagedError`."""
-        return Bases(self._disk, self.group_directory(group))
+        return Bases(self._disk, self.shard_directory(shard))
 
-    def write_clean_mark(self, group: int, mark: CleanMark) -> None:
-        """The last thing that an orderly stop does with a group, once its log is flushed."""
-        self._reserve.replace_file(self._clean_path(group), mark.encode())
+    def write_clean_mark(self, shard: int, mark: CleanMark) -> None:
+        """The last thing that an orderly stop does with a shard, once its log is flushed."""
+        self._reserve.replace_file(self._clean_path(shard), mark.encode())
 
-    def clean_mark(self, group: int) -> CleanMark | None:
+    def clean_mark(self, shard: int) -> CleanMark | None:
         """The mark of the last stop if it was orderly. It stays until `remove_clean_mark`: a log that does not agree
         with it must be refused at every start, not only at the first."""
-        return self._read_mark(self._clean_path(group), CleanMark.decode, "clean mark")
+        return self._read_mark(self._clean_path(shard), CleanMark.decode, "clean mark")
 
-    def remove_clean_mark(self, group: int) -> None:
+    def remove_clean_mark(self, shard: int) -> None:
         """Durably, once the log is open and before anything is written: it cannot vouch for what comes after."""
-        self._remove_mark(self._clean_path(group))
+        self._remove_mark(self._clean_path(shard))
 
-    def crashed(self, group: int, boot_id: str) -> bool:
-        """Whether the machine went down (or may have) since this group was last written, without an orderly stop: what
-        was not flushed may be missing. To be asked before anything of the group is opened; the answer stays the same
+    def crashed(self, shard: int, boot_id: str) -> bool:
+        """Whether the machine went down (or may have) since this shard was last written, without an orderly stop: what
+        was not flushed may be missing. To be asked before anything of the shard is opened; the answer stays the same
         until `record_boot`."""
-        if self._disk.exists(self._clean_path(group)):
+        if self._disk.exists(self._clean_path(shard)):
             return False
-        recorded = self._read_mark(self._boot_path(group), decode_boot_record, "boot record")
+        recorded = self._read_mark(self._boot_path(shard), decode_boot_record, "boot record")
         if recorded is None:
-            log_directory = self.log_directory(group)
+            log_directory = self.log_directory(shard)
             return self._disk.exists(log_directory) and bool(self._disk.list(log_directory))
         return boot_id == "" or boot_id != recorded
 
-    def record_boot(self, group: int, boot_id: str) -> None:
+    def record_boot(self, shard: int, boot_id: str) -> None:
         """Durably, once what was found is flushed and before anything is written: from now on a kill is a kill. With
         an empty id it is a crash: where what is written waits in the process, a kill takes it."""
-        path = self._boot_path(group)
+        path = self._boot_path(shard)
         if self._read_mark(path, decode_boot_record, "boot record") != boot_id:
             self._reserve.replace_file(path, encode_boot_record(boot_id))
 
-    def distrust_page_cache(self, group: int) -> None:
+    def distrust_page_cache(self, shard: int) -> None:
         """After a failed sync, durably: the kernel may call clean what never reached the disk, so the next start is one
         after a crash, whichever run of the machine it is in. Works on a full disk: nothing is written."""
-        self._remove_mark(self._boot_path(group))
+        self._remove_mark(self._boot_path(shard))
 
-    def mark_suspect(self, group: int, suspect: Suspect) -> Suspect:
+    def mark_suspect(self, shard: int, suspect: Suspect) -> Suspect:
         """Durably; returns the mark as it stands now, joined with one that was there before."""
-        before = self.suspect(group)
+        before = self.suspect(shard)
         mark = suspect if before is None else before.joined(suspect)
         if mark != before:
-            self._reserve.replace_file(self._suspect_path(group), mark.encode())
+            self._reserve.replace_file(self._suspect_path(shard), mark.encode())
         return mark
 
-    def suspect(self, group: int) -> Suspect | None:
-        """Why this node may lack what it acknowledged in this group; None while there is no doubt."""
-        return self._read_mark(self._suspect_path(group), Suspect.decode, "suspect mark")
+    def suspect(self, shard: int) -> Suspect | None:
+        """Why this node may lack what it acknowledged in this shard; None while there is no doubt."""
+        return self._read_mark(self._suspect_path(shard), Suspect.decode, "suspect mark")
 
-    def clear_suspect(self, group: int) -> None:
+    def clear_suspect(self, shard: int) -> None:
         """Durably. What the node has caught up with must have been flushed before."""
-        self._remove_mark(self._suspect_path(group))
+        self._remove_mark(self._suspect_path(shard))
 
-    def mark_repair(self, group: int, mark: RepairMark) -> None:
+    def mark_repair(self, shard: int, mark: RepairMark) -> None:
         """Durably, before anything of others is written into a damaged log. That its end was given up, and since when,
         stays as it was said first."""
-        before = self.repair(group)
+        before = self.repair(shard)
         if before is not None:
             mark = RepairMark(before.doubt.joined(mark.doubt), before.ends or mark.ends)
         if mark != before:
-            replace_file(self._disk, self._repair_path(group), mark.encode())
+            replace_file(self._disk, self._repair_path(shard), mark.encode())
 
-    def repair(self, group: int) -> RepairMark | None:
+    def repair(self, shard: int) -> RepairMark | None:
         """What the repair that was begun last may cost; None where none is under way."""
-        return self._read_mark(self._repair_path(group), RepairMark.decode, "repair mark")
+        return self._read_mark(self._repair_path(shard), RepairMark.decode, "repair mark")
 
-    def clear_repair(self, group: int) -> None:
+    def clear_repair(self, shard: int) -> None:
         """Durably: the log is as it was, or what it may lack is remembered otherwise."""
-        self._remove_mark(self._repair_path(group))
+        self._remove_mark(self._repair_path(shard))
 
     def close(self) -> None:
         """Release the locks."""
         for lock in self._locks:
             lock.release()
 
-    def _made(self, root: Path, group: int) -> Path:
-        path = root / f"{_GROUP}{group}"
+    def _made(self, root: Path, shard: int) -> Path:
+        path = root / f"{_SHARD}{shard}"
         if not self._disk.exists(path):
             self._disk.make_directory(path)
             self._disk.sync_directory(root)
         return path
 
-    def _clean_path(self, group: int) -> Path:
-        return self.group_directory(group) / "clean"
+    def _clean_path(self, shard: int) -> Path:
+        return self.shard_directory(shard) / "clean"
 
-    def _boot_path(self, group: int) -> Path:
-        return self.group_directory(group) / "boot"
+    def _boot_path(self, shard: int) -> Path:
+        return self.shard_directory(shard) / "boot"
 
-    def _suspect_path(self, group: int) -> Path:
-        return self.group_directory(group) / "suspect"
+    def _suspect_path(self, shard: int) -> Path:
+        return self.shard_directory(shard) / "suspect"
 
-    def _repair_path(self, group: int) -> Path:
-        return self.group_directory(group) / "repair"
+    def _repair_path(self, shard: int) -> Path:
+        return self.shard_directory(shard) / "repair"
 
     def _read_mark(self, path: Path, decode: Callable[[bytes], _Mark], what: str) -> _Mark | None:
         if not self._disk.exists(path):
@@ -240,7 +240,7 @@ def _check_identity(disk: Disk, path: Path, name: str, cluster: str, node: int) 
     identity_path = path / name
     expected = {"format": FORMAT, "cluster": cluster, "node": node}
     if not disk.exists(identity_path):
-        if any(name.startswith(_GROUP) for name in disk.list(path)):
+        if old_shards(disk, path) or any(name.startswith(_SHARD) for name in disk.list(path)):
             raise DamagedError(identity_path, 0, "it is missing, though the directory holds the data of a node")
         replace_file(disk, identity_path, json.dumps(expected).encode() + b"\n")
         disk.sync_directory(path.parent)
@@ -250,9 +250,14 @@ def _check_identity(disk: Disk, path: Path, name: str, cluster: str, node: int) 
         layout, found_cluster, found_node = found["format"], found["cluster"], found["node"]
     except (ValueError, TypeError, KeyError) as error:
         raise DamagedError(identity_path, 0, f"it does not say whose directory this is ({error!r})") from error
-    if layout != FORMAT:
+    if layout not in (UPGRADABLE, FORMAT):
         raise WrongDirectoryError(path, f"a version with directory format {layout}", f"this one with format {FORMAT}")
     if (found_cluster, found_node) != (cluster, node):
         raise WrongDirectoryError(
             path, f"node {found_node} of cluster {found_cluster!r}", f"node {node} of cluster {cluster!r}"
         )
+    if layout == UPGRADABLE:
+        upgrade(disk, path)
+        replace_file(disk, identity_path, json.dumps(expected).encode() + b"\n")
+    elif old := old_shards(disk, path):
+        raise DirectoryUpgradeError(path, f"it is of format 2 already, and holds group-{old[0]} of format 1 as well")

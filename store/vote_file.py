@@ -1,4 +1,4 @@
-"""The vote file: term, vote and incarnation of a node in one group, on the disk before any answer depends on them.
+"""The vote file: term, vote and incarnation of a node in one shard, on the disk before any answer depends on them.
 
     slot 0 at byte 0, slot 1 at byte 4096, little-endian:
 

@@ -37,7 +37,7 @@ KINDS = {
 """In what clients were told."""
 
 CLUSTER_KINDS = {
-    "two leaders": "two nodes said that they led one group in one term",
+    "two leaders": "two nodes said that they led one shard in one term",
     "no recovery": "all was healed, and the nodes did not come to the same log",
 }
 """In what nodes said of themselves."""

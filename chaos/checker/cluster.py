@@ -15,9 +15,9 @@ from chaos.checker.anomaly import SHOWN, Anomaly, Finding
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A node said that it led that group in that term."""
+    """A node said that it led that shard in that term."""
 
-    group: int
+    shard: int
     term: int
     node: int
 
@@ -26,10 +26,10 @@ def two_leaders(claims: Iterable[Claim]) -> Finding:
     """Election Safety (section 5.2 of the Raft paper): a term has one leader at most, ever."""
     leaders: dict[tuple[int, int], set[int]] = defaultdict(set)
     for claim in claims:
-        leaders[claim.group, claim.term].add(claim.node)
+        leaders[claim.shard, claim.term].add(claim.node)
     wrong = [
-        f"nodes {' and '.join(map(str, sorted(nodes)))} both led group {group} in term {term}"
-        for (group, term), nodes in sorted(leaders.items())
+        f"nodes {' and '.join(map(str, sorted(nodes)))} both led shard {shard} in term {term}"
+        for (shard, term), nodes in sorted(leaders.items())
         if len(nodes) > 1
     ]
     return _finding("two leaders", wrong)

@@ -87,18 +87,18 @@ def cut_file(data: Path, random: Random) -> str:
 
 def lose_indexes(data: Path, random: Random) -> str:
     """All files of one kind of index: they can be built from the log."""
-    found = [kind for kind in _INDEXES if [*data.glob(f"group-*/{kind}")]]
+    found = [kind for kind in _INDEXES if [*data.glob(f"shard-*/{kind}")]]
     if not found:
         raise NoEvidenceError("there are no indexes yet")
     kind = random.choice(found)
-    gone = [*data.glob(f"group-*/{kind}")]
+    gone = [*data.glob(f"shard-*/{kind}")]
     for path in gone:
         shutil.rmtree(path)
-    return f"{kind} of {len(gone)} groups deleted"
+    return f"{kind} of {len(gone)} shards deleted"
 
 
 def _segments(data: Path) -> list[Path]:
-    found = sorted(data.glob("group-*/log/*"))
+    found = sorted(data.glob("shard-*/log/*"))
     return [path for path in found if path.name.isdigit() and path.read_bytes().rstrip(b"\0")]
 
 

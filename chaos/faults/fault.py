@@ -44,7 +44,7 @@ class Members(Protocol):
     """The cluster as its members see it, and what an operator can ask of it."""
 
     def leader(self) -> int:
-        """The node that leads (group 0); 0 while none does."""
+        """The node that leads (shard 0); 0 while none does."""
 
     def transfer(self, node: int) -> bool:
         """Whether leadership was handed over to that node."""

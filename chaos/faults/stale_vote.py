@@ -90,7 +90,7 @@ def _elected_again(site: Site, but: int) -> int:
 
 
 def _votes(data: Path) -> Votes:
-    return {path: path.read_bytes() for path in sorted(data.glob("group-*/vote"))}
+    return {path: path.read_bytes() for path in sorted(data.glob("shard-*/vote"))}
 
 
 def _put_back(votes: Votes) -> str:

@@ -97,7 +97,7 @@ class Container:
         return self._signal(SIGCONT)
 
     def _signal(self, number: Signals) -> str:
-        """The process itself: to freeze a container's control group may fail on a machine under load."""
+        """The process itself: to freeze a container's control shard may fail on a machine under load."""
         pid = self.pid
         if pid is None:
             raise ChaosError(f"{self._name} does not run")

@@ -68,7 +68,7 @@ def draw(found: Series, struck: Sequence[Struck], reigns: Sequence[Reign], began
 
 def _draw_leaders(axes: Axes, reigns: Sequence[Reign], began: int, ended: int) -> None:
     for reign in reigns:
-        if reign.group != 0 or not reign.node:
+        if reign.shard != 0 or not reign.node:
             continue
         left, right = max(reign.start, began), min(reign.end or ended, ended)
         if right > left:

@@ -8,8 +8,8 @@ world.py        what every world offers: the nodes, the faults, the workload, th
 invariants.py   what must hold after every event; deliveries.py: what became of messages
 protocol*.py    the protocol world: core, driver and replicated state over a simulated log. Fast
                 ambush.py: faults at the worst moment; membership.py: transfers and changes
-stack*.py       the full-stack world: production nodes, clients and operator on simulated disks, in several Raft groups
-                node*.py: a node, its part in each group, its processes; rpc*.py: calls; disk*.py: what a disk keeps
+stack*.py       the full-stack world: production nodes, clients and operator on simulated disks, in several shards
+                node*.py: a node, its part in each shard, its processes; rpc*.py: calls; disk*.py: what a disk keeps
                 workload*.py: producers and consumers, and what they were told
 run.py          one seed, from its schedule to its report; shrink.py: the shortest schedule that still fails
 campaign.py     many seeds on several processes; ledger_file.py: what was run

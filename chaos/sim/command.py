@@ -23,6 +23,7 @@ from chaos.sim.schedule import Schedule
 from chaos.sim.seeds import Seeds
 from chaos.sim.shrink import Budget, shrink
 from chaos.sim.swarm import Wishes, draw
+from cluster.cli.options import renamed_option
 from cluster.cli.output import print_json, print_table, say
 
 MOST_SHRUNK = 3
@@ -60,9 +61,8 @@ class _FaultsType(click.ParamType[tuple[str, ...] | None]):
 @click.option("--seeds", type=_SeedsType(), default="1..100", show_default=True, help="7, 1..1000, 1..50,77")
 @click.option("--minutes", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Simulated, of each seed.")
 @click.option("--nodes", type=click.IntRange(1, 9), help="[default: each seed draws 1 to 5]")
-@click.option(
-    "--groups", type=click.IntRange(1, 9), help="Raft groups, of the stack.  [default: each seed draws 1 to 4]"
-)
+@renamed_option("--groups", "--shards")
+@click.option("--shards", type=click.IntRange(1, 9), help="shards, of the stack.  [default: each seed draws 1 to 4]")
 @click.option(
     "--faults", type=_FaultsType(), default="all", show_default=True, help="all, none, or names: kill,isolate"
 )
@@ -90,7 +90,7 @@ def sim(
     seeds: Seeds,
     minutes: float,
     nodes: int | None,
-    groups: int | None,
+    shards: int | None,
     faults: tuple[str, ...] | None,
     world: str,
     jobs: int | None,
@@ -108,9 +108,9 @@ def sim(
     """
     if accept_loss and world != "protocol":
         raise click.UsageError(f"--accept-loss is of the protocol world: in the {world} world no promise is given up")
-    if groups is not None and world == "protocol":
-        raise click.UsageError("--groups is of the stack world: the protocol world is one Raft group")
-    wishes = Wishes(world, minutes, nodes, groups, faults, accept_loss)
+    if shards is not None and world == "protocol":
+        raise click.UsageError("--shards is of the stack world: the protocol world is one shard")
+    wishes = Wishes(world, minutes, nodes, shards, faults, accept_loss)
     commit = commit_of_code()
     if schedule is not None:
         return _replay(seeds, wishes, schedules.from_json(schedule.read_text()), commit)
@@ -197,8 +197,8 @@ def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> s
     parts = ["ledgermq sim", f"--world {wishes.world}", f"--seeds {seed}", f"--minutes {wishes.minutes:g}"]
     if wishes.nodes is not None:
         parts.append(f"--nodes {wishes.nodes}")
-    if wishes.groups is not None:
-        parts.append(f"--groups {wishes.groups}")
+    if wishes.shards is not None:
+        parts.append(f"--shards {wishes.shards}")
     if wishes.faults is not None:
         parts.append(f"--faults {','.join(wishes.faults) or 'none'}")
     if wishes.accepted_loss:

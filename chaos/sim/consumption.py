@@ -191,8 +191,8 @@ class Consumption:
         return sum(stand.offset for stand in self.truth.stands.values())
 
     def unsettled(self, leaders: Sequence[Replica], delays: Mapping[int, Delays]) -> Iterator[str]:
-        """What is still missing for an end. `leaders`: the replicas that lead, group 0's first; `delays`: by Raft
-        group, as its leader's clock has them."""
+        """What is still missing for an end. `leaders`: the replicas that lead, shard 0's first; `delays`: by Raft
+        shard, as its leader's clock has them."""
         for plan in self.plans:
             members = self._members[plan.name]
             if any(member.leaves for member in members):
@@ -207,7 +207,7 @@ class Consumption:
             for invariant, what in end.wrong(plan):
                 self._fail(invariant, what)
         for replica in replicas:
-            self.truth.compare(replica.state, replica.group)
+            self.truth.compare(replica.state, replica.shard)
 
     def figures(self) -> Counter[str]:
         """What was done."""

@@ -29,8 +29,8 @@ def unsettled(
     leaders: Collection[Replica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
-    """What a consumer group with these members has not come to yet. `leaders`: of all Raft groups; `delays`: by
-    Raft group."""
+    """What a consumer group with these members has not come to yet. `leaders`: of all shards; `delays`: by
+    shard."""
     group = coordinator.state.consumption.groups.get(plan.name)
     if group is None or set(group.members) != set(members):
         yield f"{plan.name} has members {sorted(group.members) if group else []}, not {sorted(members)}"
@@ -44,8 +44,8 @@ def unsettled(
             yield f"there is no {name}"
             continue
         for leader in leaders:
-            for queue in [queue for queue, where in enumerate(topic.groups) if where == leader.group]:
-                yield from _unsettled_queue(plan, group, topic, queue, leader, delays[leader.group])
+            for queue in [queue for queue, where in enumerate(topic.shards) if where == leader.shard]:
+                yield from _unsettled_queue(plan, group, topic, queue, leader, delays[leader.shard])
 
 
 def _unsettled_queue(

@@ -20,7 +20,7 @@ _CHANGES = ("join_consumer_group", "leave_consumer_group", "assign_queues", "rel
 
 
 class SharesSeen:
-    """Of the consumer groups that one Raft group coordinates."""
+    """Of the consumer groups that one shard coordinates."""
 
     def __init__(self, fail: Fail) -> None:
         self.rebalances = 0

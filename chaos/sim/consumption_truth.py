@@ -77,7 +77,7 @@ class ConsumptionTruth:
         self.topics: dict[int, str] = {}
         self.stands: dict[ConsumedQueue, Stand] = {}
         self.shares: dict[int, SharesSeen] = {}
-        """By Raft group."""
+        """By shard."""
         self.counts: Counter[str] = Counter()
         self.may_pass: Callable[[ConsumedQueue, Place, Record], bool] = lambda key, place, record: True
         """Whether a consumer group need not consume that message (any more): it has finished it, or does not want it,
@@ -86,9 +86,9 @@ class ConsumptionTruth:
         """Whether the member of that epoch has asked to have that message moved, since that reset."""
         self._fail = fail
         self._indexes: dict[int, int] = {}
-        """By Raft group: the last entry that was followed."""
+        """By shard: the last entry that was followed."""
         self._digests: dict[tuple[int, int], int] = {}
-        """By Raft group and index: of the progress after that entry."""
+        """By shard and index: of the progress after that entry."""
         self._records: dict[tuple[int, int], list[Record]] = {}
 
     def records(self, topic: str, queue: int) -> list[Record]:
@@ -109,17 +109,17 @@ class ConsumptionTruth:
 
     # -- entries
 
-    def applied(self, group: int, header: Header, body: bytes, state: State) -> None:
-        """A node of that Raft group has applied that entry, and is in that state now."""
+    def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
+        """A node of that shard has applied that entry, and is in that state now."""
         if header.index % COMPARED_EVERY == 0:
-            self._compare_nodes(group, header.index, state)
-        if header.index <= self._indexes.get(group, 0):
+            self._compare_nodes(shard, header.index, state)
+        if header.index <= self._indexes.get(shard, 0):
             return
-        self._indexes[group] = header.index
+        self._indexes[shard] = header.index
         if header.kind is Kind.BATCH:
             self._batch(header, body, state)
         elif header.kind is Kind.COMMAND:
-            self._command(group, header.index, command_pb2.Command.FromString(body), state)
+            self._command(shard, header.index, command_pb2.Command.FromString(body), state)
 
     def _batch(self, header: Header, body: bytes, state: State) -> None:
         topic = state.topics.get(header.topic_id)
@@ -134,8 +134,8 @@ class ConsumptionTruth:
             if consumer_group is not None and before is not None:
                 self._moved(consumer_group, before, here, records[-1], state)
 
-    def _command(self, group: int, index: int, command: command_pb2.Command, state: State) -> None:
-        shares = self.shares.setdefault(group, SharesSeen(self._fail))
+    def _command(self, shard: int, index: int, command: command_pb2.Command, state: State) -> None:
+        shares = self.shares.setdefault(shard, SharesSeen(self._fail))
         shares.applied(command, index, state.consumption.groups)
         match command.WhichOneof("command"):
             case "claim_queues":
@@ -155,7 +155,7 @@ class ConsumptionTruth:
                     key = ConsumedQueue(command.renew_queues.consumer_group, queue.topic_id, queue.queue)
                     if (stand := self.stands.get(key)) is not None:
                         stand.era += 1
-                return  # its progress may be in another Raft group
+                return  # its progress may be in another shard
             case _:
                 return
         self._compare(_touched(command), state)
@@ -224,11 +224,11 @@ class ConsumptionTruth:
 
     # -- what nodes make of them
 
-    def _compare_nodes(self, group: int, index: int, state: State) -> None:
+    def _compare_nodes(self, shard: int, index: int, state: State) -> None:
         """By all that the state has, and not by its bytes: what a snapshot leaves out shows."""
         digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)).encode())
-        if self._digests.setdefault((group, index), digest) != digest:
-            self._fail("progress is the same on all nodes", f"after entry {index} of group {group} it is not")
+        if self._digests.setdefault((shard, index), digest) != digest:
+            self._fail("progress is the same on all nodes", f"after entry {index} of shard {shard} it is not")
 
     def _compare(self, keys: list[ConsumedQueue], state: State) -> None:
         for key in keys:
@@ -244,12 +244,12 @@ class ConsumptionTruth:
         if stand is None or progress is None or _twin_of(progress, stand) != stand:
             self._fail("progress is what the log says", f"{self._name(key)} is {progress}, by the log {stand}")
 
-    def compare(self, state: State, group: int) -> None:
-        """All that a node of that Raft group has, at the end."""
+    def compare(self, state: State, shard: int) -> None:
+        """All that a node of that shard has, at the end."""
         for key, stand in self.stands.items():
             topic = state.topics.get(key.topic_id)
-            # A group that a topic was opened in knows no queues that came later in other groups.
-            if topic is not None and key.queue < topic.queues and topic.groups[key.queue] == group:
+            # A shard that a topic was opened in knows no queues that came later in other shards.
+            if topic is not None and key.queue < topic.queues and topic.shards[key.queue] == shard:
                 self._compare_one(key, stand, state)
 
     def _name(self, key: ConsumedQueue) -> str:

@@ -265,7 +265,9 @@ class SimDisk:
 
     def rename(self, old: Path, new: Path) -> None:
         self.before("rename", old)
-        inode = self._file_at(old)
+        inode = self._find(old)
+        if inode is None:
+            raise _refused(errno.ENOENT, old)
         source, target = self._directory(old.parent), self._directory(new.parent)
         if source is target:
             source.change((old.name, None), (new.name, inode))

@@ -63,8 +63,8 @@ class FaultKind:
     target: bool = True
     every_ms: int = 30_000
     least_nodes: int = 1
-    least_groups: int = 0
-    """Where there are fewer Raft groups it has no place; 0: it is not about groups."""
+    least_shards: int = 0
+    """Where there are fewer shards it has no place; 0: it is not about shards."""
     loses_unflushed: bool = False
     """It takes what was not flushed: where that was acknowledged (`async`) it is not done lightly."""
     of_consumers: bool = False
@@ -140,9 +140,9 @@ _KINDS = (
     FaultKind("flipped_base", "a bit is flipped in a base that is kept, or on its way in", (STACK,)),
     FaultKind("corrupt_in_transit", "bits flip in what a node sends of its log and its base", (STACK,),
               for_ms=(2_000, 20_000), least_nodes=2),
-    # what an operator does to groups, and to what lies in them
-    FaultKind("add_group", "one more Raft group begins", (STACK,), target=False, every_ms=15_000, least_groups=2),
-    FaultKind("alter_topic", "a topic is given more queues", (STACK,), target=False, least_groups=1),
+    # what an operator does to shards, and to what lies in them
+    FaultKind("add_group", "one more shard begins", (STACK,), target=False, every_ms=15_000, least_shards=2),
+    FaultKind("alter_topic", "a topic is given more queues", (STACK,), target=False, least_shards=1),
     # consumer groups
     FaultKind("member_join", "a consumer group gets another member", (STACK,), target=False, every_ms=20_000,
               of_consumers=True),
@@ -160,8 +160,8 @@ _KINDS = (
 KINDS: dict[str, FaultKind] = {kind.name: kind for kind in _KINDS}
 
 
-def kinds_of(world: str, nodes: int, groups: int = 1) -> list[FaultKind]:
-    """Those that there are in a world, for a cluster of so many nodes and Raft groups."""
+def kinds_of(world: str, nodes: int, shards: int = 1) -> list[FaultKind]:
+    """Those that there are in a world, for a cluster of so many nodes and shards."""
     return [
-        kind for kind in _KINDS if world in kind.worlds and nodes >= kind.least_nodes and groups >= kind.least_groups
+        kind for kind in _KINDS if world in kind.worlds and nodes >= kind.least_nodes and shards >= kind.least_shards
     ]

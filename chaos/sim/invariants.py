@@ -47,12 +47,12 @@ class _View:
 
 
 class Invariants:
-    """Of one Raft group."""
+    """Of one shard."""
 
     def __init__(
-        self, now_ms: Callable[[], int], violations: list[Violation] | None = None, group: int | None = None
+        self, now_ms: Callable[[], int], violations: list[Violation] | None = None, shard: int | None = None
     ) -> None:
-        """`violations`: where they go, if others add to them too. `group`: which one, where there are several."""
+        """`violations`: where they go, if others add to them too. `shard`: which one, where there are several."""
         self.violations = [] if violations is None else violations
         self.leaders: dict[int, int] = {}
         """Term -> its leader."""
@@ -64,7 +64,7 @@ class Invariants:
         self.on_commit: Callable[[SimNodeLog, int], None] = lambda log, index: None
         """Called once for each committed entry, in order, with a log that holds it."""
         self._now_ms = now_ms
-        self._where = "" if group is None else f"group {group}: "
+        self._where = "" if shard is None else f"shard {shard}: "
         self._chains: dict[tuple[int, int], int] = {}
         """(index, term) -> chain, of every entry that was ever seen in a log."""
         self._views: dict[int, _View] = {}

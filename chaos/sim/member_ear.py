@@ -24,7 +24,7 @@ QueueId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """That the queue's own Raft group took: the member goes on there."""
+    """That the queue's own shard took: the member goes on there."""
 
     epoch: int
     resets: int
@@ -74,7 +74,7 @@ class MemberEar:
 
     def answered(self, request: Any, response: Any) -> None:
         match request:
-            case pb2.AttendRequest():
+            case pb2.AwaitAssignmentRequest():
                 self._attended(response)
             case pb2.ClaimRequest():
                 self._claimed(request, response)
@@ -93,7 +93,7 @@ class MemberEar:
             case _:
                 pass
 
-    def _attended(self, response: pb2.AttendResponse) -> None:
+    def _attended(self, response: pb2.AwaitAssignmentResponse) -> None:
         if response.HasField("error") and not isinstance(from_wire(response.error), UnknownMemberError):
             return
         view = {(each.topic_id, each.queue): each for each in response.queues}

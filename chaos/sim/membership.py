@@ -16,7 +16,7 @@ from random import Random
 
 from chaos.sim.protocol_node import ProtocolNode, incarnation_of
 from chaos.sim.targets import leader_of
-from raft.configuration_entry import GroupConfiguration, Member, decode_configuration, encode_configuration
+from raft.configuration_entry import Member, ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import Refusal
 from store import Draft, Header, Kind, StoreError
 
@@ -27,7 +27,7 @@ HASTE = 0.25
 class _Change:
     """Implements `raft.interfaces.Proposal`: nobody waits for its end."""
 
-    def __init__(self, configuration: GroupConfiguration) -> None:
+    def __init__(self, configuration: ShardConfiguration) -> None:
         self.draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
 
     def appended(self, header: Header) -> None:
@@ -62,13 +62,13 @@ class Membership:
             self._ask(leader, self._next(leader, random))
         return taken
 
-    def _ask(self, leader: ProtocolNode, configuration: GroupConfiguration | None) -> bool:
+    def _ask(self, leader: ProtocolNode, configuration: ShardConfiguration | None) -> bool:
         if configuration is None:
             return False
         change = _Change(configuration)
         return leader.ask(lambda: leader.driver.change(change, configuration.core), (Refusal, StoreError))
 
-    def _too_much(self, leader: ProtocolNode, random: Random) -> GroupConfiguration | None:
+    def _too_much(self, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
         """Two voters fewer."""
         now = decode_configuration(leader.driver.configuration())
         if len(now.voters) < LEAST_VOTERS + 1:
@@ -76,7 +76,7 @@ class Membership:
         first, second = random.sample(sorted(now.voters), 2)
         return now.without(first).without(second)
 
-    def _next(self, leader: ProtocolNode, random: Random) -> GroupConfiguration | None:
+    def _next(self, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
         now = decode_configuration(leader.driver.configuration())
         strangers = [node.node for node in self._nodes if node.stranger and node.node in now.members]
         gone = [node for node in self._nodes if node.node not in now.members]
@@ -90,12 +90,12 @@ class Membership:
             return now.without(random.choice(sorted(now.voters)))
         return None
 
-    def _with_learner(self, now: GroupConfiguration, node: ProtocolNode) -> GroupConfiguration:
+    def _with_learner(self, now: ShardConfiguration, node: ProtocolNode) -> ShardConfiguration:
         if node.stranger:
             node.join()
         return now.with_learner(node.node, Member(incarnation_of(node.node, node.incarnation)))
 
-    def _with_voter(self, now: GroupConfiguration, leader: ProtocolNode, random: Random) -> GroupConfiguration | None:
+    def _with_voter(self, now: ShardConfiguration, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
         """A learner that is nearly as far as its leader, or none."""
         learner = random.choice(sorted(now.learners))
         progress = leader.driver.raft.progress.get(learner)

@@ -134,7 +134,7 @@ class Network:
         self.conditions = Conditions(delay_ms=self.conditions.delay_ms, spread_ms=self.conditions.spread_ms)
 
     def partition(self, groups: Sequence[Iterable[int]]) -> list[tuple[int, int]]:
-        """Only endpoints of one group hear each other; those in no group are not touched. Returns what was cut."""
+        """Only endpoints of one shard hear each other; those in no shard are not touched. Returns what was cut."""
         sides = [sorted(group) for group in groups]
         pairs = [(a, b) for side in sides for other in sides if side is not other for a in side for b in other]
         for pair in pairs:

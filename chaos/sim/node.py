@@ -1,10 +1,10 @@
 """A simulated node: the production code of a node, from its directory to its broker, over simulated surroundings.
 
-    SimDisk ─> NodeDirectory ─> NodeGroups ─> LocalGroup ─> Replica ─> BrokerService ─> Calls
+    SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
                                                   └── SimTransport, SimWorker, Life
 
 The one idea: a node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a
-`Life` with everything in it, and is gone without a trace when that ends. What it does in one group: node_part.py.
+`Life` with everything in it, and is gone without a trace when that ends. What it does in one shard: node_part.py.
 
 It must not know faults, schedules or clients.
 """
@@ -31,11 +31,11 @@ from chaos.sim.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
 from chaos.sim.rpc_server import Calls, Handler, Nobody
 from chaos.sim.stack_record import Records
 from chaos.sim.world import SimNodeLog
-from cluster.group import LocalGroup
-from cluster.group_log import GroupError
+from cluster.group import LocalReplica
 from cluster.metrics import Meters
-from cluster.node_groups import NodeGroups
+from cluster.node_shards import NodeShards
 from cluster.settings import NodeSettings
+from cluster.shard_log import ShardError
 from cluster.surroundings import Surroundings
 from cluster.vital import Vital
 from ledger.broker.delays import Delays
@@ -45,7 +45,7 @@ from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
 from ledger.broker.rpc.operations import OperationsService
 from ledger.client.environment import Environment
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
 from raft.core import Raft
 from store import Base, Header, NodeDirectory, StoreError
@@ -74,7 +74,7 @@ class Timing:
 
 
 class Process:
-    """One life of a node. Raises StoreError, GroupError where it cannot start."""
+    """One life of a node. Raises StoreError, ShardError where it cannot start."""
 
     def __init__(self, node: StackNode, life: Life) -> None:
         self.life = life
@@ -82,7 +82,7 @@ class Process:
         settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
         surroundings = node.surroundings(life)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
-        self.groups = NodeGroups(settings, node.disk, self._directory, meters, surroundings, on_start=node.watch)
+        self.shards = NodeShards(settings, node.disk, self._directory, meters, surroundings, on_start=node.watch)
         facts = NodeFacts(
             node.node,
             settings.cluster,
@@ -91,28 +91,28 @@ class Process:
             data_directory=str(DATA),
             version="simulated",
             joins=settings.join,
-            groups=settings.groups,
+            shards=settings.shards,
         )
-        groups = self.groups
+        shards = self.shards
         self._broker = BrokerService(
             facts,
             meters,
-            beginnings=groups.local,
-            replicas=groups.replicas,
-            arrivals=groups.arrivals,
-            opening=groups.opening,
-            deletion=groups.deletion,
+            beginnings=shards.local,
+            replicas=shards.replicas,
+            arrivals=shards.arrivals,
+            opening=shards.opening,
+            deletion=shards.deletion,
             delays=Delays(settings.retry_delays_s, surroundings.now_ms),
         )
         self._operations = OperationsService(
-            node.node, settings.cluster, groups.local, groups.replicas, groups.deletion
+            node.node, settings.cluster, shards.local, shards.replicas, shards.deletion
         )
         self._consumer_groups = ConsumerGroupService(
-            groups.local, groups.replicas, groups.opening, len(settings.retry_delays_s)
+            shards.local, shards.replicas, shards.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, groups.deletion, surroundings.now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, surroundings.now_ms)
         self.calls = Calls(life, node.node, self._handler)
-        groups.start()
+        shards.start()
 
     def _handler(self, method: str) -> Handler:
         ours = {"Introduce": self._introduce, "ReadEntries": self._read_entries, "Fetch": self._fetch}
@@ -127,21 +127,21 @@ class Process:
         return broker_pb2.FetchResponse.FromString(await self._broker.Fetch(request, context))
 
     async def _introduce(self, request: object, _: object) -> object:
-        return self.groups.introduce(request)  # type: ignore[arg-type]
+        return self.shards.introduce(request)  # type: ignore[arg-type]
 
     async def _read_entries(self, request: object, _: object) -> object:
-        return self.groups.read_entries(request)  # type: ignore[arg-type]
+        return self.shards.read_entries(request)  # type: ignore[arg-type]
 
     async def stop(self) -> None:
         """As `cluster.node.Node.stop` does it."""
-        await self.groups.hand_over()
+        await self.shards.hand_over()
         self.calls.stop()
-        await self.groups.stop()
+        await self.shards.stop()
         self._directory.close()
 
 
 class StackNode:
-    """Implements `chaos.sim.world.SimNode`, by its part in group 0, and `chaos.sim.node_part.Home`."""
+    """Implements `chaos.sim.world.SimNode`, by its part in shard 0, and `chaos.sim.node_part.Home`."""
 
     def __init__(
         self,
@@ -200,15 +200,15 @@ class StackNode:
     def alive(self) -> bool:
         return self.process is not None
 
-    def part(self, group: int) -> Part:
-        """Its part in that group, which it may have none in."""
-        part = self._parts.get(group)
+    def part(self, shard: int) -> Part:
+        """Its part in that shard, which it may have none in."""
+        part = self._parts.get(shard)
         if part is None:
-            part = self._parts[group] = Part(self, self._records.of(group))
+            part = self._parts[shard] = Part(self, self._records.of(shard))
         return part
 
-    def local(self, group: int) -> LocalGroup | None:
-        return self.process.groups.local.get(group) if self.process is not None else None
+    def local(self, shard: int) -> LocalReplica | None:
+        return self.process.shards.local.get(shard) if self.process is not None else None
 
     def log_starts(self, replica: Replica, base: Base) -> None:
         self.on_log_start(replica, base)
@@ -218,34 +218,34 @@ class StackNode:
 
     @property
     def parts(self) -> list[Part]:
-        """In all groups that it ever had anything of."""
-        return [self._parts[group] for group in sorted(self._parts)]
+        """In all shards that it ever had anything of."""
+        return [self._parts[shard] for shard in sorted(self._parts)]
 
     @property
     def raft(self) -> Raft | None:
-        """This and what follows: of group 0, which is on every node."""
-        return self.part(TOPICS_GROUP).raft
+        """This and what follows: of shard 0, which is on every node."""
+        return self.part(TOPICS_SHARD).raft
 
     @property
     def log(self) -> SimNodeLog | None:
-        return self.part(TOPICS_GROUP).log
+        return self.part(TOPICS_SHARD).log
 
     @property
     def replica(self) -> Replica | None:
-        return self.part(TOPICS_GROUP).replica
+        return self.part(TOPICS_SHARD).replica
 
     @property
     def incarnation(self) -> bytes:
-        return self.part(TOPICS_GROUP).incarnation
+        return self.part(TOPICS_SHARD).incarnation
 
     @property
     def is_empty(self) -> bool:
-        """Whether its process runs, and has taken in nothing yet, in no group."""
-        return self.process is not None and all(local.newcomer.empty for local in self.process.groups.local.values())
+        """Whether its process runs, and has taken in nothing yet, in no shard."""
+        return self.process is not None and all(local.newcomer.empty for local in self.process.shards.local.values())
 
     @property
     def suspect(self) -> bool:
-        """This and what follows: in any group."""
+        """This and what follows: in any shard."""
         return self.lost_power or any(part.suspect for part in self.parts)
 
     @property
@@ -271,12 +271,12 @@ class StackNode:
         self.ended = None
         try:
             self.process = Process(self, life)
-        except (StoreError, GroupError) as refusal:
+        except (StoreError, ShardError) as refusal:
             self._ended(life, refusal)
             return
         self.lost_power = False
-        for group, local in self.process.groups.local.items():
-            self.part(group).begin(local)
+        for shard, local in self.process.shards.local.items():
+            self.part(shard).begin(local)
         self._network.up(self.node)
 
     def start_again(self) -> None:
@@ -395,8 +395,8 @@ class StackNode:
         )
 
     def watch(self, replica: Replica) -> None:
-        """Tells the invariants of its group of it, from now on."""
-        part = self.part(replica.group)
+        """Tells the invariants of its shard of it, from now on."""
+        part = self.part(replica.shard)
         part.watch(replica)
         self._watched.append(part)
 
@@ -408,8 +408,8 @@ class StackNode:
 
     def _vote_saved(self) -> None:
         assert self.process is not None
-        for group, local in self.process.groups.local.items():  # of one of them, which the worker does not know
-            self.part(group).vote_saved(local)
+        for shard, local in self.process.shards.local.items():  # of one of them, which the worker does not know
+            self.part(shard).vote_saved(local)
 
     def _after_event(self) -> None:
         for part in self._watched:

@@ -1,7 +1,7 @@
-"""A simulated node's part in one Raft group: its replica, as the invariants of that group look at it.
+"""A simulated node's part in one shard: its replica, as the invariants of that shard look at it.
 
-The one idea: a node takes part in each group by itself, with another log, another vote and another incarnation; to the
-invariants of a group that part is the node. It outlives processes, as the node does.
+The one idea: a node takes part in each shard by itself, with another log, another vote and another incarnation; to the
+invariants of a shard that part is the node. It outlives processes, as the node does.
 
 It must not know faults, schedules or clients.
 """
@@ -14,7 +14,7 @@ from typing import Protocol
 from chaos.sim.disk import SimDisk
 from chaos.sim.stack_record import Record
 from chaos.sim.world import EntryHeader
-from cluster.group import LocalGroup
+from cluster.group import LocalReplica
 from ledger.broker.replica import Replica
 from raft.core import Raft
 from store import Base, CommitLog, Header
@@ -22,9 +22,9 @@ from store import Base, CommitLog, Header
 DATA = Path("/data")
 
 
-def directory_of(group: int) -> Path:
-    """Where a node keeps that group."""
-    return DATA / f"group-{group}"
+def directory_of(shard: int) -> Path:
+    """Where a node keeps that shard."""
+    return DATA / f"shard-{shard}"
 
 
 class LogOfNode:
@@ -67,19 +67,19 @@ class Home(Protocol):
 
     @property
     def alive(self) -> bool: ...
-    def local(self, group: int) -> LocalGroup | None:
-        """The group in its process; None where there is none."""
+    def local(self, shard: int) -> LocalReplica | None:
+        """The shard in its process; None where there is none."""
 
     def log_starts(self, replica: Replica, base: Base) -> None: ...
     def applied(self, replica: Replica, header: Header, body: memoryview) -> None: ...
 
 
 class Part:
-    """Implements `chaos.sim.world.SimNode`, for one group."""
+    """Implements `chaos.sim.world.SimNode`, for one shard."""
 
     def __init__(self, home: Home, record: Record) -> None:
         self.node = home.node
-        self.group = record.group
+        self.shard = record.shard
         self.raft: Raft | None = None
         self.log: LogOfNode | None = None
         """Both None while it takes no part."""
@@ -95,8 +95,8 @@ class Part:
         return self._home.alive
 
     @property
-    def local(self) -> LocalGroup | None:
-        return self._home.local(self.group)
+    def local(self) -> LocalReplica | None:
+        return self._home.local(self.shard)
 
     @property
     def replica(self) -> Replica | None:
@@ -105,14 +105,14 @@ class Part:
 
     @property
     def incarnation(self) -> bytes:
-        """Of its disk in this group, as the last process had it; empty where it had no such group."""
+        """Of its disk in this shard, as the last process had it; empty where it had no such shard."""
         local = self.local
         return local.vote.incarnation if local is not None else self._incarnation
 
     @property
     def suspect(self) -> bool:
         """Whether it may have lost what it acknowledged: its disk says so, or will when it starts."""
-        marks = (directory_of(self.group) / name for name in ("suspect", "repair"))
+        marks = (directory_of(self.shard) / name for name in ("suspect", "repair"))
         return self._home.lost_power or any(self._home.disk.exists(mark) for mark in marks)
 
     @property
@@ -131,8 +131,8 @@ class Part:
 
     # -- its lives
 
-    def begin(self, local: LocalGroup) -> None:
-        """A process has begun with this group on its disk."""
+    def begin(self, local: LocalReplica) -> None:
+        """A process has begun with this shard on its disk."""
         vote = local.vote
         self._invariants.restarted(self.node)
         self._invariants.vote_found(self.node, vote.term, vote.voted_for)
@@ -148,7 +148,7 @@ class Part:
 
     # -- what is told of it
 
-    def vote_saved(self, local: LocalGroup) -> None:
+    def vote_saved(self, local: LocalReplica) -> None:
         """The disk has the vote that `local` has."""
         self._invariants.vote_saved(self.node, local.vote.term, local.vote.voted_for)
 

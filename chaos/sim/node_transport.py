@@ -17,7 +17,7 @@ from chaos.sim.network import Network
 from chaos.sim.node_life import Life
 from raft.base_piece import Piece
 from raft.bulk import parse, serialize
-from raft.configuration_entry import GroupConfiguration
+from raft.configuration_entry import ShardConfiguration
 from raft.core import (
     Append,
     AppendResponse,
@@ -46,12 +46,12 @@ _ANSWERS = (AppendResponse, BaseResponse, HeartbeatResponse, VoteResponse)
 
 
 DoorKey = tuple[int, int]
-"""Group and node."""
+"""Shard and node."""
 
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """Where messages of one group for one node come in, while its process runs."""
+    """Where messages of one shard for one node come in, while its process runs."""
 
     life: Life
     transport: SimTransport
@@ -104,15 +104,15 @@ class SimTransport:
 
     def start(self) -> None:
         me = self._identity.node
-        for _, door in sorted((key, door) for key, door in self._doors.items() if key[0] == self._identity.group):
+        for _, door in sorted((key, door) for key, door in self._doors.items() if key[0] == self._identity.shard):
             # Its streams to the process that was here before are broken, idle ones too.
             door.life.call_later(RETRY_S, door.transport._receiver.unreachable, me)
-        self._doors[self._identity.group, me] = Door(self._life, self)
+        self._doors[self._identity.shard, me] = Door(self._life, self)
 
     async def stop(self) -> None:
-        self._doors.pop((self._identity.group, self._identity.node), None)
+        self._doors.pop((self._identity.shard, self._identity.node), None)
 
-    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+    def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         self._incarnations = {
             node: member.incarnation for node, member in configuration.members.items() if node != self._identity.node
         }
@@ -162,7 +162,7 @@ class SimTransport:
         self._receiver.unreachable(peer)
 
     def _arrive(self, sender: int, peer: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
-        door = self._doors.get((self._identity.group, peer))
+        door = self._doors.get((self._identity.shard, peer))
         if door is not None:
             door.life.deliver(door.transport.take_in, sender, meant, hand_over)
 
@@ -180,6 +180,6 @@ class SimTransport:
             self._network.send(me, sender, lambda: self._broken(sender, me))
 
     def _broken(self, leader: int, peer: int) -> None:
-        door = self._doors.get((self._identity.group, leader))
+        door = self._doors.get((self._identity.shard, leader))
         if door is not None:
             door.life.deliver(door.transport._receiver.unreachable, peer)

@@ -21,7 +21,7 @@ from chaos.sim.protocol_disk import Disk, SavedVote, Votes
 from chaos.sim.protocol_log import NO_BASES, Log
 from chaos.sim.protocol_machine import Machine
 from chaos.sim.swarm import Options
-from raft.configuration_entry import GroupConfiguration, Member, decode_configuration, encode_configuration
+from raft.configuration_entry import Member, ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Message, Raft, Timing
 from raft.driver import Driver
 from raft.errors import CutFailedError
@@ -235,7 +235,7 @@ class ProtocolNode:
 
     # -- messages
 
-    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+    def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         """Everyone can be reached at any time."""
 
     def send_base(self, chunk: BaseChunk, piece: object) -> None:
@@ -277,7 +277,7 @@ class ProtocolNode:
     def _write_first_entry(self) -> None:
         """As the first start leaves it, the same on every node."""
         voters = {node: Member(incarnation_of(node, 1)) for node in range(1, self._options.nodes + 1)}
-        body = encode_configuration(GroupConfiguration("simulated", voters, 1 << 30, 1 << 20))
+        body = encode_configuration(ShardConfiguration("simulated", voters, 1 << 30, 1 << 20))
         self.log.append([Draft(Kind.CONFIGURATION, body)], term=1, commit=0, now_ms=EPOCH_MS)
         self.log.flushed = 1
 

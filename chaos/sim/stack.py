@@ -78,13 +78,13 @@ class StackWorld:
         self.history_of_clients = History(self.records.fail)
         self._doors: dict[DoorKey, Door] = {}
         self._homes: dict[tuple[int, int], int] = {}
-        """By topic and queue: the group in which all of its messages are committed."""
+        """By topic and queue: the shard in which all of its messages are committed."""
         self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
         spare = 2 if self._is_drawn("reconfigure") else 0
         self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
         self._nodes = self._make_nodes()
         self._clients: list[ClientProcess] = []
-        rosters = self._rosters = Rosters(self._nodes, options.nodes, options.first_groups)
+        rosters = self._rosters = Rosters(self._nodes, options.nodes, options.first_shards)
         addresses = [*self._addresses.values()]
         self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
         self.consumption = Consumption(
@@ -156,7 +156,7 @@ class StackWorld:
             advertised=self._addresses[number],
             http="",
             peers=founders if number in founders else {},
-            groups=options.first_groups,
+            shards=options.first_shards,
             flush="sync" if options.sync else "async",
             flush_interval_ms=options.flush_interval_ms,
             write="staged" if options.staged else "direct",
@@ -192,7 +192,7 @@ class StackWorld:
             process,
             self._addresses,
             most,
-            self.options.groups,
+            self.options.shards,
             self.happened,
         )
 
@@ -264,7 +264,7 @@ class StackWorld:
         missing = self._wait_until_settled(within_ms / 1000)
         if not missing and not self._failed():
             for roster in self._rosters:
-                compare(roster.parts, self.records.of(roster.group).invariants)
+                compare(roster.parts, self.records.of(roster.shard).invariants)
             parts = [part for roster in self._rosters for part in roster.parts]
             self.consumption.check_end([part.replica for part in parts if part.replica is not None])
         return missing
@@ -280,7 +280,7 @@ class StackWorld:
         return missing
 
     def _unsettled(self) -> list[str]:
-        missing = [each for roster in self._rosters for each in unsettled(roster.group, roster.parts)]
+        missing = [each for roster in self._rosters for each in unsettled(roster.shard, roster.parts)]
         first = self._rosters.first.leader
         opening = unopened(first.replica if first is not None else None)
         return [*missing, *opening, *self.workload.unsettled(), *self._unconsumed()]
@@ -291,7 +291,7 @@ class StackWorld:
         leading = {leader: leader.replica for leader in leaders if leader.replica is not None}
         if len(leading) < len(list(self._rosters)):
             return []  # that is missing anyway
-        delays = {leader.group: Delays(self._retry_delays_s, self._nodes[leader.node - 1].now_ms) for leader in leading}
+        delays = {leader.shard: Delays(self._retry_delays_s, self._nodes[leader.node - 1].now_ms) for leader in leading}
         return list(self.consumption.unsettled(list(leading.values()), delays))
 
     def _failed(self) -> bool:
@@ -305,7 +305,7 @@ class StackWorld:
             "failed": history.outcomes[Outcome.FAILED],
             "unknown": history.outcomes[Outcome.UNKNOWN],
             "committed": history.total,
-            "groups": len(self._rosters.numbers),
+            "shards": len(self._rosters.numbers),
             "entries": sum(record.invariants.newest_commit for record in self.records),
             "leaders": sum(len(record.invariants.leaders) for record in self.records),
             "consumed": history.delivered,
@@ -328,20 +328,20 @@ class StackWorld:
 
     # -- what is told of the log
 
-    def _committed(self, group: int, log: SimNodeLog, index: int) -> None:
+    def _committed(self, shard: int, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)
         header, body = log.whole.entry(index)
-        self.records.of(group).committed(Entry(header.term, header.chain))
-        self._hash.update(_COMMIT.pack(self.loop.time(), group, index, header.chain))
+        self.records.of(shard).committed(Entry(header.term, header.chain))
+        self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
         if header.kind is Kind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
-            home = self._homes.setdefault((header.topic_id, header.queue), group)
-            if home != group:
+            home = self._homes.setdefault((header.topic_id, header.queue), shard)
+            if home != shard:
                 place = f"queue {header.queue} of topic {header.topic_id}"
-                self.records.fail("a queue lives in one group", f"{place} has messages in groups {home} and {group}")
+                self.records.fail("a queue lives in one shard", f"{place} has messages in shards {home} and {shard}")
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
     def _applied(self, replica: Replica, header: Header, body: memoryview) -> None:
-        self.consumption.truth.applied(replica.group, header, bytes(body), replica.state)
+        self.consumption.truth.applied(replica.shard, header, bytes(body), replica.state)
 
     def _log_starts(self, replica: Replica, base: Base) -> None:
         if base.index < replica.driver.applied:
@@ -357,9 +357,9 @@ class StackWorld:
             held = [hold.name for hold in replica.state.holds]
             self.records.fail(
                 "what is held stays",
-                f"the log of group {replica.group} begins behind {base.index}, though held by {held}",
+                f"the log of shard {replica.shard} begins behind {base.index}, though held by {held}",
             )
-        record = self.records.of(replica.group)
+        record = self.records.of(replica.shard)
         self.happened["log_start"] += base.index > record.log_start  # on the first node where it does
         record.log_start = max(base.index, record.log_start)
 

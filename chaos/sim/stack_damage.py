@@ -29,7 +29,7 @@ RESTORED_AFTER_S = 8.0
 OLD_AFTER_S = 3.0
 """How old an old copy is."""
 INDEXES = {"queues", "positions", "keys"}
-"""Directories of a group, each with what can be built from its log."""
+"""Directories of a shard, each with what can be built from its log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +39,11 @@ class _Planted:
     content: bytes
     """Of the file, as it was when it was whole."""
     incarnation: bytes
-    """Of the disk, in that group."""
+    """Of the disk, in that shard."""
 
 
 class Damages:
-    """`fail(invariant, what)` is told of violations. Of a node one file at a time is damaged, in one of its groups."""
+    """`fail(invariant, what)` is told of violations. Of a node one file at a time is damaged, in one of its shards."""
 
     def __init__(self, loop: SimLoop, fail: Callable[[str, str], None], happened: Counter[str]) -> None:
         self._loop = loop
@@ -52,24 +52,24 @@ class Damages:
         self._planted: dict[StackNode, _Planted] = {}
         """What was damaged, and is not known to be whole again."""
 
-    def flip(self, node: StackNode, group: int, random: Random) -> bool:
-        part = node.part(group)
+    def flip(self, node: StackNode, shard: int, random: Random) -> bool:
+        part = node.part(shard)
         replica = part.replica
         if replica is None or self.is_planted(node) or replica.log.last_index < replica.log.first_index:
             return False
         if not replica.driver.raft.commit:  # nobody else may have the entry by which the cluster begins
             return False
-        path, at = self._place(replica.log, node, group, random)
+        path, at = self._place(replica.log, node, shard, random)
         node.kill()
         self._planted[node] = _Planted(part, path, node.disk.content(path), part.incarnation)
         node.disk.flip(path, at, random.randrange(8))
         self._loop.call_later(DOWN_S, self._must_notice, node)
         return True
 
-    def _place(self, log: CommitLog, node: StackNode, group: int, random: Random) -> tuple[Path, int]:
+    def _place(self, log: CommitLog, node: StackNode, shard: int, random: Random) -> tuple[Path, int]:
         """Of a byte that matters: in an entry, or in the base before the first one."""
         if log.first_index > 1 and random.random() < 0.2:
-            path = directory_of(group) / "base"
+            path = directory_of(shard) / "snapshot"
             return path, random.randrange(len(node.disk.content(path)))
         index = random.randint(log.first_index, log.last_index)
         if random.random() < 0.5:  # behind the last checkpoint, which knows how long the log was
@@ -77,7 +77,7 @@ class Damages:
         position = log.position(index)
         at = random.randrange(position, position + log.span(index, index))
         base = at - at % node.settings.segment_bytes
-        return directory_of(group) / "log" / name_of(base), at - base
+        return directory_of(shard) / "log" / name_of(base), at - base
 
     def flip_base(self, node: StackNode, random: Random) -> bool:
         """In one that the node may do without: it begins its log elsewhere then, or asks for the pieces once more."""
@@ -107,15 +107,15 @@ class Damages:
         self._loop.call_later(DOWN_S, node.start_again)
         return bool(paths)
 
-    def put_back_old(self, node: StackNode, group: int, can_do_without: Callable[[StackNode], bool]) -> None:
+    def put_back_old(self, node: StackNode, shard: int, can_do_without: Callable[[StackNode], bool]) -> None:
         """Keeps a copy of the newest segment now, for later; it is counted when it comes to that, if the others
         `can_do_without` the node then."""
-        part = node.part(group)
+        part = node.part(shard)
         replica = part.replica
         if replica is None or replica.log.end == 0 or self.is_planted(node):
             return
         base = (replica.log.end - 1) // node.settings.segment_bytes * node.settings.segment_bytes
-        path = directory_of(group) / "log" / name_of(base)
+        path = directory_of(shard) / "log" / name_of(base)
         put_back = partial(self._put_back, node, part, path, node.disk.content(path), can_do_without)
         self._loop.call_later(OLD_AFTER_S, self._stop, node, part, path, put_back, node.process)
 
@@ -141,7 +141,7 @@ class Damages:
         if node.alive:
             node.kill()  # the orderly stop did not come to its end
         disk = node.disk
-        was_clean, there = disk.exists(directory_of(part.group) / "clean"), disk.exists(path)
+        was_clean, there = disk.exists(directory_of(part.shard) / "clean"), disk.exists(path)
         if was_clean and there and disk.content(path) != old and can_do_without(node):
             self._planted[node] = _Planted(part, path, disk.content(path), part.incarnation)
             disk.put_back(path, old)
@@ -192,7 +192,7 @@ class Damages:
 
 
 def _is_kept_base(path: Path) -> bool:
-    return path.parent.name == "bases" or path.name == "incoming"
+    return path.parent.name == "snapshots" or path.name == "incoming"
 
 
 def _can_be_built_anew(path: Path) -> bool:

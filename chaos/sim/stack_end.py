@@ -1,4 +1,4 @@
-"""The end of a full-stack run: in every group everybody has everything, and it is the same everywhere, byte by byte.
+"""The end of a full-stack run: in every shard everybody has everything, and it is the same everywhere, byte by byte.
 
 It must not know how the run went.
 """
@@ -18,15 +18,15 @@ from ledger.broker.replica import Replica
 from store import Kind
 
 
-def unsettled(group: int, members: Sequence[Part]) -> list[str]:
-    """What is still missing in a group, on the nodes that take part in it."""
+def unsettled(shard: int, members: Sequence[Part]) -> list[str]:
+    """What is still missing in a shard, on the nodes that take part in it."""
     leader = leader_of(members)
     if leader is None or leader.replica is None:
-        return [f"nobody leads group {group}"]
+        return [f"nobody leads shard {shard}"]
     last = leader.replica.log.last_index
     missing = []
     for part in members:
-        replica, name = part.replica, f"group {group}: node {part.node}"
+        replica, name = part.replica, f"shard {shard}: node {part.node}"
         if replica is None:
             missing.append(f"{name} {part.why_apart}")
         elif part.is_damaged:
@@ -39,13 +39,13 @@ def unsettled(group: int, members: Sequence[Part]) -> list[str]:
 
 
 def unopened(topics: Replica | None) -> list[str]:
-    """Queues that were begun, and are not open in their groups yet. `topics`: the leader's replica of group 0."""
+    """Queues that were begun, and are not open in their shards yet. `topics`: the leader's replica of shard 0."""
     opening = topics.state.topics.opening() if topics is not None else ()
     return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
 
 
 def compare(members: Sequence[Part], invariants: Invariants) -> None:
-    """Logs, states and ConsumeQueues of all replicas of a group that take part, each two from where both of them have
+    """Logs, states and ConsumeQueues of all replicas of a shard that take part, each two from where both of them have
     something: one that had no base at the place where the others' logs begin keeps more. And each one's key index with
     its log."""
     replicas = [(node.node, node.replica) for node in members if node.replica is not None]
@@ -68,12 +68,12 @@ def _log_bytes(replica: Replica, start: int) -> bytes:
 
 
 def _queues(replica: Replica) -> list[tuple[int, int]]:
-    """That live in its group."""
+    """That live in its shard."""
     return [
         (topic.topic_id, queue)
         for topic in replica.state.topics
         for queue in range(topic.queues)
-        if topic.groups[queue] == replica.group
+        if topic.shards[queue] == replica.shard
     ]
 
 

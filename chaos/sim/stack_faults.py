@@ -2,7 +2,7 @@
 
 The one idea: a fault that would break a promise nobody made (a majority without what it acknowledged, too few voters)
 is not done, and not counted. A process that ends by itself is a violation, unless a disk drove it to that. Each event
-is about one Raft group, where it is about any: whose leader it hits, whose files it spoils.
+is about one shard, where it is about any: whose leader it hits, whose files it spoils.
 
 It must not know clients. What happens to files of nodes that are down is in stack_damage.py.
 """
@@ -27,7 +27,7 @@ from chaos.sim.stack_roster import Rosters
 from chaos.sim.swarm import Options
 from chaos.sim.targets import chance_of, one_of, target_of
 from chaos.sim.workload import READER, Workload
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from raft.core import Refusal
 from raft.errors import CutFailedError
 from store import DamagedError, DiskFullError, LogDamagedError, StoreError
@@ -72,27 +72,27 @@ class StackFaults:
 
     def fire(self, event: FaultEvent) -> bool:
         """Does it, if it is one of these and may be done. Returns whether it was."""
-        group = one_of(event, self._rosters.numbers)
-        node, random, seconds = self._target(event, group), chance_of(event), event.for_ms / 1000
+        shard = one_of(event, self._rosters.numbers)
+        node, random, seconds = self._target(event, shard), chance_of(event), event.for_ms / 1000
         match event.kind:
             case "kill":
-                return self._kill(node, group, seconds, random)
+                return self._kill(node, shard, seconds, random)
             case "kill_all":
-                killed = [self._kill(each, group, random.uniform(0, seconds), random) for each in self._nodes]
+                killed = [self._kill(each, shard, random.uniform(0, seconds), random) for each in self._nodes]
                 return any(killed)
             case "power_cut":
                 return self._power.cut([node], seconds, Crash.drawn(random))
             case "power_cut_minority":
-                voters = self._rosters.of(group).voters
+                voters = self._rosters.of(shard).voters
                 few = random.sample(voters, (len(voters) - 1) // 2)
                 return self._power.cut(few, seconds, Crash.drawn(random))
             case "power_cut_all":
                 return self._power.cut(self._nodes, seconds, Crash.drawn(random))
             case "torn_write" | "out_of_order":
                 unit = random.choice((SECTOR, SECTOR, PAGE))
-                self._power.cut_when_it_tears(node, group, Crash(random, unit, keeps=0.5, ordered_names=True))
+                self._power.cut_when_it_tears(node, shard, Crash(random, unit, keeps=0.5, ordered_names=True))
             case "lost_rename":
-                self._power.cut_when_names_are_lost(node, group, Crash(random, PAGE, keeps=0.0, ordered_names=True))
+                self._power.cut_when_names_are_lost(node, shard, Crash(random, PAGE, keeps=0.0, ordered_names=True))
             case "failed_flush":
                 return self._power.fail_flush(self._nodes if random.random() < 0.3 else [node], random)
             case "wipe":
@@ -100,22 +100,22 @@ class StackFaults:
             case "rolling_restart":
                 return self._restart_all(seconds)
             case "transfer":
-                return self._transfer(group, random)
+                return self._transfer(shard, random)
             case "reconfigure":
-                self._operator.change(group, random)
+                self._operator.change(shard, random)
             case "log_start":
-                self._operator.move_log_start(group, random)
+                self._operator.move_log_start(shard, random)
             case "add_group":
-                self._operator.add_group(random)
+                self._operator.add_shard(random)
             case "alter_topic":
                 self._operator.alter_topic(random)
             case "isolate_with_client":
-                return self._isolate_with_client(group, random, seconds)
+                return self._isolate_with_client(shard, random, seconds)
             case "flipped_bit":
-                return self._power.may_miss(node) and self._damages.flip(node, group, random)
+                return self._power.may_miss(node) and self._damages.flip(node, shard, random)
             case "old_file":
                 if self._power.may_miss(node):
-                    self._damages.put_back_old(node, group, self._power.can_do_without)
+                    self._damages.put_back_old(node, shard, self._power.can_do_without)
             case "spoiled_index":
                 return self._damages.spoil_index(node, random)
             case "flipped_base":
@@ -175,22 +175,22 @@ class StackFaults:
                 node.kill()
             node.start_again()
 
-    def _target(self, event: FaultEvent, group: int) -> StackNode:
-        """Whom the event hits, as that group sees it; another one where that is down already."""
-        there = self._rosters.of(group).named if group != TOPICS_GROUP else self._nodes
-        parts = {node.part(group): node for node in there if node.is_present}
+    def _target(self, event: FaultEvent, shard: int) -> StackNode:
+        """Whom the event hits, as that shard sees it; another one where that is down already."""
+        there = self._rosters.of(shard).named if shard != TOPICS_SHARD else self._nodes
+        parts = {node.part(shard): node for node in there if node.is_present}
         node = parts[target_of(event, [*parts])]
         return node if node.alive else next((each for each in self._nodes if each.alive), node)
 
     # -- ends of processes
 
-    def _kill(self, node: StackNode, group: int, seconds: float, random: Random | None) -> bool:
+    def _kill(self, node: StackNode, shard: int, seconds: float, random: Random | None) -> bool:
         """At once, or in the midst of one of its next writes."""
         if not node.alive or not self._power.may_kill(node):
             return False
         self._power.kills(node)
         if random is not None and random.random() < 0.7:
-            log = directory_of(group) / "log"
+            log = directory_of(shard) / "log"
             node.disk.die_in_write(random.randint(1, 4), below=random.choice((log, log, DATA)))
             process = node.process
             self._loop.call_later(1.0, lambda: node.kill() if node.process is process else None)
@@ -233,10 +233,10 @@ class StackFaults:
         self._loop.call_later(seconds, lambda: process.life.go_on() if process.life.paused else None)
         return True
 
-    def _isolate_with_client(self, group: int, random: Random, seconds: float) -> bool:
+    def _isolate_with_client(self, shard: int, random: Random, seconds: float) -> bool:
         """So that who reads is on the side of a leader that does not know what the others have elected, and who sends
         on theirs; its clock may be slow, and it takes longer to find out, then."""
-        leader = self._leader_of(group)
+        leader = self._leader_of(shard)
         if leader is None:
             return False
         others = [node.node for node in self._nodes if node is not leader]
@@ -257,14 +257,14 @@ class StackFaults:
             for pair in pairs:
                 self._network.mend(*pair)
 
-    def _leader_of(self, group: int) -> StackNode | None:
-        leader = self._rosters.of(group).leader
+    def _leader_of(self, shard: int) -> StackNode | None:
+        leader = self._rosters.of(shard).leader
         return next((node for node in self._nodes if leader is not None and node.node == leader.node), None)
 
-    def _transfer(self, group: int, random: Random) -> bool:
-        leader = self._leader_of(group)
-        replica = leader.part(group).replica if leader is not None else None
-        others = [voter.node for voter in self._rosters.of(group).voters if voter is not leader]
+    def _transfer(self, shard: int, random: Random) -> bool:
+        leader = self._leader_of(shard)
+        replica = leader.part(shard).replica if leader is not None else None
+        others = [voter.node for voter in self._rosters.of(shard).voters if voter is not leader]
         if leader is None or leader.process is None or replica is None or not others:
             return False
         driver, to = replica.driver, random.choice(others)

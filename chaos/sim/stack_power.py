@@ -1,6 +1,6 @@
 """Power cuts and failed flushes in the full-stack world: what takes from a disk that which was not flushed.
 
-The one idea: it is done only where no promise is broken by it, in no group. What was acknowledged may be gone from
+The one idea: it is done only where no promise is broken by it, in no shard. What was acknowledged may be gone from
 fewer disks than a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others
 must be able to do without it, or all of them to answer.
 
@@ -56,12 +56,12 @@ class Power:
         self._happened.update({name: count for name, count in sorted(crash.happened.items()) if count})
         return True
 
-    def cut_when_it_tears(self, node: StackNode, group: int, crash: Crash) -> None:
-        log = directory_of(group) / "log"
+    def cut_when_it_tears(self, node: StackNode, shard: int, crash: Crash) -> None:
+        log = directory_of(shard) / "log"
         self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_tear(log, crash.unit))
 
-    def cut_when_names_are_lost(self, node: StackNode, group: int, crash: Crash) -> None:
-        log = directory_of(group) / "log"
+    def cut_when_names_are_lost(self, node: StackNode, shard: int, crash: Crash) -> None:
+        log = directory_of(shard) / "log"
         self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_forget_names(log))
 
     def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
@@ -95,12 +95,12 @@ class Power:
         return node.alive and self.can_do_without(node)
 
     def can_do_without(self, node: StackNode) -> bool:
-        """Whether the others can, in all groups that it is in."""
+        """Whether the others can, in all shards that it is in."""
         if not self._rosters.first.is_member(node.node):
             return False
-        return all(self._group_may_miss(roster, node) for roster in self._rosters if node in roster.named)
+        return all(self._shard_may_miss(roster, node) for roster in self._rosters if node in roster.named)
 
-    def _group_may_miss(self, roster: Roster, node: StackNode) -> bool:
+    def _shard_may_miss(self, roster: Roster, node: StackNode) -> bool:
         return roster.is_member(node.node) and all(
             self._can_do_without(node, roster, voters) for voters in roster.electorates
         )
@@ -119,9 +119,9 @@ class Power:
             self._losing[node] = node.process
 
     def _may_lose(self, nodes: Sequence[StackNode]) -> bool:
-        return all(self._group_may_lose(roster, nodes) for roster in self._rosters)
+        return all(self._shard_may_lose(roster, nodes) for roster in self._rosters)
 
-    def _group_may_lose(self, roster: Roster, nodes: Sequence[StackNode]) -> bool:
+    def _shard_may_lose(self, roster: Roster, nodes: Sequence[StackNode]) -> bool:
         return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
 
     def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
@@ -134,7 +134,7 @@ class Power:
         return 2 * len(hurt) < len(voters)
 
     def _is_hurt(self, roster: Roster, node: StackNode) -> bool:
-        suspect = node.part(roster.group).suspect
+        suspect = node.part(roster.shard).suspect
         is_whole = not suspect and not self._loses(node) and not self._damages.is_planted(node)
         return not is_whole or not roster.answers(node)
 

@@ -1,7 +1,7 @@
-"""What is known of each Raft group of a full-stack world, whatever becomes of its replicas: what was committed in it.
+"""What is known of each shard of a full-stack world, whatever becomes of its replicas: what was committed in it.
 
-The one idea: a group is a cluster of its own to Raft, so each has invariants of its own; all add to one list of
-violations. A group is known from the moment when anybody asks for it.
+The one idea: a shard is a cluster of its own to Raft, so each has invariants of its own; all add to one list of
+violations. A shard is known from the moment when anybody asks for it.
 
 It must not know nodes.
 """
@@ -24,10 +24,10 @@ class Entry:
 
 
 class Record:
-    """Of one group."""
+    """Of one shard."""
 
-    def __init__(self, group: int, invariants: Invariants) -> None:
-        self.group = group
+    def __init__(self, shard: int, invariants: Invariants) -> None:
+        self.shard = shard
         self.invariants = invariants
         self.log_start = 0
         """The newest index behind which its log was made to begin."""
@@ -44,27 +44,27 @@ class Record:
 
 
 class Records:
-    """By group. `on_commit` is called once for each entry that is committed, with its group, a log that holds it, and
+    """By shard. `on_commit` is called once for each entry that is committed, with its shard, a log that holds it, and
     its index."""
 
     def __init__(self, now_ms: Callable[[], int], on_commit: Callable[[int, SimNodeLog, int], None]) -> None:
         self.violations: list[Violation] = []
         self._now_ms = now_ms
         self._on_commit = on_commit
-        self._by_group: dict[int, Record] = {}
+        self._by_shard: dict[int, Record] = {}
 
-    def of(self, group: int) -> Record:
-        record = self._by_group.get(group)
+    def of(self, shard: int) -> Record:
+        record = self._by_shard.get(shard)
         if record is None:
-            invariants = Invariants(self._now_ms, self.violations, group)
-            invariants.on_commit = lambda log, index: self._on_commit(group, log, index)
-            record = self._by_group[group] = Record(group, invariants)
+            invariants = Invariants(self._now_ms, self.violations, shard)
+            invariants.on_commit = lambda log, index: self._on_commit(shard, log, index)
+            record = self._by_shard[shard] = Record(shard, invariants)
         return record
 
     def __iter__(self) -> Iterator[Record]:
         """By number."""
-        return iter([self._by_group[group] for group in sorted(self._by_group)])
+        return iter([self._by_shard[shard] for shard in sorted(self._by_shard)])
 
     def fail(self, invariant: str, what: str) -> None:
-        """Of no group in particular."""
+        """Of no shard in particular."""
         self.violations.append(Violation(self._now_ms(), invariant, what))

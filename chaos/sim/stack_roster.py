@@ -1,9 +1,9 @@
-"""Who belongs to each group of the simulated cluster at the moment, by the newest configuration that a leader had.
+"""Who belongs to each shard of the simulated cluster at the moment, by the newest configuration that a leader had.
 
     never started ──> waits to be added ──> member ──> removed           lost its disk: a stranger under its old name
 
 The one idea: a node takes part by its number *and* its incarnation, so a wiped one is none of those that are named,
-until it is added again. Group 0 has all nodes of the cluster, and its table says which other groups there are, and on
+until it is added again. Shard 0 has all nodes of the cluster, and its table says which other shards there are, and on
 which nodes they begin. It must not know who changes that, or why.
 """
 
@@ -14,30 +14,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from chaos.sim.node import StackNode
 from chaos.sim.node_part import Part
 from chaos.sim.targets import leader_of
-from ledger.topics import TOPICS_GROUP
-from raft.configuration_entry import GroupConfiguration
+from ledger.topics import TOPICS_SHARD
+from raft.configuration_entry import ShardConfiguration
 
 
 class Roster:
-    """Of one group. `nodes`: all that there are, spare ones included; `founders()`: the numbers of those on which the
-    group begins."""
+    """Of one shard. `nodes`: all that there are, spare ones included; `founders()`: the numbers of those on which the
+    shard begins."""
 
-    def __init__(self, group: int, nodes: Sequence[StackNode], founders: Callable[[], Sequence[int]]) -> None:
-        self.group = group
+    def __init__(self, shard: int, nodes: Sequence[StackNode], founders: Callable[[], Sequence[int]]) -> None:
+        self.shard = shard
         self._nodes = nodes
         self._founders = founders
-        self._newest: GroupConfiguration | None = None
+        self._newest: ShardConfiguration | None = None
         """As it was known last."""
-        self._applied: GroupConfiguration | None = None
+        self._applied: ShardConfiguration | None = None
         """By the leader that had the newest one, as long as that one is not committed."""
 
     @property
     def leader(self) -> Part | None:
         """The node's part that leads, of the newest term."""
-        return leader_of([node.part(self.group) for node in self._nodes])
+        return leader_of([node.part(self.shard) for node in self._nodes])
 
     @property
-    def configuration(self) -> GroupConfiguration | None:
+    def configuration(self) -> ShardConfiguration | None:
         """The newest one that a leader has or had; None before anybody led."""
         leader = self.leader
         if leader is not None and leader.replica is not None:
@@ -83,8 +83,8 @@ class Roster:
 
     @property
     def parts(self) -> list[Part]:
-        """Of the members, in this group."""
-        return [node.part(self.group) for node in self.members]
+        """Of the members, in this shard."""
+        return [node.part(self.shard) for node in self.members]
 
     @property
     def strangers(self) -> list[StackNode]:
@@ -98,13 +98,13 @@ class Roster:
         """Whether it has the disk by which any configuration names it that may come to count."""
         named = [each.members.get(node.node) for each in (self._newest, self._applied) if each is not None]
         return not named or any(
-            member is not None and member.incarnation == node.part(self.group).incarnation for member in named
+            member is not None and member.incarnation == node.part(self.shard).incarnation for member in named
         )
 
     def _is_known(self, node: StackNode) -> bool:
         if self._newest is None:
             return True
-        return node.part(self.group).incarnation == self._newest.members[node.node].incarnation
+        return node.part(self.shard).incarnation == self._newest.members[node.node].incarnation
 
     def _is_committed(self, leader: Part) -> bool:
         raft = leader.raft
@@ -115,15 +115,15 @@ class Roster:
 
 
 class Rosters:
-    """Of all groups that there are, by number. The first `founders` of `nodes` begin the cluster, with `first_groups`
-    groups."""
+    """Of all shards that there are, by number. The first `founders` of `nodes` begin the cluster, with `first_shards`
+    shards."""
 
-    def __init__(self, nodes: Sequence[StackNode], founders: int, first_groups: int) -> None:
+    def __init__(self, nodes: Sequence[StackNode], founders: int, first_shards: int) -> None:
         self._nodes = nodes
-        self._first_groups = first_groups
-        self._table: dict[int, tuple[int, ...]] = {TOPICS_GROUP: tuple(range(1, founders + 1))}
-        """Where each group begins."""
-        self._by_group: dict[int, Roster] = {}
+        self._first_shards = first_shards
+        self._table: dict[int, tuple[int, ...]] = {TOPICS_SHARD: tuple(range(1, founders + 1))}
+        """Where each shard begins."""
+        self._by_shard: dict[int, Roster] = {}
 
     @property
     def present(self) -> list[StackNode]:
@@ -132,31 +132,31 @@ class Rosters:
 
     @property
     def first(self) -> Roster:
-        """Of group 0: whoever belongs to the cluster."""
-        return self.of(TOPICS_GROUP)
+        """Of shard 0: whoever belongs to the cluster."""
+        return self.of(TOPICS_SHARD)
 
     @property
     def numbers(self) -> list[int]:
-        """Of the groups."""
+        """Of the shards."""
         for node in self._nodes:
             if (replica := node.replica) is not None:
-                self._table.update(replica.state.groups)
+                self._table.update(replica.state.shards)
         return sorted(self._table)
 
     @property
     def are_complete(self) -> bool:
-        """Whether all groups with which the cluster begins are there. One begins only where nobody is lost."""
-        return len(self.numbers) >= self._first_groups
+        """Whether all shards with which the cluster begins are there. One begins only where nobody is lost."""
+        return len(self.numbers) >= self._first_shards
 
-    def of(self, group: int) -> Roster:
-        roster = self._by_group.get(group)
+    def of(self, shard: int) -> Roster:
+        roster = self._by_shard.get(shard)
         if roster is None:
-            roster = self._by_group[group] = Roster(group, self._nodes, lambda: self._table[group])
+            roster = self._by_shard[shard] = Roster(shard, self._nodes, lambda: self._table[shard])
         return roster
 
     def __iter__(self) -> Iterator[Roster]:
-        return iter([self.of(group) for group in self.numbers])
+        return iter([self.of(shard) for shard in self.numbers])
 
     def is_in_all(self, node: int) -> bool:
-        """Whether that node has a part in every group."""
+        """Whether that node has a part in every shard."""
         return all(roster.is_member(node) for roster in self)

@@ -52,9 +52,9 @@ class Options:
     in_flight: int
     reads_per_second: float
     consumer_groups: int = 0
-    groups: int = 1
-    """Raft groups that there will be; the nodes are set up with `first_groups` of them, an operator adds the others."""
-    first_groups: int = 1
+    shards: int = 1
+    """shards that there will be; the nodes are set up with `first_shards` of them, an operator adds the others."""
+    first_shards: int = 1
     staged: bool = False
     """Nodes write by way of memory of their own, so that the end of a process takes what it had not flushed."""
     accepted_loss: bool = False
@@ -82,7 +82,7 @@ class Wishes:
     world: str = "protocol"
     minutes: float = 5.0
     nodes: int | None = None
-    groups: int | None = None
+    shards: int | None = None
     faults: tuple[str, ...] | None = None
     """None: the seed draws; (): none at all."""
     accepted_loss: bool = False
@@ -94,15 +94,15 @@ def draw(seed: int, wishes: Wishes) -> Options:
     asked = [KINDS[name] for name in wishes.faults or () if name in KINDS]
     least = max((kind.least_nodes for kind in asked), default=1)
     nodes = wishes.nodes or max(least, random.choice((1, 2, 3, 3, 3, 3, 3, 4, 5, 5)))
-    groups = _groups(seed, wishes, asked)
+    shards = _shards(seed, wishes, asked)
     sync = random.random() < 0.6 or any(kind.loses_unflushed for kind in asked)
     sync = sync and not wishes.accepted_loss
-    kinds = kinds_of(wishes.world, nodes, groups)
-    of_nodes = [kind.name for kind in kinds if not (kind.least_groups or kind.of_consumers)]
+    kinds = kinds_of(wishes.world, nodes, shards)
+    of_nodes = [kind.name for kind in kinds if not (kind.least_shards or kind.of_consumers)]
     strengths = _strengths(random, wishes, [*RATES, *of_nodes])
-    # Of their own chance: what happens to nodes is the same in one Raft group and in several, and with consumers.
-    of_groups = [kind.name for kind in kinds if kind.least_groups]
-    strengths += _strengths(Random(f"{seed}/several groups"), wishes, of_groups)
+    # Of their own chance: what happens to nodes is the same in one shard and in several, and with consumers.
+    of_shards = [kind.name for kind in kinds if kind.least_shards]
+    strengths += _strengths(Random(f"{seed}/several groups"), wishes, of_shards)
     of_consumers = [kind.name for kind in kinds if kind.of_consumers]
     consumer_groups = _consumer_groups(seed, wishes)
     if consumer_groups:
@@ -127,14 +127,14 @@ def draw(seed: int, wishes: Wishes) -> Options:
         append_bytes=random.choice((300, 2_000, 1 << 20)),
         max_uncommitted_bytes=random.choice((3_000, 20_000, 1 << 20)),
         producers=random.randint(1, 4),
-        queues=max(random.randint(1, 4), groups),
+        queues=max(random.randint(1, 4), shards),
         sends_per_second=random.choice((13.0, 16.0, 20.0)),
         largest_batch=random.choice((2, 10, 50)),
         in_flight=random.randint(1, 5),
         reads_per_second=random.choice((0.2, 0.5, 1.0)),
         consumer_groups=consumer_groups,
-        groups=groups,
-        first_groups=Random(f"{seed}/first groups").randint(1, groups - 1) if "add_group" in names else groups,
+        shards=shards,
+        first_shards=Random(f"{seed}/first groups").randint(1, shards - 1) if "add_group" in names else shards,
         # Under `async` every end of a process would lose what was acknowledged: few faults would be left to do.
         staged=wishes.world == STACK and sync and Random(f"{seed}/staged").random() < 0.4,
         accepted_loss=wishes.accepted_loss,
@@ -149,11 +149,11 @@ def _consumer_groups(seed: int, wishes: Wishes) -> int:
     return max(int(wanted), Random(f"{seed}/consumer groups").choice(CONSUMER_GROUPS))
 
 
-def _groups(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
+def _shards(seed: int, wishes: Wishes, asked: Sequence[FaultKind]) -> int:
     if wishes.world != STACK:
         return 1
-    least = max((kind.least_groups for kind in asked), default=1)
-    return wishes.groups or max(least, Random(f"{seed}/groups").choice((1, 1, 1, 2, 3, 4)))
+    least = max((kind.least_shards for kind in asked), default=1)
+    return wishes.shards or max(least, Random(f"{seed}/groups").choice((1, 1, 1, 2, 3, 4)))
 
 
 def _strengths(random: Random, wishes: Wishes, names: Sequence[str]) -> list[tuple[str, float]]:

@@ -35,9 +35,9 @@ def target_of(event: FaultEvent, nodes: Sequence[Node]) -> Node:
     return chance.choice(nodes)
 
 
-def one_of(event: FaultEvent, groups: Sequence[int]) -> int:
-    """The Raft group that the event is about: by a chance of its own, so that the others stay with one group."""
-    return Random(f"{event.kind}/{event.number('chance')}/group").choice(groups)
+def one_of(event: FaultEvent, shards: Sequence[int]) -> int:
+    """The shard that the event is about: by a chance of its own, so that the others stay with one shard."""
+    return Random(f"{event.kind}/{event.number('chance')}/group").choice(shards)
 
 
 def chance_of(event: FaultEvent) -> Random:

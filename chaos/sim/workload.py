@@ -253,9 +253,9 @@ class Producer:
         self._settle(messages, places, error)
 
     def _line(self, key: bytes | None, count: int) -> int:
-        """What goes round may go to the queue of another Raft group, where its own cannot take it, and loses its place
+        """What goes round may go to the queue of another shard, where its own cannot take it, and loses its place
         by that (ledger/client/lane.py)."""
-        if key is None and self._load.options.groups > 1:
+        if key is None and self._load.options.shards > 1:
             return NO_ORDER
         return self._calls if count > 1 else 0
 

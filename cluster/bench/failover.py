@@ -5,7 +5,7 @@
 
 The one idea: each acknowledgement says in which term its message was appended, so a change of leaders is seen by those
 who write, and its price is the silence before the first acknowledgement of a new term. One queue is written to, so that
-it is one Raft group's leader. It must not know what became of the old one.
+it is one shard's leader. It must not know what became of the old one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Changes:
 class Transfers:
     """Leadership is handed over again and again, by the admin's interface: each time, so long after the last."""
 
-    group: int
+    shard: int
     every_s: float
 
 
@@ -96,7 +96,7 @@ async def _transfer(bootstrap: str, transfers: Transfers, began: asyncio.Event, 
         while True:
             await asyncio.sleep(transfers.every_s)
             try:
-                await admin.transfer_leadership(group=transfers.group)
+                await admin.transfer_leadership(shard=transfers.shard)
             except LedgerError as error:
                 refused.append(str(error))
 

@@ -196,10 +196,10 @@ def failover(bootstrap: str, output: str, transfer: bool, every: float, queues: 
     topic = run_loop(prepare_topic(bootstrap, load.topic, queues, default=1))
     if topic.queues != 1:
         raise CommandError(f"topic {topic.name} has {topic.queues} queues, and this needs one: name another --topic")
-    transfers = Transfers(topic.groups[0], every) if transfer else None
+    transfers = Transfers(topic.shards[0], every) if transfer else None
     if transfers is None:
         say(
-            f"make the leader of group {topic.groups[0]} go within {load.seconds:g} s: `ledgermq cluster info` names it"
+            f"make the leader of group {topic.shards[0]} go within {load.seconds:g} s: `ledgermq cluster info` names it"
         )
     with ProgressLine("acknowledged") as progress:
         sent, changes, refused = run_loop(measure_failover(load, transfers, progress))

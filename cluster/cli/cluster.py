@@ -18,12 +18,12 @@ from ledger.client.records import NodeStatus
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One node in one group; what an unreachable node would say is None. `lag`: how many entries it is behind.
+    """One node in one shard; what an unreachable node would say is None. `lag`: how many entries it is behind.
     `suspect`: it may have lost what it acknowledged, and is not counted until it has caught up."""
 
     node: int
     address: str
-    group: int | None
+    shard: int | None
     role: str
     term: int | None
     last_index: int | None
@@ -35,7 +35,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`healthy`: all nodes answer and follow one leader in each group; `degraded`: each group has a leader, but not all
+    """`healthy`: all nodes answer and follow one leader in each shard; `degraded`: each shard has a leader, but not all
     do; else `unavailable`."""
 
     status: str
@@ -44,19 +44,19 @@ class Health:
 
 @click.group()
 def cluster() -> None:
-    """What a cluster's nodes say of themselves; its members and groups, who leads, and where its log begins."""
+    """What a cluster's nodes say of themselves; its members and shards, who leads, and where its log begins."""
 
 
 for command in (*OPERATIONS, *LOG_OPERATIONS):
     cluster.add_command(command)
 
 
-@cluster.command("add-group")
+@cluster.command("add-shard")
 @click.option("--nodes", help="Those that it begins on, as in 1,2,3.  [default: the three with the fewest replicas]")
 @bootstrap_option
 @format_option
-def add_group(nodes: str | None, bootstrap: str, output: str) -> None:
-    """Make one more Raft group. Topics and queues that are made from now on spread over it too."""
+def add_shard(nodes: str | None, bootstrap: str, output: str) -> None:
+    """Make one more shard. Topics and queues that are made from now on spread over it too."""
     try:
         wanted = [int(node) for node in nodes.split(",")] if nodes else []
     except ValueError as error:
@@ -64,13 +64,13 @@ def add_group(nodes: str | None, bootstrap: str, output: str) -> None:
 
     async def work() -> int:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
-            return await admin.add_group(wanted)
+            return await admin.add_shard(wanted)
 
     added = asyncio.run(work())
     if output == "json":
-        print_json({"group": added})
+        print_json({"shard": added})
     else:
-        say(f"Added group {added}. See `ledgermq cluster info` for who leads it.")
+        say(f"Added shard {added}. See `ledgermq cluster info` for who leads it.")
 
 
 @cluster.command()
@@ -105,29 +105,29 @@ def health(bootstrap: str, output: str) -> int:
 
 
 def rows_of(nodes: list[NodeStatus]) -> list[Row]:
-    """A row for each node and group; the leader of the highest term is what the others are measured against."""
-    leaders = [group for node in nodes for group in node.groups if group.role == "leader"]
-    leading = {leader.group: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
+    """A row for each node and shard; the leader of the highest term is what the others are measured against."""
+    leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
+    leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
     rows = []
     for node in sorted(nodes, key=lambda one: one.node):
-        if not node.groups:
+        if not node.shards:
             role = "waiting" if node.reachable else "unreachable"
             rows.append(Row(node.node, node.address, None, role, None, None, None, None, None))
-        for group in node.groups:
-            last = leading.get(group.group)
-            lag = None if last is None else max(0, last - group.last_index)
+        for shard in node.shards:
+            last = leading.get(shard.shard)
+            lag = None if last is None else max(0, last - shard.last_index)
             rows.append(
                 Row(
                     node=node.node,
                     address=node.address,
-                    group=group.group,
-                    role=group.role,
-                    term=group.term,
-                    last_index=group.last_index,
-                    commit=group.commit,
-                    applied=group.applied,
+                    shard=shard.shard,
+                    role=shard.role,
+                    term=shard.term,
+                    last_index=shard.last_index,
+                    commit=shard.commit,
+                    applied=shard.applied,
                     lag=lag,
-                    suspect=group.suspect,
+                    suspect=shard.suspect,
                 )
             )
     return rows
@@ -135,19 +135,19 @@ def rows_of(nodes: list[NodeStatus]) -> list[Row]:
 
 def health_of(rows: list[Row]) -> Health:
     """What the rows mean for somebody who wants to write."""
-    leaders = {row.group: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
-    groups = sorted({row.group for row in rows if row.group is not None})
+    leaders = {row.shard: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
+    shards = sorted({row.shard for row in rows if row.shard is not None})
     if not leaders:
         return Health("unavailable", "unavailable: no node leads; nothing can be written until a majority is back")
-    if idle := [str(group) for group in groups if group not in leaders]:
-        return Health("unavailable", f"unavailable: nobody leads group {', '.join(idle)}; what lives there waits")
+    if idle := [str(shard) for shard in shards if shard not in leaders]:
+        return Health("unavailable", f"unavailable: nobody leads shard {', '.join(idle)}; what lives there waits")
     unwell = [row for row in rows if row.role not in ("leader", "follower", "learner") or row.suspect]
     nodes, absent = {row.node for row in rows}, {row.node for row in unwell}
     lag = max(row.lag or 0 for row in rows if row not in unwell)
     status = "degraded" if unwell else "healthy"
     return Health(
         status,
-        f"{status}: {_who_leads([leaders[group] for group in groups])}; {len(nodes - absent)} of {len(nodes)} nodes "
+        f"{status}: {_who_leads([leaders[shard] for shard in shards])}; {len(nodes - absent)} of {len(nodes)} nodes "
         f"take part; the largest lag is {lag} entries",
     )
 
@@ -155,7 +155,7 @@ def health_of(rows: list[Row]) -> Health:
 def _who_leads(leaders: list[Row]) -> str:
     if len(leaders) == 1:
         return f"node {leaders[0].node} leads in term {leaders[0].term}"
-    return ", ".join(f"node {leader.node} leads group {leader.group} in term {leader.term}" for leader in leaders)
+    return ", ".join(f"node {leader.node} leads shard {leader.shard} in term {leader.term}" for leader in leaders)
 
 
 def _ask(bootstrap: str) -> list[NodeStatus]:
@@ -169,7 +169,7 @@ def _ask(bootstrap: str) -> list[NodeStatus]:
 def _print_rows(rows: list[Row]) -> None:
     columns = ["NODE", "ADDRESS", "GROUP", "ROLE", "TERM", "LAST INDEX", "COMMIT", "APPLIED", "LAG"]
     cells = [
-        [row.node, row.address, row.group, _role(row), row.term, row.last_index, row.commit, row.applied, row.lag]
+        [row.node, row.address, row.shard, _role(row), row.term, row.last_index, row.commit, row.applied, row.lag]
         for row in rows
     ]
     print_table(columns, cells)

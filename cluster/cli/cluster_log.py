@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, group_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
 from cluster.cli.output import counted, print_json, print_table, say
 from ledger import AsyncAdmin, LogCut
 
@@ -93,7 +93,7 @@ class Place(click.ParamType[tuple[str, int, int]]):
     "--before", type=Place(), metavar="TOPIC:QUEUE:OFFSET", help="Messages of that queue from that offset on stay."
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@group_option("all; with --before that queue's")
+@shard_option("all; with --before that queue's")
 @bootstrap_option
 @format_option
 def trim(
@@ -101,7 +101,7 @@ def trim(
     keep_bytes: int | None,
     before: tuple[str, int, int] | None,
     dry_run: bool,
-    group: int | None,
+    shard: int | None,
     bootstrap: str,
     output: str,
 ) -> None:
@@ -115,14 +115,14 @@ def trim(
     cut = _ask(
         bootstrap,
         lambda admin: admin.trim_log(
-            before_time_ms=before_time, keep_bytes=keep_bytes, before=before, group=group, dry_run=dry_run
+            before_time_ms=before_time, keep_bytes=keep_bytes, before=before, shard=shard, dry_run=dry_run
         ),
     )
     if output == "json":
         print_json(asdict(cut))
         return
-    for each in cut.by_group:
-        say(f"Group {each.group}: {_told(each)}")
+    for each in cut.by_shard:
+        say(f"Shard {each.shard}: {_told(each)}")
     say(_told(cut))
 
 
@@ -131,15 +131,15 @@ def trim(
 @click.option(
     "--ttl", type=Duration(), default="24h", show_default=True, help="Until then, if it is not released: 90s, 24h, 7d."
 )
-@group_option("all")
+@shard_option("all")
 @bootstrap_option
 @format_option
-def hold(name: str, ttl: int, group: int | None, bootstrap: str, output: str) -> None:
+def hold(name: str, ttl: int, shard: int | None, bootstrap: str, output: str) -> None:
     """Keep all that the log holds now, for the reader NAME, until `release` or the end of --ttl.
 
     Once more with the same name makes it last longer. Meanwhile nothing goes, whatever the settings say.
     """
-    taken = _ask(bootstrap, lambda admin: admin.hold_log(name, ttl_ms=ttl, group=group))
+    taken = _ask(bootstrap, lambda admin: admin.hold_log(name, ttl_ms=ttl, shard=shard))
     if output == "json":
         print_json(asdict(taken))
     else:
@@ -148,12 +148,12 @@ def hold(name: str, ttl: int, group: int | None, bootstrap: str, output: str) ->
 
 @click.command()
 @click.argument("name")
-@group_option("all")
+@shard_option("all")
 @bootstrap_option
 @format_option
-def release(name: str, group: int | None, bootstrap: str, output: str) -> None:
+def release(name: str, shard: int | None, bootstrap: str, output: str) -> None:
     """End the hold of the reader NAME. That there is none is no error."""
-    released = _ask(bootstrap, lambda admin: admin.release_log(name, group=group))
+    released = _ask(bootstrap, lambda admin: admin.release_log(name, shard=shard))
     if output == "json":
         print_json({"name": name, "released": released})
     else:
@@ -161,16 +161,16 @@ def release(name: str, group: int | None, bootstrap: str, output: str) -> None:
 
 
 @click.command()
-@group_option("all")
+@shard_option("all")
 @bootstrap_option
 @format_option
-def holds(group: int | None, bootstrap: str, output: str) -> None:
+def holds(shard: int | None, bootstrap: str, output: str) -> None:
     """List who holds the log."""
-    found = _ask(bootstrap, lambda admin: admin.log_holds(group=group))
+    found = _ask(bootstrap, lambda admin: admin.log_holds(shard=shard))
     if output == "json":
         print_json({"holds": [asdict(each) for each in found]})
     elif found:
-        rows = [[each.name, each.group, each.index, _time(each.taken_ms), _time(each.expires_ms)] for each in found]
+        rows = [[each.name, each.shard, each.index, _time(each.taken_ms), _time(each.expires_ms)] for each in found]
         print_table(["NAME", "GROUP", "AT INDEX", "TAKEN", "EXPIRES"], rows)
     else:
         say("Nobody holds the log.")

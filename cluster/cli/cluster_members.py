@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from cluster.address import check_address
-from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, group_option
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
 from cluster.cli.output import print_json, say
 from ledger import AsyncAdmin, Doubt, Member, Members
 
@@ -63,7 +63,7 @@ def _checked_address(ctx: click.Context, parameter: click.Parameter, given: str)
     help="Where the other nodes, and clients, reach it.",
 )
 @click.option("--promote", is_flag=True, help="Make it a voter once it has caught up.")
-@group_option("all, one after the other")
+@shard_option("all, one after the other")
 @wait_option
 @timeout_option(_CATCH_UP_TIMEOUT_S)
 @bootstrap_option
@@ -72,7 +72,7 @@ def add_node(
     node: int,
     address: str,
     promote: bool,
-    group: int | None,
+    shard: int | None,
     wait: bool,
     timeout_s: float,
     bootstrap: str,
@@ -92,7 +92,7 @@ def add_node(
         await admin.add_node(
             node,
             address,
-            group=group,
+            shard=shard,
             promote=promote,
             wait=wait,
             timeout_ms=timeout_s * 1000,
@@ -100,77 +100,77 @@ def add_node(
         )
 
     done = "has caught up and votes" if promote else "has caught up; make it a voter with `ledgermq cluster promote`"
-    _run(bootstrap, output, work, group=group, wait=wait, node=node, done=f"Node {node} {done}.")
+    _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=f"Node {node} {done}.")
 
 
 @click.command()
 @click.argument("node", type=_NODE)
-@group_option("all that it is a member of")
+@shard_option("all that it is a member of")
 @wait_option
 @timeout_option(_TIMEOUT_S)
 @bootstrap_option
 @format_option
-def promote(node: int, group: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
+def promote(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
     """Make a voter of the learner NODE. Refused while it has not caught up."""
 
     async def work(admin: AsyncAdmin) -> None:
-        await admin.promote_node(node, group=group, wait=wait, timeout_ms=timeout_s * 1000)
+        await admin.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_s * 1000)
 
-    _run(bootstrap, output, work, group=group, wait=wait, node=node, done=f"Node {node} votes.")
+    _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=f"Node {node} votes.")
 
 
 @click.command("remove-node")
 @click.argument("node", type=_NODE)
-@group_option("all that it is a member of")
+@shard_option("all that it is a member of")
 @wait_option
 @timeout_option(_TIMEOUT_S)
 @bootstrap_option
 @format_option
-def remove_node(node: int, group: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
+def remove_node(node: int, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str) -> None:
     """Remove the node NODE; a leader hands over by that. Refused for the last voter.
 
     Its process goes on, takes no part any more, and can be stopped. To add it again it needs an empty directory.
     """
 
     async def work(admin: AsyncAdmin) -> None:
-        await admin.remove_node(node, group=group, wait=wait, timeout_ms=timeout_s * 1000)
+        await admin.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_s * 1000)
 
-    done = f"Node {node} is removed" + (": its process can be stopped." if group is None else f" from group {group}.")
-    _run(bootstrap, output, work, group=group, wait=wait, node=node, done=done)
+    done = f"Node {node} is removed" + (": its process can be stopped." if shard is None else f" from shard {shard}.")
+    _run(bootstrap, output, work, shard=shard, wait=wait, node=node, done=done)
 
 
 @click.command("transfer-leader")
 @click.option("--to", type=_NODE, default=None, help="A voter.  [default: the most up-to-date other one]")
-@group_option("0")
+@shard_option("0")
 @wait_option
 @timeout_option(_TIMEOUT_S)
 @bootstrap_option
 @format_option
 def transfer_leader(
-    to: int | None, group: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str
+    to: int | None, shard: int | None, wait: bool, timeout_s: float, bootstrap: str, output: str
 ) -> None:
     """Make another node lead. Where that cannot be, or does not come about, the leader goes on.
 
-    Refused for a learner, a node that does not answer, and one that may have lost entries. Where a group has a
+    Refused for a learner, a node that does not answer, and one that may have lost entries. Where a shard has a
     preferred leader, that one leads again as soon as it can.
     """
     target = 0
 
     async def work(admin: AsyncAdmin) -> None:
         nonlocal target
-        target = await admin.transfer_leadership(to or 0, group=group or 0, wait=wait, timeout_ms=timeout_s * 1000)
+        target = await admin.transfer_leadership(to or 0, shard=shard or 0, wait=wait, timeout_ms=timeout_s * 1000)
 
-    _run(bootstrap, output, work, group=group, wait=wait, node=to, done=lambda: f"Node {target} leads.")
+    _run(bootstrap, output, work, shard=shard, wait=wait, node=to, done=lambda: f"Node {target} leads.")
 
 
 @click.command()
 @click.option("--node", type=_NODE, required=True, help="The suspect node. It must run; it need not have a leader.")
 @click.option("--accept-loss", is_flag=True, help="What this node lost may stay lost.")
-@group_option("all where it is suspect")
+@shard_option("all where it is suspect")
 @timeout_option(REQUEST_TIMEOUT_MS / 1000)
 @bootstrap_option
 @format_option
-def recover(node: int, accept_loss: bool, group: int | None, timeout_s: float, bootstrap: str, output: str) -> int:
+def recover(node: int, accept_loss: bool, shard: int | None, timeout_s: float, bootstrap: str, output: str) -> int:
     """Have a suspect node vote and count again although it may have lost what it acknowledged.
 
     A node is suspect after its machine went down before its log was flushed. As soon as a leader is elected it is given
@@ -180,7 +180,7 @@ def recover(node: int, accept_loss: bool, group: int | None, timeout_s: float, b
 
     async def work() -> list[Doubt]:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
-            return await admin.recover_node(node, group=group, accept_loss=accept_loss, timeout_ms=timeout_s * 1000)
+            return await admin.recover_node(node, shard=shard, accept_loss=accept_loss, timeout_ms=timeout_s * 1000)
 
     doubts = asyncio.run(work())
     if output == "json":
@@ -214,7 +214,7 @@ def _run(
     output: str,
     work: Callable[[AsyncAdmin], Awaitable[None]],
     *,
-    group: int | None,
+    shard: int | None,
     wait: bool,
     node: int | None,
     done: str | Callable[[], str],
@@ -224,7 +224,7 @@ def _run(
     async def run() -> Members | None:
         async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
             await work(admin)
-            return await admin.members(group=group or 0) if wait else None
+            return await admin.members(shard=shard or 0) if wait else None
 
     members = asyncio.run(run())
     if output == "json":
@@ -274,7 +274,7 @@ def _behind(members: Members, node: int) -> str:
 
 def _at_stake(doubt: Doubt) -> str:
     since = datetime.fromtimestamp(doubt.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    where = f" of group {doubt.group}" if doubt.group else ""
+    where = f" of shard {doubt.shard}" if doubt.shard else ""
     found = f"Node {doubt.node} may have lost entries{where} behind index {doubt.last_index} ({doubt.reason}; {since})."
     if doubt.accepted:
         return (

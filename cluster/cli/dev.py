@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cluster.cli.containers import docker_cluster
-from cluster.cli.options import data_option, format_option
+from cluster.cli.options import data_option, format_option, renamed_option
 from cluster.cli.output import counted, print_json, print_table, say
 from cluster.local.launcher import DEFAULT_NODES, Launcher
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster, NodeState
@@ -37,8 +37,9 @@ def dev() -> None:
 @docker_option
 @click.option("--base-port", type=click.IntRange(1, 65_535), help="The first port; each node takes two.")
 @click.option("--flush", type=click.Choice(["async", "sync"]), help="Acknowledge from page cache, or from disk.")
+@renamed_option("--groups", "--shards")
 @click.option(
-    "--groups", type=click.IntRange(1, 64), help="How many Raft groups topics spread over, led by different nodes."
+    "--shards", type=click.IntRange(1, 64), help="How many shards topics spread over, led by different nodes."
 )
 @format_option
 def start(
@@ -47,7 +48,7 @@ def start(
     docker: bool,
     base_port: int | None,
     flush: str | None,
-    groups: int | None,
+    shards: int | None,
     output: str,
 ) -> None:
     """Start a cluster, or what of it does not run, and wait until it has a leader.
@@ -56,7 +57,7 @@ def start(
     """
     cluster = _cluster(data, docker)
     new = not cluster.exists
-    states = cluster.start(nodes, base_port=base_port, flush=flush, groups=groups)
+    states = cluster.start(nodes, base_port=base_port, flush=flush, shards=shards)
     if output == "json":
         print_json(_as_json(states))
         return
@@ -148,14 +149,14 @@ def _as_json(states: list[NodeState]) -> dict[str, object]:
 def _print_states(states: list[NodeState]) -> None:
     columns = ["NODE", "ROLE", "LEADS", "TERM", "ADDRESS", "METRICS", "PID", "DATA"]
     rows = [
-        [s.id, s.role, _groups(s), s.term or None, s.address, f"http://{s.http}/metrics", s.pid, s.data] for s in states
+        [s.id, s.role, _shards(s), s.term or None, s.address, f"http://{s.http}/metrics", s.pid, s.data] for s in states
     ]
     print_table(columns, rows)
 
 
-def _groups(state: NodeState) -> str | None:
-    """The groups that a node leads, in a column."""
-    return ", ".join(f"group {group}" for group in state.leads) or None
+def _shards(state: NodeState) -> str | None:
+    """The shards that a node leads, in a column."""
+    return ", ".join(f"shard {shard}" for shard in state.leads) or None
 
 
 def _next_commands(cluster: Launcher) -> str:

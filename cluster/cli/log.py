@@ -49,7 +49,7 @@ _paths = click.argument(
 def log() -> None:
     """Look at a node's log on the disk, with the node down or at a copy; nothing is ever written.
 
-    A PATH is a node's data directory, a group's directory in it, its log directory, or a segment file.
+    A PATH is a node's data directory, a shard's directory in it, its log directory, or a segment file.
     """
 
 
@@ -118,7 +118,7 @@ def verify(paths: Sequence[Path], index_data: Path | None, output: str) -> int:
                 raise click.UsageError("name one node with its --index-data at a time")
             places = [place.with_indexes(index_data) for place in places]
         for place in places:
-            if place.group is not None and place.indexes is None:
+            if place.shard is not None and place.indexes is None:
                 say(f"{place.path}: its indexes are not here, and not looked at: name their directory by --index-data")
         return verify_logs(places, as_json=output == "json")
 

@@ -62,15 +62,15 @@ def show(address: str, output: str) -> None:
     routes = asyncio.run(_ask(address))
     if routes.HasField("error"):
         raise CommandError(routes.error.message)
-    leaders = {group.leader for group in routes.groups}
+    leaders = {shard.leader for shard in routes.shards}
     if output == "json":
         print_json(
             {
                 "cluster": routes.cluster,
                 "nodes": {node.node: node.address for node in routes.nodes},
                 "outside": {node.node: node.outside_address for node in routes.nodes if node.outside_address},
-                "groups": [{"group": each.group, "leader": each.leader, "term": each.term} for each in routes.groups],
-                "topics": {topic.name: len(topic.groups) for topic in routes.topics},
+                "shards": [{"shard": each.shard, "leader": each.leader, "term": each.term} for each in routes.shards],
+                "topics": {topic.name: len(topic.shards) for topic in routes.topics},
             }
         )
         return
@@ -86,11 +86,11 @@ def show(address: str, output: str) -> None:
             for node in routes.nodes
         ],
     )
-    say(f"Cluster {routes.cluster}: {counted(len(routes.groups), 'group')}, {counted(len(routes.topics), 'topic')}.")
+    say(f"Cluster {routes.cluster}: {counted(len(routes.shards), 'shard')}, {counted(len(routes.topics), 'topic')}.")
 
 
 def _leads(node: int, routes: broker_pb2.GetRouteResponse) -> str:
-    return ", ".join(str(group.group) for group in routes.groups if group.leader == node)
+    return ", ".join(str(shard.shard) for shard in routes.shards if shard.leader == node)
 
 
 async def _ask(address: str) -> broker_pb2.GetRouteResponse:

@@ -64,11 +64,22 @@ format_option: Callable[[Command], Command] = click.option(
 )
 
 
-def group_option(default: str) -> Callable[[Command], Command]:
+def shard_option(default: str) -> Callable[[Command], Command]:
     """`default`: what is meant without it, in words."""
-    return click.option(
-        "--group", type=click.IntRange(0, 63), default=None, help=f"Of this group alone.  [default: {default}]"
+    option = click.option(
+        "--shard", type=click.IntRange(0, 63), default=None, help=f"Of this shard alone.  [default: {default}]"
     )
+    return lambda command: option(renamed_option("--group", "--shard")(command))
+
+
+def renamed_option(old: str, new: str) -> Callable[[Command], Command]:
+    """An option of an earlier version, hidden: a command that is given it fails with the option's new name."""
+
+    def refuse(context: click.Context, parameter: click.Parameter, value: str | None) -> None:
+        if value is not None:
+            raise click.UsageError(f"{old} has another name now: use {new}")
+
+    return click.option(old, hidden=True, expose_value=False, callback=refuse)
 
 
 data_option: Callable[[Command], Command] = click.option(

@@ -46,7 +46,7 @@ def create(name: str, queues: int, bootstrap: str, output: str) -> None:
 @bootstrap_option
 @format_option
 def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
-    """Give the topic NAME more queues, in the groups with the fewest.
+    """Give the topic NAME more queues, in the shards with the fewest.
 
     Messages with keys may go to other queues from then on, so the order of a key's messages begins anew.
     """
@@ -127,7 +127,7 @@ def describe(name: str, bootstrap: str, output: str) -> None:
     print_table(
         columns,
         [
-            [one.queue, found.groups[one.queue], one.first_offset, one.end_offset, one.end_offset - one.first_offset]
+            [one.queue, found.shards[one.queue], one.first_offset, one.end_offset, one.end_offset - one.first_offset]
             for one in found.offsets
         ],
     )
@@ -170,7 +170,7 @@ def _as_json(found: TopicDescription) -> dict[str, object]:
         "name": found.name,
         "topic_id": found.topic_id,
         "queues": found.queues,
-        "groups": list(found.groups),
+        "shards": list(found.shards),
         "created_ms": found.created_ms,
     }
     if found.offsets:

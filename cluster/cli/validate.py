@@ -100,13 +100,13 @@ def _judged(
 
 
 def _print_report(report: Report) -> None:
-    from ledger.validation.summary import COLUMNS, acknowledged_sentence, closing_lines, group_sentence, rows_of
+    from ledger.validation.summary import COLUMNS, acknowledged_sentence, closing_lines, rows_of, shard_sentence
 
     console = data_console()
-    for group in report.groups:
-        console.print(group_sentence(group), style="bold", soft_wrap=True)
-        print_table(COLUMNS, rows_of(group))
-        for note in group.notes:
+    for shard in report.shards:
+        console.print(shard_sentence(shard), style="bold", soft_wrap=True)
+        print_table(COLUMNS, rows_of(shard))
+        for note in shard.notes:
             console.print(f"note: {note}", style="dim", soft_wrap=True)
         console.print()
     if report.acknowledged is not None:

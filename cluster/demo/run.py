@@ -92,7 +92,7 @@ class Demo:
             await asyncio.to_thread(self._cluster.restart, self._leader_before)
             nodes = await self._caught_up(admin)
             faults = [fault for node in nodes for fault in await self._check_replica(node.node)]
-        end = min(node.groups[0].end_position for node in nodes)
+        end = min(node.shards[0].end_position for node in nodes)
         self._display.stage(f"comparing the logs of {len(nodes)} nodes, {end:,} bytes each")
         differ = await asyncio.to_thread(self._difference, [node.node for node in nodes], end)
         return Outcome(
@@ -103,7 +103,7 @@ class Demo:
             seconds=seconds,
             refused=tuple(sender.left_out),
             leader_before=self._leader_before,
-            leader_after=next(node.groups[0].leader for node in nodes),
+            leader_after=next(node.shards[0].leader for node in nodes),
             outage_ms=self._outage.longest_ms,
             nodes_read=len(nodes),
             log_bytes=end,
@@ -198,8 +198,8 @@ class Demo:
 
 
 def _equal(nodes: list[NodeStatus]) -> bool:
-    if not all(node.reachable and node.groups for node in nodes):
+    if not all(node.reachable and node.shards for node in nodes):
         return False
-    groups = [node.groups[0] for node in nodes]
-    states = {(group.last_index, group.applied, group.end_position, group.chain, group.leader) for group in groups}
-    return len(states) == 1 and groups[0].applied == groups[0].last_index and groups[0].leader != 0
+    shards = [node.shards[0] for node in nodes]
+    states = {(shard.last_index, shard.applied, shard.end_position, shard.chain, shard.leader) for shard in shards}
+    return len(states) == 1 and shards[0].applied == shards[0].last_index and shards[0].leader != 0

@@ -1,8 +1,8 @@
 """The checkpoint, and the positions of entries that it vouches for, against the log.
 
     entry 57 at 4,096, 800 bytes, term 3
-    <group>/positions/00000000000000000000, unit 57     position 4,096, size 800, term 3
-    <group>/checkpoint                                  as of an entry that is in the log, with that chain
+    <shard>/positions/00000000000000000000, unit 57     position 4,096, size 800, term 3
+    <shard>/checkpoint                                  as of an entry that is in the log, with that chain
 
 One idea: as with ConsumeQueues, what a unit must be is made once more from the entry. Behind the checkpoint's entry
 units count for nothing: the next start writes them anew.
@@ -27,10 +27,10 @@ assert _UNIT.size == UNIT.itemsize
 
 
 class CheckpointCheck:
-    def __init__(self, group: Path) -> None:
+    def __init__(self, shard: Path) -> None:
         self._disk = PosixReadOnlyDisk()
-        self._path = group / "checkpoint"
-        self._positions = group / "positions"
+        self._path = shard / "checkpoint"
+        self._positions = shard / "positions"
         self._checkpoint: Checkpoint | None = None
         self._view = memoryview(b"")
         self._base = -1

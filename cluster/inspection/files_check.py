@@ -1,4 +1,4 @@
-"""The small files of a group: votes, the bases that are kept, and the marks of stops, boots and doubts.
+"""The small files of a shard: votes, the bases that are kept, and the marks of stops, boots and doubts.
 
 One idea: each says of itself whether it is whole; a base that is kept must agree with the entry that it stands for.
 """
@@ -16,19 +16,19 @@ from store.tail import Tail
 from store.vote_file import examined
 
 
-def check_votes(group: Path) -> Iterator[Flaw]:
-    path = group / "vote"
+def check_votes(shard: Path) -> Iterator[Flaw]:
+    path = shard / "vote"
     if PosixReadOnlyDisk().exists(path):
         yield from (Flaw.of(error) for error in examined(PosixReadOnlyDisk(), path)[1])
     else:
         yield Flaw(FlawKind.DAMAGE, path, 0, None, "it is missing: without it this node might vote twice in a term")
 
 
-def check_marks(group: Path) -> Iterator[Flaw]:
+def check_marks(shard: Path) -> Iterator[Flaw]:
     """Those of the machine's last run and of doubt; the clean mark is for whoever knows how the log ends."""
-    yield from _check(group / "boot", decode_boot_record, "boot record")
-    yield from _check(group / "suspect", Suspect.decode, "suspect mark")
-    yield from _check(group / "repair", RepairMark.decode, "repair mark")
+    yield from _check(shard / "boot", decode_boot_record, "boot record")
+    yield from _check(shard / "suspect", Suspect.decode, "suspect mark")
+    yield from _check(shard / "repair", RepairMark.decode, "repair mark")
 
 
 def _check(path: Path, decode: Callable[[bytes], object], what: str) -> Iterator[Flaw]:
@@ -43,9 +43,9 @@ def _check(path: Path, decode: Callable[[bytes], object], what: str) -> Iterator
 class BasesCheck:
     """The bases at which the log may begin some day, against its entries as they come by."""
 
-    def __init__(self, group: Path) -> None:
+    def __init__(self, shard: Path) -> None:
         self._disk = PosixReadOnlyDisk()
-        self._directory = group / "bases"
+        self._directory = shard / "snapshots"
         names = self._disk.list(self._directory) if self._disk.exists(self._directory) else ()
         self._kept = set(numbers_of(names))
 

@@ -61,11 +61,11 @@ def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iter
     yield from place.flaws
     queues = QueueCheck(place.indexes / "queues") if place.indexes is not None and not place.void else None
     keys = KeyCheck(place.indexes / "keys", _start(place)) if place.indexes is not None and not place.void else None
-    bases = BasesCheck(place.group) if place.group is not None else None
-    checkpoint = CheckpointCheck(place.group) if place.group is not None and not place.void else None
-    if place.group is not None:
-        yield from check_votes(place.group)
-        yield from check_marks(place.group)
+    bases = BasesCheck(place.shard) if place.shard is not None else None
+    checkpoint = CheckpointCheck(place.shard) if place.shard is not None and not place.void else None
+    if place.shard is not None:
+        yield from check_votes(place.shard)
+        yield from check_marks(place.shard)
     if bases is not None:
         yield from bases.begin()
     if checkpoint is not None:

@@ -76,17 +76,17 @@ class DockerCluster:
         *,
         base_port: int | None = None,
         flush: str | None = None,
-        groups: int | None = None,
+        shards: int | None = None,
         timeout_s: float = _START_TIMEOUT_S,
     ) -> list[NodeState]:
-        """Starts what does not run, and waits until every node answers and follows one leader in each group. None
+        """Starts what does not run, and waits until every node answers and follows one leader in each shard. None
         takes what the cluster was made with, or the default for a new one."""
         with turn():  # a port is the engine's as soon as its container is started
             containers = self._containers()
             if not containers:
-                self._make(nodes or DEFAULT_NODES, base_port, flush or "async", groups or 1)
+                self._make(nodes or DEFAULT_NODES, base_port, flush or "async", shards or 1)
             else:
-                wanted = {"nodes": nodes, "base_port": base_port, "flush": flush, "groups": groups}
+                wanted = {"nodes": nodes, "base_port": base_port, "flush": flush, "shards": shards}
                 self._refuse_change(containers, wanted)
             for container in self._containers().values():
                 self._start(container)
@@ -143,8 +143,8 @@ class DockerCluster:
         self._wait_ready(timeout_s)
 
     def log_directory(self, node: int, scratch: Path) -> Path:
-        """Group 0's log as files: fetched from the node over HTTP, into `scratch`."""
-        base = f"http://{_published(self._container(node), HTTP_PORT)}/groups/0/segments"
+        """Shard 0's log as files: fetched from the node over HTTP, into `scratch`."""
+        base = f"http://{_published(self._container(node), HTTP_PORT)}/shards/0/segments"
         directory = scratch / f"node-{node}"
         directory.mkdir()
         with urlopen(base, timeout=_HTTP_TIMEOUT_S) as answer:
@@ -174,7 +174,7 @@ class DockerCluster:
     def _name(self, node: int) -> str:
         return f"ledgermq-{self.name}-{node}"
 
-    def _make(self, nodes: int, base_port: int | None, flush: str, groups: int) -> None:
+    def _make(self, nodes: int, base_port: int | None, flush: str, shards: int) -> None:
         """All containers, or none."""
         try:
             need_image(self._engine, self._image)
@@ -189,7 +189,7 @@ class DockerCluster:
             "LEDGERMQ_PEERS": ",".join(f"{node}={self._name(node)}:9871" for node in ports),
             "LEDGERMQ_OUTSIDE": ",".join(f"{node}={HOST}:{port}" for node, port in ports.items()),
             "LEDGERMQ_FLUSH": flush,
-            "LEDGERMQ_GROUPS": str(groups),
+            "LEDGERMQ_SHARDS": str(shards),
             "LEDGERMQ_SEGMENT_BYTES": str(_SEGMENT_BYTES),
             # Off: this disk is somebody's own, and full for reasons of its own.
             **dict.fromkeys((f"LEDGERMQ_DISK_{what}_RATIO" for what in ("CLEAN", "FORCE", "REFUSE")), "0"),
@@ -230,19 +230,19 @@ class DockerCluster:
     def _refuse_change(self, containers: dict[int, Container], wanted: dict[str, int | str | None]) -> None:
         first = next(iter(containers.values()))
         port, flush = int(_published(first, PORT).rpartition(":")[2]), _variable(first, "FLUSH")
-        groups = int(_variable(first, "GROUPS"))
+        shards = int(_variable(first, "SHARDS"))
         made = {
             "nodes": (len(containers), f"{len(containers)} node(s)"),
             "base_port": (port, f"base port {port}"),
             "flush": (flush, f"flush {flush}"),
-            "groups": (groups, f"{groups} group(s)"),
+            "shards": (shards, f"{shards} shard(s)"),
         }
         advice = "leave the option out, or remove the cluster with `ledgermq dev purge --docker`"
         refuse_change(f"the cluster {self.name!r}", made, wanted, advice)
 
     def _wait_ready(self, timeout_s: float) -> list[NodeState]:
-        groups = int(_variable(next(iter(self._containers().values())), "GROUPS"))
-        return wait_ready(self.status, groups, timeout_s, self._log_of)
+        shards = int(_variable(next(iter(self._containers().values())), "GROUPS"))
+        return wait_ready(self.status, shards, timeout_s, self._log_of)
 
     def _log_of(self, node: int) -> tuple[str, str]:
         container = self._container(node)
@@ -266,4 +266,4 @@ def _published(container: Container, port: str) -> str:
 
 def _variable(container: Container, name: str) -> str:
     variables: dict[str, str] = dict(each.partition("=")[::2] for each in container.attrs["Config"]["Env"])
-    return variables.get(f"LEDGERMQ_{name}", "1" if name == "GROUPS" else "async")
+    return variables.get(f"LEDGERMQ_{name}", "1" if name == "SHARDS" else "async")

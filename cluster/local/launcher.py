@@ -2,7 +2,7 @@
 
 Launcher      what commands, the demo and the benchmarks call
 leader_of     wait until a node leads
-wait_ready    wait until all nodes follow one leader in each group
+wait_ready    wait until all nodes follow one leader in each shard
 refuse_change an existing cluster keeps the settings that it was made with
 """
 
@@ -36,9 +36,9 @@ class Launcher(Protocol):
         *,
         base_port: int | None = None,
         flush: str | None = None,
-        groups: int | None = None,
+        shards: int | None = None,
     ) -> list[NodeState]:
-        """Starts every node that does not run. Returns when all nodes follow one leader in each group."""
+        """Starts every node that does not run. Returns when all nodes follow one leader in each shard."""
 
     def status(self) -> list[NodeState]: ...
 
@@ -49,7 +49,7 @@ class Launcher(Protocol):
         """Stops all nodes and removes their data. Returns whether there was a cluster."""
 
     def leader(self) -> int:
-        """The node that leads group 0; waits until there is a leader."""
+        """The node that leads shard 0; waits until there is a leader."""
 
     def kill(self, node: int) -> None:
         """Kills one node with SIGKILL. Returns when the node is gone."""
@@ -58,7 +58,7 @@ class Launcher(Protocol):
         """Starts one node again if it does not run. Returns when the nodes follow one leader."""
 
     def log_directory(self, node: int, scratch: Path) -> Path:
-        """Group 0's log as files. A back end that must fetch the files puts them into `scratch`."""
+        """Shard 0's log as files. A back end that must fetch the files puts them into `scratch`."""
 
 
 def leader_of(status: Callable[[], list[NodeState]], timeout_s: float, name: str) -> int:
@@ -75,13 +75,13 @@ def leader_of(status: Callable[[], list[NodeState]], timeout_s: float, name: str
 
 def wait_ready(
     status: Callable[[], list[NodeState]],
-    groups: int,
+    shards: int,
     timeout_s: float,
     log_of: Callable[[int], tuple[str, str]],
     *,
     only_running: bool = False,
 ) -> list[NodeState]:
-    """Returns the states of all nodes when the nodes agree on a leader of each of `groups` groups.
+    """Returns the states of all nodes when the nodes agree on a leader of each of `shards` shards.
 
     `log_of` gives the name of a node's log and the end of it. Raises DevError with that end if a node has ended, or if
     the nodes do not agree within `timeout_s`. With `only_running`, nodes without a process do not count.
@@ -90,7 +90,7 @@ def wait_ready(
     while True:
         states = status()
         waited_for = [state for state in states if state.pid is not None or not only_running]
-        if agree(waited_for, groups):
+        if agree(waited_for, shards):
             return states
         fallen = [state for state in waited_for if state.pid is None]
         if fallen or time.monotonic() >= deadline:

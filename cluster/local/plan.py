@@ -33,7 +33,7 @@ class Plan:
     segment_bytes: int
     joined: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
-    groups: int = 1
+    shards: int = 1
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -66,7 +66,7 @@ class Plan:
             "# Written by `ledgermq dev`.\n"
             f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
             f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
-            f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\ngroups = {self.groups}\n"
+            f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\nshards = {self.shards}\n"
             "# Off: this disk is somebody's own, and full for reasons of its own.\n"
             f"disk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0\n{joins}\n[peers]\n{peers}\n"
         )
@@ -86,6 +86,8 @@ class Plan:
             return None
         try:
             values = json.loads(text)
+            if "groups" in values:  # a plan of version 0.1
+                values["shards"] = values.pop("groups")
             numbers = {key: tuple(map(int, values.pop(key, ()))) for key in ("joined", "removed")}
             ports = tuple(int(port) for port in values.pop("ports"))
             return cls(ports=ports, joined=numbers["joined"], removed=numbers["removed"], **values)

@@ -13,6 +13,7 @@ It must not know what is in a node's data, nor import the node: nodes are proces
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 import time
@@ -33,7 +34,7 @@ from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeErro
 DEFAULT_DIRECTORY = Path("ledgermq-data")
 DEFAULT_SEGMENT_BYTES = 64 << 20
 LEAST_SEGMENT_BYTES = 8 << 20
-"""With many groups segments are smaller: each group has one in use and one ready, allocated."""
+"""With many shards segments are smaller: each shard has one in use and one ready, allocated."""
 START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
 # Connections of a process that was just killed keep its port for a moment.
@@ -73,10 +74,10 @@ class DevCluster:
         base_port: int | None = None,
         flush: str | None = None,
         segment_bytes: int | None = None,
-        groups: int | None = None,
+        shards: int | None = None,
         timeout_s: float = START_TIMEOUT_S,
     ) -> list[NodeState]:
-        """Starts what does not run, and waits until every node answers and follows one leader in each group.
+        """Starts what does not run, and waits until every node answers and follows one leader in each shard.
 
         None takes what the cluster was made with, or the default for a new one. Asking an existing cluster for
         something else raises DevError, as does a node that does not come up: with the end of its log.
@@ -86,10 +87,11 @@ class DevCluster:
             with turn():
                 plan = Plan.load(self._plan_path)
                 if plan is None:
-                    self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes, groups or 1)
+                    self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes, shards or 1)
                 else:
-                    wanted = {"nodes": nodes, "base_port": base_port, "segment_bytes": segment_bytes, "groups": groups}
+                    wanted = {"nodes": nodes, "base_port": base_port, "segment_bytes": segment_bytes, "shards": shards}
                     self._refuse_change(plan, flush=flush, **wanted)
+                    self._rename_settings(plan)
                 stopped = [node for node in self._members() if node.pid is None]
                 self._spawn(stopped, timeout_s)
             return self._wait_ready(timeout_s, cleanup=stopped)
@@ -172,8 +174,8 @@ class DevCluster:
         return leader_of(self.status, timeout_s, f"the cluster in {self.directory}")
 
     def log_directory(self, node: int, scratch: Path) -> Path:
-        """Group 0's log as files; they lie here, and nothing is put into `scratch`."""
-        return self.node(node).data / "group-0" / "log"
+        """Shard 0's log as files; they lie here, and nothing is put into `scratch`."""
+        return self.node(node).data / "shard-0" / "log"
 
     def node(self, node: int) -> DevNode:
         """One member; raises DevError when there is no such node."""
@@ -200,14 +202,22 @@ class DevCluster:
                 self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
         return [self._nodes[node] for node in plan.nodes]
 
-    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, groups: int) -> Plan:
+    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, shards: int) -> Plan:
         ports = choose_ports(nodes, base_port)
-        smaller = max(LEAST_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES // groups >> 20 << 20)
-        plan = Plan("dev", ports, flush, segment_bytes or smaller, groups=groups)
+        smaller = max(LEAST_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES // shards >> 20 << 20)
+        plan = Plan("dev", ports, flush, segment_bytes or smaller, shards=shards)
         for node in plan.nodes:
             self._write_node(plan, node)
         plan.save(self._plan_path)
         return plan
+
+    def _rename_settings(self, plan: Plan) -> None:
+        """Gives a setting that version 0.1 wrote its name of today, and keeps what a user wrote beside it."""
+        for node in plan.nodes:
+            path = self.directory / f"node-{node}" / "node.toml"
+            text = path.read_text(encoding="utf-8")
+            if (renamed := re.sub(r"^groups = ", "shards = ", text, flags=re.MULTILINE)) != text:
+                path.write_text(renamed, encoding="utf-8")
 
     def _write_node(self, plan: Plan, node: int) -> None:
         directory = self.directory / f"node-{node}"
@@ -237,7 +247,7 @@ class DevCluster:
             "base_port": (plan.ports[0], f"base port {plan.ports[0]}"),
             "flush": (plan.flush, f"flush {plan.flush}"),
             "segment_bytes": (plan.segment_bytes, f"segments of {plan.segment_bytes:,} bytes"),
-            "groups": (plan.groups, f"{plan.groups} group(s)"),
+            "shards": (plan.shards, f"{plan.shards} shard(s)"),
         }
         advice = (
             "leave the option out, name another --data, or remove the cluster with `ledgermq dev purge`; nodes come "
@@ -278,9 +288,9 @@ class DevCluster:
             time.sleep(_POLL_SECONDS)
 
     def _wait_ready(self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False) -> list[NodeState]:
-        groups = self._plan().groups
+        shards = self._plan().shards
         try:
-            return wait_ready(self.status, groups, timeout_s, self._log_of, only_running=only_running)
+            return wait_ready(self.status, shards, timeout_s, self._log_of, only_running=only_running)
         except DevError:
             self._end(cleanup)
             raise

@@ -20,7 +20,7 @@ class NodeState:
 
     `role` is what the node says of itself (leader, follower, learner, candidate, waiting, joining, removed), or
     `stopped` without a process, or `starting` with one that does not answer yet. `leader` is 0 where the node knows
-    none. All that is of group 0; `leaders` are those of all groups that it is a member of, as it knows them. `data` is
+    none. All that is of shard 0; `leaders` are those of all shards that it is a member of, as it knows them. `data` is
     a directory; of a node in a container, the name of its volume.
     """
 
@@ -38,20 +38,20 @@ class NodeState:
 
     @property
     def leads(self) -> list[int]:
-        """The groups that it leads."""
-        return [group for group, leader in self.leaders.items() if leader == self.id]
+        """The shards that it leads."""
+        return [shard for shard, leader in self.leaders.items() if leader == self.id]
 
 
-def agree(states: list[NodeState], groups: int) -> bool:
-    """Whether every node answers and knows the same leader of each group, which knows it too; and there are so many
-    groups. Nodes that are no members do not count, such as one that was removed by `ledgermq cluster remove-node` and
+def agree(states: list[NodeState], shards: int) -> bool:
+    """Whether every node answers and knows the same leader of each shard, which knows it too; and there are so many
+    shards. Nodes that are no members do not count, such as one that was removed by `ledgermq cluster remove-node` and
     is still here."""
     members = [state for state in states if state.role not in ("removed", "joining")]
-    found = sorted({group for state in members for group in state.leaders})
-    leaders = [{state.leaders[group] for state in members if group in state.leaders} for group in found]
-    led = {group for state in members for group in state.leads}
+    found = sorted({shard for state in members for shard in state.leaders})
+    leaders = [{state.leaders[shard] for state in members if shard in state.leaders} for shard in found]
+    led = {shard for state in members for shard in state.leads}
     answer = all(state.leader for state in members)
-    return answer and len(found) >= groups and all(len(each) == 1 for each in leaders) and led == set(found)
+    return answer and len(found) >= shards and all(len(each) == 1 for each in leaders) and led == set(found)
 
 
 def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> NodeState:
@@ -60,17 +60,17 @@ def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> 
     if pid is None:
         return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
     answer = ask(address)
-    if answer is None or not answer.groups:
+    if answer is None or not answer.shards:
         return state(role="starting", term=0, leader=0, last_index=0, applied=0)
-    group = answer.groups[0]
-    leaders = {each.group: each.leader for each in answer.groups if each.role not in ("removed", "joining", "waiting")}
+    shard = answer.shards[0]
+    leaders = {each.shard: each.leader for each in answer.shards if each.role not in ("removed", "joining", "waiting")}
     return state(
         leaders=leaders,
-        role=group.role,
-        term=group.term,
-        leader=group.leader,
-        last_index=group.last_index,
-        applied=group.applied,
+        role=shard.role,
+        term=shard.term,
+        leader=shard.leader,
+        last_index=shard.last_index,
+        applied=shard.applied,
     )
 
 

@@ -32,7 +32,7 @@ Propose = Callable[[command_pb2.Command], asyncio.Future[Any]]
 
 
 class Acknowledgements:
-    """Of one Raft group. Consumer groups of which nothing waits are forgotten."""
+    """Of one shard. Consumer groups of which nothing waits are forgotten."""
 
     def __init__(self, propose: Propose) -> None:
         self._propose = propose

@@ -38,7 +38,7 @@ Assignment = dict[TopicQueueId, str]
 Steps = Generator[None, None, Assignment]
 """An assignment, once it has gone through."""
 Rooms = Callable[[TopicQueueId], str | None]
-"""Queue -> the machine room of the node that leads its Raft group; "" or None: not known."""
+"""Queue -> the machine room of the node that leads its shard; "" or None: not known."""
 
 
 def nowhere(_: TopicQueueId) -> None:
@@ -46,7 +46,7 @@ def nowhere(_: TopicQueueId) -> None:
 
 
 def assign(group: ConsumerGroup, rooms: Rooms = nowhere) -> Assignment:
-    """The member of each queue that the consumer group reads, by the group's own strategy. Queues that are to wait are
+    """The member of each queue that the consumer group reads, by the shard's own strategy. Queues that are to wait are
     not in it."""
     steps = assigning(group, rooms)
     while True:

@@ -35,7 +35,7 @@ BROKER = 0
 
 
 class Claims:
-    """Of one Raft group."""
+    """Of one shard."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica
@@ -145,13 +145,13 @@ class Claims:
         return self._replica.state.topics.require(topic_id, queue)
 
     def _target(self, wanted: consumer_group_pb2.MoveRequest) -> tuple[Topic, int]:
-        """Of the queues that this Raft group has for it, the one of that step; the last one for all further steps."""
+        """Of the queues that this shard has for it, the one of that step; the last one for all further steps."""
         of = dead_letter_topic if wanted.give_up else retry_topic
         name = of(wanted.consumer_group)
         topic = self._replica.state.topics.named(name)
-        queues = [] if topic is None else [i for i, group in enumerate(topic.groups) if group == self._replica.group]
+        queues = [] if topic is None else [i for i, shard in enumerate(topic.shards) if shard == self._replica.shard]
         if topic is None or not queues:
-            raise UnknownTopicError(f"there is no {name} in group {self._replica.group} yet: prepare retries first")
+            raise UnknownTopicError(f"there is no {name} in shard {self._replica.shard} yet: prepare retries first")
         if wanted.attempt < 1:
             raise InvalidArgumentError(f"attempt {wanted.attempt}: the first one is 1")
         return topic, queues[min(wanted.attempt, len(queues)) - 1]

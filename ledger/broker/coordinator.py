@@ -1,4 +1,4 @@
-"""The coordinator of the consumer groups of one Raft group, while this node leads it.
+"""The coordinator of the consumer groups of one shard, while this node leads it.
 
     join, leave, silence ──> generation rises ──(a moment later)──> assignment ──> owners, by new epochs
                                                                        └──> members that wait are told
@@ -101,7 +101,7 @@ class Coordinator:
     async def attend(self, consumer_group: str, member: str, version: int, wait_s: float) -> ConsumerGroup:
         """The consumer group in which the member's view is another one than that of `version`, or is so still after
         that time. Raises UnknownMemberError, or another LedgerError where this node does not lead."""
-        group = self._group_of(consumer_group, member)
+        group = self._consumer_group_of(consumer_group, member)
         self.heard(consumer_group, member)
         if group.members[member].version == version and wait_s > 0:
             news = self._attendance.wait_for(consumer_group, member, version)
@@ -109,14 +109,14 @@ class Coordinator:
                 await asyncio.wait((news,), timeout=wait_s)
             finally:
                 news.cancel()
-            group = self._group_of(consumer_group, member)
+            group = self._consumer_group_of(consumer_group, member)
             self.heard(consumer_group, member)
         return group
 
     def heard(self, consumer_group: str, member: str) -> None:
         self._heard_ms[consumer_group, member] = self._monotonic_ms()
 
-    def _group_of(self, consumer_group: str, member: str) -> ConsumerGroup:
+    def _consumer_group_of(self, consumer_group: str, member: str) -> ConsumerGroup:
         self._replica.check_leads(0)
         group = self._replica.state.consumption.groups.get(consumer_group)
         if group is None or member not in group.members:
@@ -175,11 +175,11 @@ class Coordinator:
         return False
 
     def _room_of(self, group: ConsumerGroup, queue: TopicQueueId) -> str:
-        """Of the node that leads its Raft group; empty where that is not known."""
+        """Of the node that leads its shard; empty where that is not known."""
         topic = self._replica.state.topics.get(queue.topic_id)
         if topic is None or queue.queue >= topic.queues:
             return ""
-        return group.rooms.get(topic.groups[queue.queue], "")
+        return group.rooms.get(topic.shards[queue.queue], "")
 
     async def _commit(self, group: ConsumerGroup, targets: list[command_pb2.QueueTarget]) -> bool:
         """Entry after entry. Those who wait are told of all of it at once."""

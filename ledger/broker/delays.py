@@ -44,7 +44,7 @@ class Delays:
         units = replica.queues.get(topic_id, queue)
         if units.first_offset == end:
             return Due(end, None)
-        step = sum(group == topic.groups[queue] for group in topic.groups[:queue])
+        step = sum(shard == topic.shards[queue] for shard in topic.shards[:queue])
         delay_ms = self._delays_ms[min(step, len(self._delays_ms) - 1)]
         appended_before = self._now_ms() - delay_ms + 1
         due = min(end, offset_at(units, position_at(replica.log, appended_before, replica.driver.applied)))

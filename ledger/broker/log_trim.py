@@ -35,7 +35,7 @@ class Cut:
 
 
 class LogTrim:
-    """Of one group, on a node that may lead it."""
+    """Of one shard, on a node that may lead it."""
 
     def __init__(self, replica: Replica) -> None:
         self._replica = replica

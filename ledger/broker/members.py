@@ -1,4 +1,4 @@
-"""The leader changes who belongs to the group: one node and one step at a time.
+"""The leader changes who belongs to the shard: one node and one step at a time.
 
     (a new node) ──add──> learner ──promote──> voter ──remove──> gone, and never again with that directory
 
@@ -23,7 +23,7 @@ from ledger.errors import (
     NodeRefusedError,
     UnknownNodeError,
 )
-from raft.configuration_entry import GroupConfiguration, Member, encode_configuration
+from raft.configuration_entry import Member, ShardConfiguration, encode_configuration
 from raft.core import ChangeRefused, Refusal
 from raft.core.progress import Mode
 from store import Draft, Kind, StoreError
@@ -34,7 +34,7 @@ CAUGHT_UP_BYTES = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class Introduction:
-    """A node's own answer to who it is. `refusal`: why it cannot be added to this group; empty when it can."""
+    """A node's own answer to who it is. `refusal`: why it cannot be added to this shard; empty when it can."""
 
     node: int
     incarnation: bytes
@@ -42,7 +42,7 @@ class Introduction:
     refusal: str
 
 
-AskNewcomer = Callable[[int, str, GroupConfiguration], Awaitable[Introduction | None]]
+AskNewcomer = Callable[[int, str, ShardConfiguration], Awaitable[Introduction | None]]
 """Who is node N at that address, which a leader of this configuration asks? None: nobody answers."""
 
 
@@ -61,13 +61,13 @@ class MemberState:
 
 
 class Members:
-    """Of one group, on a node that may lead it. All raise LedgerError."""
+    """Of one shard, on a node that may lead it. All raise LedgerError."""
 
     def __init__(self, replica: Replica, ask: AskNewcomer) -> None:
         self._replica = replica
         self._ask = ask
 
-    def states(self, configuration: GroupConfiguration) -> list[MemberState]:
+    def states(self, configuration: ShardConfiguration) -> list[MemberState]:
         """Each member of that configuration, by node. This node leads."""
         return [
             self._state(node, member, node in configuration.voters) for node, member in configuration.members.items()
@@ -110,7 +110,7 @@ class Members:
 
     # -- what is so
 
-    def _newest(self) -> GroupConfiguration:
+    def _newest(self) -> ShardConfiguration:
         """In the log, committed or not: while it is not, the core refuses another. Only the leader's counts."""
         if not self._replica.driver.leads:
             raise self._replica.not_leading()
@@ -118,7 +118,7 @@ class Members:
         assert configuration is not None, "who leads has been named by a configuration"
         return configuration
 
-    def _member(self, configuration: GroupConfiguration, node: int) -> Member:
+    def _member(self, configuration: ShardConfiguration, node: int) -> Member:
         member = configuration.members.get(node)
         if member is None:
             known = ", ".join(str(each) for each in configuration.members)
@@ -132,7 +132,7 @@ class Members:
                 f"node {node} is a member already, at {at}: where it has moved, say so in the `peers` of the others"
             )
 
-    def _check_is_free(self, configuration: GroupConfiguration, node: int, address: str) -> None:
+    def _check_is_free(self, configuration: ShardConfiguration, node: int, address: str) -> None:
         if node in configuration.members:
             raise NodeExistsError(
                 f"node {node} is a member already, with another data directory than the one at {address}: remove it "
@@ -181,7 +181,7 @@ class Members:
 
     # -- the change
 
-    def _change(self, configuration: GroupConfiguration) -> ChangeProposal:
+    def _change(self, configuration: ShardConfiguration) -> ChangeProposal:
         replica, configuration = self._replica, self._with_addresses(configuration)
         draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
         proposal = ChangeProposal(draft, self._is_committed, replica.not_leading)
@@ -197,7 +197,7 @@ class Members:
         raft = self._replica.driver.raft
         return 0 < index <= raft.commit and raft.log.holds(index, term)
 
-    def _with_addresses(self, configuration: GroupConfiguration) -> GroupConfiguration:
+    def _with_addresses(self, configuration: ShardConfiguration) -> ShardConfiguration:
         """A cluster may have begun before addresses were kept in its log; a new node needs those of all."""
 
         def known(node: int, member: Member) -> Member:

@@ -1,4 +1,4 @@
-"""Who belongs to the group, as this node has applied it, and where it stands in that itself.
+"""Who belongs to the shard, as this node has applied it, and where it stands in that itself.
 
     JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; it never goes back to an earlier one
                                                      (but a voter may become a learner)
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from raft.configuration_entry import GroupConfiguration, Member
+from raft.configuration_entry import Member, ShardConfiguration
 
 
 class Standing(Enum):
@@ -31,14 +31,14 @@ class Membership:
         """`addresses` are those among this node's settings: they go before those in a configuration."""
         self.node = node
         self.incarnation = incarnation
-        self.configuration: GroupConfiguration | None = None
+        self.configuration: ShardConfiguration | None = None
         """The newest that is applied here."""
         self.index = 0
         """Of its entry."""
         self.standing = Standing.JOINING
         self._addresses = addresses
 
-    def applied(self, index: int, configuration: GroupConfiguration) -> None:
+    def applied(self, index: int, configuration: ShardConfiguration) -> None:
         """The next configuration, in order of the log."""
         self.configuration, self.index = configuration, index
         if self._is_me(configuration.voters):
@@ -53,7 +53,7 @@ class Membership:
         """Whether this node was a member, and is none any more."""
         return self.standing is Standing.REMOVED
 
-    def resume(self, index: int, configuration: GroupConfiguration, *, removed: bool) -> None:
+    def resume(self, index: int, configuration: ShardConfiguration, *, removed: bool) -> None:
         """As it was when an earlier run of this node had applied that configuration."""
         self.applied(index, configuration)
         if removed:

@@ -26,7 +26,7 @@ async def list_offsets(
     queues: Sequence[int],
     response: broker_pb2.ListOffsetsResponse,
 ) -> None:
-    """Adds what is asked about these queues, which live in the replica's group. Raises UnknownTopicError,
+    """Adds what is asked about these queues, which live in the replica's shard. Raises UnknownTopicError,
     UnknownQueueError; StorageFailedError where the log is damaged in the time's place."""
     topic = replica.state.topics.require(request.topic_id, max(queues))
     timed = request.HasField("time_ms")

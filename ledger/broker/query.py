@@ -50,7 +50,7 @@ async def query_messages(
     try:
         return await _Query(replica, request).answer()
     except IndexDamagedError as error:
-        log.error("group %d: %s", replica.group, error)
+        log.error("shard %d: %s", replica.shard, error)
         raise StorageFailedError(str(error)) from error
     except RangeDamagedError as damage:
         raise StorageFailedError(f"not all batches with that key can be read on this node: {damage}") from damage

@@ -1,4 +1,4 @@
-"""One group as this node has it: the replicated state, its indexes, and, while the node leads, what is on its way.
+"""One shard as this node has it: the replicated state, its indexes, and, while the node leads, what is on its way.
 
 The one idea: everything changes by applying committed entries in order. Proposals are checked against the projected
 state, which exists only while this node leads and has applied its own no-op; it dies with the leadership, so
@@ -43,7 +43,7 @@ from ledger.holds import validate_hold
 from ledger.retries import consumer_group_of, place_before
 from ledger.state import CommandResult, DeletedTopic, Hold, Projected, State, Topic
 from ledger.v1 import command_pb2
-from raft.configuration_entry import GroupConfiguration, decode_configuration
+from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
 from store import Base, Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, StoreError, Suspect
@@ -70,7 +70,7 @@ class Replica:
     def __init__(
         self,
         *,
-        group: int,
+        shard: int,
         commit_log: CommitLog,
         queues: ConsumeQueues,
         keys: KeyIndex,
@@ -80,9 +80,9 @@ class Replica:
         arrivals: Arrivals | None = None,
         doubt: Callable[[], Suspect | None] = lambda: None,
     ) -> None:
-        """`arrivals`: whom to wake, perhaps for several groups (ids of topics are the same in all). `doubt`: why this
+        """`arrivals`: whom to wake, perhaps for several shards (ids of topics are the same in all). `doubt`: why this
         node may have lost what it acknowledged, as its disk remembers it."""
-        self.group = group
+        self.shard = shard
         self.log = commit_log
         self.queues = queues
         self.keys = keys
@@ -116,7 +116,7 @@ class Replica:
 
     def apply(self, header: Header, body: memoryview) -> None:
         if self._told_failure:
-            log.info("group %d: this node takes writes again", self.group)
+            log.info("shard %d: this node takes writes again", self.shard)
             self._told_failure = ""
         match header.kind:
             case Kind.BATCH:
@@ -132,7 +132,7 @@ class Replica:
                 self.membership.applied(header.index, decode_configuration(bytes(body)))
                 return
             case _:
-                return  # no-ops are the group's own affair
+                return  # no-ops are the shard's own affair
         if self._projected is not None:
             self._projected.settle(header.index)
 
@@ -205,12 +205,12 @@ class Replica:
                 self.queues.get(topic_id, queue).begin_at(offset)
 
     def role_changed(self, change: RoleChange) -> None:
-        log.info("group %d: %s in term %d, leader %s", self.group, change.role.value, change.term, change.leader or "?")
+        log.info("shard %d: %s in term %d, leader %s", self.shard, change.role.value, change.term, change.leader or "?")
         if change.leader:
             self.leader_changes += 1
         if change.accepts_loss:
             self.losses_accepted += 1
-            log.error("group %d: %s", self.group, loss_accepted(change.term, self._doubt()))
+            log.error("shard %d: %s", self.shard, loss_accepted(change.term, self._doubt()))
         if not self.driver.leads:
             self._projected = None
             self._command_results.clear()
@@ -222,7 +222,7 @@ class Replica:
     def failed(self, failure: StoreError) -> None:
         if str(failure) != self._told_failure:  # a full disk is tried again and again
             self._told_failure = str(failure)
-            log.error("group %d: no writes on this node: %s", self.group, failure)
+            log.error("shard %d: no writes on this node: %s", self.shard, failure)
 
     # -- proposals: called by the services
 
@@ -412,7 +412,7 @@ class Replica:
 
     # -- members
 
-    def newest_configuration(self) -> GroupConfiguration | None:
+    def newest_configuration(self) -> ShardConfiguration | None:
         """In the log, committed or not; None before there is one."""
         body = self.driver.configuration()
         return decode_configuration(body) if body else None

@@ -1,4 +1,4 @@
-"""What changes topics, and which groups there are, as commands to the leader of group 0; `open_topic` and
+"""What changes topics, and which shards there are, as commands to the leader of shard 0; `open_topic` and
 `delete_topic` to any other.
 
 The one idea: where new queues go is decided once, by the leader, who knows what is on its way; the command says it. All
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ledger.broker.placement import place_group, place_queues
+from ledger.broker.placement import place_queues, place_shard
 from ledger.broker.replica import Replica
 from ledger.errors import BusyError, InvalidArgumentError, UnknownNodeError, UnknownTopicError
 from ledger.state import DeletedTopic, Topic
@@ -28,27 +28,27 @@ def create_topic(replica: Replica, name: str, queues: int) -> asyncio.Future[Top
     validate_topic_name(name)
     validate_queue_count(queues)
     projected = replica.leading_state(queues * _BYTES_A_QUEUE)
-    groups = place_queues(queues, replica.state.groups.numbers, projected.placed())
-    projected.admit_topic(name, queues, groups)
-    wanted = command_pb2.CreateTopic(name=name, queues=queues, groups=groups)
+    shards = place_queues(queues, replica.state.shards.numbers, projected.placed())
+    projected.admit_topic(name, queues, shards)
+    wanted = command_pb2.CreateTopic(name=name, queues=queues, shards=shards)
     return replica.propose_command(command_pb2.Command(create_topic=wanted))
 
 
 async def keep_topic(replica: Replica, name: str, queues: int) -> Topic:
-    """The broker's own topic of that name, with so many queues in each group; made, or given more, where that is
+    """The broker's own topic of that name, with so many queues in each shard; made, or given more, where that is
     missing."""
     replica.check_leads(0)
-    wanted = tuple(group for group in replica.state.groups.numbers for _ in range(queues))
+    wanted = tuple(shard for shard in replica.state.shards.numbers for _ in range(queues))
     topic: Topic | None = replica.state.topics.named(name)
     if topic is None:
         replica.leading_state(len(wanted) * _BYTES_A_QUEUE).admit_topic(name, len(wanted), wanted)
-        made = command_pb2.CreateTopic(name=name, queues=len(wanted), groups=wanted)
+        made = command_pb2.CreateTopic(name=name, queues=len(wanted), shards=wanted)
         created: Topic = await asyncio.shield(replica.propose_command(command_pb2.Command(create_topic=made)))
         return created
-    new = [group for group in wanted if group not in topic.groups]
+    new = [shard for shard in wanted if shard not in topic.shards]
     if not new:
         return topic
-    more = command_pb2.AlterTopic(topic_id=topic.topic_id, groups=(*topic.groups, *new))  # for groups that have come
+    more = command_pb2.AlterTopic(topic_id=topic.topic_id, shards=(*topic.shards, *new))  # for shards that have come
     altered: Topic = await asyncio.shield(replica.propose_checked(command_pb2.Command(alter_topic=more)))
     return altered
 
@@ -65,8 +65,8 @@ async def alter_topic(replica: Replica, name: str, queues: int) -> Topic:
         raise InvalidArgumentError(f"topic {name!r} has {topic.queues} queues: it can only be given more, not {queues}")
     if queues == topic.queues:
         return topic
-    new = place_queues(queues - topic.queues, replica.state.groups.numbers, projected.placed())
-    wanted = command_pb2.AlterTopic(topic_id=topic.topic_id, groups=(*topic.groups, *new))
+    new = place_queues(queues - topic.queues, replica.state.shards.numbers, projected.placed())
+    wanted = command_pb2.AlterTopic(topic_id=topic.topic_id, shards=(*topic.shards, *new))
     altered: Topic = await asyncio.shield(replica.propose_command(command_pb2.Command(alter_topic=wanted)))
     if altered.queues != queues:
         raise BusyError(f"topic {name!r} was given other queues meanwhile: try again")
@@ -74,36 +74,36 @@ async def alter_topic(replica: Replica, name: str, queues: int) -> Topic:
 
 
 def delete_topic(replica: Replica, topic_id: int) -> asyncio.Future[DeletedTopic | None]:
-    """To any group: nothing of that topic is here any more, nor comes behind that. None: there was nothing."""
+    """To any shard: nothing of that topic is here any more, nor comes behind that. None: there was nothing."""
     deleted = command_pb2.DeleteTopic(topic_id=topic_id)
     replica.check_leads(deleted.ByteSize()).admit_deletion(topic_id)
     return replica.propose_command(command_pb2.Command(delete_topic=deleted))
 
 
 def topic_opened(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
-    """All queues that `topic` has are open in their groups."""
+    """All queues that `topic` has are open in their shards."""
     opened = command_pb2.TopicOpened(topic_id=topic.topic_id, queues=topic.queues)
     return replica.propose_checked(command_pb2.Command(topic_opened=opened))
 
 
 def open_topic(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
-    """The queues of this topic that live in the replica's group may be written to."""
+    """The queues of this topic that live in the replica's shard may be written to."""
     opened = command_pb2.OpenTopic(
-        topic_id=topic.topic_id, name=topic.name, groups=topic.groups, created_ms=topic.created_ms
+        topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=topic.created_ms
     )
     return replica.propose_checked(command_pb2.Command(open_topic=opened))
 
 
-async def add_group(replica: Replica, wanted: Sequence[int] = ()) -> int:
-    """One more group, on these nodes, or else where there are fewest groups. Its number, once it is in group 0's table.
+async def add_shard(replica: Replica, wanted: Sequence[int] = ()) -> int:
+    """One more shard, on these nodes, or else where there are fewest shards. Its number, once it is in shard 0's table.
     Raises LedgerError, UnknownNodeError among them."""
-    groups, configuration = replica.state.groups, replica.newest_configuration()  # which is before this in the log
+    shards, configuration = replica.state.shards, replica.newest_configuration()  # which is before this in the log
     assert configuration is not None, "what a leader has begins with its own configuration"
     if strangers := sorted(set(wanted) - configuration.members.keys()):
-        raise UnknownNodeError(f"node {strangers[0]} is no member of group 0: add it to that first")
-    number = groups.numbers[-1] + 1
-    nodes = tuple(wanted) or place_group(number, configuration.voters, (nodes for _, nodes in groups))
+        raise UnknownNodeError(f"node {strangers[0]} is no member of shard 0: add it to that first")
+    number = shards.numbers[-1] + 1
+    nodes = tuple(wanted) or place_shard(number, configuration.voters, (nodes for _, nodes in shards))
     incarnations = [configuration.members[node].incarnation for node in nodes]
-    added = command_pb2.AddGroup(group=number, nodes=nodes, incarnations=incarnations)
-    await asyncio.shield(replica.propose_checked(command_pb2.Command(add_group=added)))
+    added = command_pb2.AddShard(shard=number, nodes=nodes, incarnations=incarnations)
+    await asyncio.shield(replica.propose_checked(command_pb2.Command(add_shard=added)))
     return number

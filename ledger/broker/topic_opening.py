@@ -1,8 +1,8 @@
-"""The leader of group 0 has the queues of topics opened in their groups: what a topic needs before it can be used.
+"""The leader of shard 0 has the queues of topics opened in their shards: what a topic needs before it can be used.
 
-    CreateTopic, AlterTopic  ──committed in 0──>  OpenTopic in each other group  ──all committed──>  TopicOpened in 0
+    CreateTopic, AlterTopic  ──committed in 0──>  OpenTopic in each other shard  ──all committed──>  TopicOpened in 0
 
-The one idea: what is begun stands in the state of group 0, so whoever leads it next finishes it. Each step may be done
+The one idea: what is begun stands in the state of shard 0, so whoever leads it next finishes it. Each step may be done
 any number of times.
 
 It must not know how another node is asked.
@@ -30,10 +30,10 @@ Spawn = Callable[[Coroutine[None, None, None], str], "asyncio.Task[None]"]
 
 
 class OtherLeaders(Protocol):
-    """The leaders of groups, wherever they are."""
+    """The leaders of shards, wherever they are."""
 
-    async def open_topic(self, group: int, topic: Topic) -> None:
-        """Returns once the topic's queues are open in that group. Raises LedgerError."""
+    async def open_topic(self, shard: int, topic: Topic) -> None:
+        """Returns once the topic's queues are open in that shard. Raises LedgerError."""
 
 
 class TopicOpening:
@@ -47,7 +47,7 @@ class TopicOpening:
         """By topic id, what the last attempt met."""
 
     def look(self) -> None:
-        """Begins what is to be done here. To be called when this node comes to lead group 0, and when topics change."""
+        """Begins what is to be done here. To be called when this node comes to lead shard 0, and when topics change."""
         replica = self._replicas.first
         if replica is None or not replica.knows_the_end:
             return
@@ -79,7 +79,7 @@ class TopicOpening:
         raise BusyError(f"topic {topic.name!r} is made, but not open yet ({trouble or 'it takes long'}): it goes on")
 
     async def _open(self, topic_id: int) -> None:
-        """Until it is open, or this node leads group 0 no more."""
+        """Until it is open, or this node leads shard 0 no more."""
         try:
             while (topic := self._to_open(topic_id)) is not None:
                 try:
@@ -97,19 +97,19 @@ class TopicOpening:
         return topic if topic is not None and not topic.is_open and replica.knows_the_end else None
 
     async def _open_everywhere(self, topic: Topic) -> None:
-        groups = sorted(set(topic.groups[topic.opened :]) - {self._replicas.topics.group})
-        outcomes = await asyncio.gather(*(self._open_in(group, topic) for group in groups), return_exceptions=True)
+        shards = sorted(set(topic.shards[topic.opened :]) - {self._replicas.topics.shard})
+        outcomes = await asyncio.gather(*(self._open_in(shard, topic) for shard in shards), return_exceptions=True)
         for outcome in outcomes:
             if outcome is not None:
                 raise outcome
         await topic_opened(self._replicas.topics, topic)
 
-    async def _open_in(self, group: int, topic: Topic) -> None:
-        replica = self._replicas.get(group)
+    async def _open_in(self, shard: int, topic: Topic) -> None:
+        replica = self._replicas.get(shard)
         if replica is not None and replica.knows_the_end:
             await open_topic(replica, topic)
         else:
-            await self._leaders.open_topic(group, topic)
+            await self._leaders.open_topic(shard, topic)
 
     def _tell(self, topic: Topic, trouble: LedgerError) -> None:
         if str(self._troubles.get(topic.topic_id)) != str(trouble):

@@ -19,7 +19,7 @@ from ledger.client.cluster_client import ClusterClient
 from ledger.client.connection import failure
 from ledger.client.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.environment import PROCESS, Environment
-from ledger.client.every_group import EveryGroup
+from ledger.client.every_shard import EveryShard
 from ledger.client.group_operator import GroupOperator, ResetTarget
 from ledger.client.lifetime import AsyncLifetime
 from ledger.client.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
@@ -28,12 +28,12 @@ from ledger.client.outgoing import leaves_doubt
 from ledger.client.queries import MAX_MESSAGES, get_message, query_messages
 from ledger.client.records import (
     Doubt,
-    GroupStatus,
     LogCut,
     LogHold,
     Members,
     Message,
     NodeStatus,
+    ShardStatus,
     TopicDescription,
     TopicQueue,
 )
@@ -41,7 +41,7 @@ from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
 from ledger.errors import InvalidArgumentError, LedgerError, TopicExistsError, UnknownTopicError, from_wire
 from ledger.holds import DEFAULT_TTL_MS
-from ledger.topics import TOPICS_GROUP, validate_queue_count, validate_topic_name
+from ledger.topics import TOPICS_SHARD, validate_queue_count, validate_topic_name
 from ledger.v1 import broker_pb2, operations_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
@@ -68,7 +68,7 @@ class AsyncAdmin(AsyncLifetime):
             rng=rng or random.Random(),
             environment=_environment,
         )
-        self._every_group = EveryGroup(self._client)
+        self._every_shard = EveryShard(self._client)
         self._group_operator = GroupOperator(self._client)
 
     async def start(self) -> None:
@@ -86,24 +86,24 @@ class AsyncAdmin(AsyncLifetime):
         was_there = await self._is_there(name)
         attempt = _Creation(broker_pb2.CreateTopicRequest(name=name, queues=queues))
         try:
-            response = await self._client.call(TOPICS_GROUP, attempt)
+            response = await self._client.call(TOPICS_SHARD, attempt)
         except TopicExistsError:
             if was_there or not attempt.doubtful:
                 raise
             # Made since: by an earlier attempt whose answer was lost, unless its queues say that it was somebody else.
             topic = await self._client.topic(name)
-            if len(topic.groups) != queues:
+            if len(topic.shards) != queues:
                 raise
             return _description(topic)
         return _description(topic_of(response.topic))
 
     async def alter_topic(self, name: str, queues: int) -> TopicDescription:
-        """Give a topic more queues, in the groups with the fewest; returns when they can be used. Whoever sends with
+        """Give a topic more queues, in the shards with the fewest; returns when they can be used. Whoever sends with
         keys sends them to other queues then. To ask for as many as it has is no error. Raises UnknownTopicError,
         InvalidArgumentError (fewer than it has)."""
         validate_queue_count(queues)
         request = broker_pb2.AlterTopicRequest(name=name, queues=queues)
-        response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.AlterTopic(request, timeout=s))
+        response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.AlterTopic(request, timeout=s))
         self._client.routes.refresh_soon()
         return _description(topic_of(response.topic))
 
@@ -113,7 +113,7 @@ class AsyncAdmin(AsyncLifetime):
         is made later is another one. Raises UnknownTopicError, InvalidTopicNameError (the broker's own)."""
         validate_topic_name(name)
         request = broker_pb2.DeleteTopicRequest(topic_id=(await self._client.topic(name, newest=True)).topic_id)
-        await self._client.call(TOPICS_GROUP, lambda stub, s: stub.DeleteTopic(request, timeout=s))
+        await self._client.call(TOPICS_SHARD, lambda stub, s: stub.DeleteTopic(request, timeout=s))
         self._client.routes.refresh_soon()
 
     async def _is_there(self, name: str) -> bool:
@@ -128,13 +128,13 @@ class AsyncAdmin(AsyncLifetime):
     async def list_topics(self) -> list[TopicDescription]:
         """All topics, by name, without their offsets."""
         request = broker_pb2.GetRouteRequest(linearizable=True)
-        response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.GetRoute(request, timeout=s))
+        response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s))
         return sorted((_description(topic_of(topic)) for topic in response.topics), key=lambda topic: topic.name)
 
     async def describe_topic(self, name: str) -> TopicDescription:
         """One topic with the offsets of its queues. Raises UnknownTopicError."""
         topic = await self._client.topic(name, newest=True)
-        offsets = await list_offsets(self._client, topic, range(len(topic.groups)))
+        offsets = await list_offsets(self._client, topic, range(len(topic.shards)))
         return replace(_description(topic), offsets=tuple(offsets[queue] for queue in sorted(offsets)))
 
     # -- messages
@@ -218,23 +218,23 @@ class AsyncAdmin(AsyncLifetime):
             http_address=response.http_address,
             data_directory=response.data_directory,
             version=response.version,
-            groups=tuple(_group_status(group) for group in response.groups),
+            shards=tuple(_shard_status(shard) for shard in response.shards),
         )
 
     # -- members and leadership
 
-    async def members(self, *, group: int = TOPICS_GROUP, timeout_ms: float | None = None) -> Members:
-        """Who belongs to that group, how far each member is, and who leads; all nodes belong to group 0."""
+    async def members(self, *, shard: int = TOPICS_SHARD, timeout_ms: float | None = None) -> Members:
+        """Who belongs to that shard, how far each member is, and who leads; all nodes belong to shard 0."""
         self._client.check_open()
-        (group,) = await self._every_group.numbers(group)
-        return await Operator(self._client, group).members(timeout_ms)
+        (shard,) = await self._every_shard.numbers(shard)
+        return await Operator(self._client, shard).members(timeout_ms)
 
     async def add_node(
         self,
         node: int,
         address: str,
         *,
-        group: int | None = None,
+        shard: int | None = None,
         promote: bool = False,
         wait: bool = True,
         timeout_ms: float = 600_000,
@@ -244,20 +244,20 @@ class AsyncAdmin(AsyncLifetime):
 
         With `wait` this returns when it has caught up, and with `promote` when it votes; without, as soon as the leader
         has taken the request. To add it once more is no error. Raises NodeRefusedError, NodeExistsError,
-        OperationTimeoutError (it goes on). `group`, here and below: in that one alone; None: in all, one after the
+        OperationTimeoutError (it goes on). `shard`, here and below: in that one alone; None: in all, one after the
         other."""
         if promote and not wait:
             raise InvalidArgumentError("A node can be promoted only once it has caught up: leave wait on.")
         self._client.check_open()
-        await self._every_group.add(
-            node, address, group, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+        await self._every_shard.add(
+            node, address, shard, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
         )
 
     async def promote_node(
         self,
         node: int,
         *,
-        group: int | None = None,
+        shard: int | None = None,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
@@ -266,13 +266,13 @@ class AsyncAdmin(AsyncLifetime):
 
         Raises NodeBehindError where it lags or does not answer, UnknownNodeError, OperationTimeoutError."""
         self._client.check_open()
-        await self._every_group.promote(node, group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        await self._every_shard.promote(node, shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
 
     async def remove_node(
         self,
         node: int,
         *,
-        group: int | None = None,
+        shard: int | None = None,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
@@ -282,53 +282,53 @@ class AsyncAdmin(AsyncLifetime):
 
         Raises UnknownNodeError, LastVoterError, OperationTimeoutError."""
         self._client.check_open()
-        await self._every_group.remove(node, group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        await self._every_shard.remove(node, shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
 
     async def transfer_leadership(
         self,
         to: int = 0,
         *,
-        group: int = TOPICS_GROUP,
+        shard: int = TOPICS_SHARD,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> int:
-        """Make that voter lead that group; 0: the most up-to-date other one. Returns which. With `wait` this returns
+        """Make that voter lead that shard; 0: the most up-to-date other one. Returns which. With `wait` this returns
         when it does.
 
         Raises TransferRefusedError, or TransferFailedError where it did not take over: the leader went on then."""
         self._client.check_open()
-        (group,) = await self._every_group.numbers(group)
-        return await Operator(self._client, group).transfer(
+        (shard,) = await self._every_shard.numbers(shard)
+        return await Operator(self._client, shard).transfer(
             to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
         )
 
     async def recover_node(
-        self, node: int, *, group: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
+        self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
     ) -> list[Doubt]:
-        """Ask a suspect node what it may have lost, in each group where it is suspect; with `accept_loss`, have it vote
+        """Ask a suspect node what it may have lost, in each shard where it is suspect; with `accept_loss`, have it vote
         and count again, although that may then be lost for good. It need not have a leader.
 
         Raises NotSuspectError, and RecoveryRefusedError where a leader is giving it back what it lacks."""
         self._client.check_open()
-        return await self._every_group.recover(node, group, accept_loss=accept_loss, timeout_ms=timeout_ms)
+        return await self._every_shard.recover(node, shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
 
-    # -- groups
+    # -- shards
 
-    async def groups(self) -> list[int]:
-        """The numbers of all groups, ascending."""
+    async def shards(self) -> list[int]:
+        """The numbers of all shards, ascending."""
         self._client.check_open()
-        return await self._every_group.numbers()
+        return await self._every_shard.numbers()
 
-    async def add_group(self, nodes: Sequence[int] = ()) -> int:
-        """One more group, for topics and queues that come from now on; returns its number. `nodes`: those that it
-        begins on, members of group 0; empty: the three with the fewest replicas. The nodes begin it by themselves.
+    async def add_shard(self, nodes: Sequence[int] = ()) -> int:
+        """One more shard, for topics and queues that come from now on; returns its number. `nodes`: those that it
+        begins on, members of shard 0; empty: the three with the fewest replicas. The nodes begin it by themselves.
 
-        Raises UnknownNodeError, InvalidArgumentError (there are as many groups as there may be)."""
+        Raises UnknownNodeError, InvalidArgumentError (there are as many shards as there may be)."""
         self._client.check_open()
-        request = operations_pb2.AddGroupRequest(nodes=nodes, groups=len(await self._client.groups()))
-        response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.AddGroup(request, timeout=s))
-        return int(response.group)
+        request = operations_pb2.AddShardRequest(nodes=nodes, shards=len(await self._client.shards()))
+        response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.AddShard(request, timeout=s))
+        return int(response.shard)
 
     # -- consumer groups
 
@@ -379,21 +379,21 @@ class AsyncAdmin(AsyncLifetime):
         before_time_ms: int | None = None,
         keep_bytes: int | None = None,
         before: tuple[str, int, int] | None = None,
-        group: int | None = None,
+        shard: int | None = None,
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> LogCut:
         """Let go of the oldest messages, on all nodes, for good. One argument says what is to stay: what was appended
         at `before_time_ms` (ms since 1970) or later, the last `keep_bytes` bytes of the log, or the messages of
         `before`, (topic, queue, offset), from that offset on. Whole segments go, those that hold nothing of it, and
-        never the one in use. Returns when they are gone for the leader; the others follow. `group`: in that one alone;
+        never the one in use. Returns when they are gone for the leader; the others follow. `shard`: in that one alone;
         None: in all, or, with `before`, in the one of that queue.
 
         Raises LogHeldError, UnknownTopicError, UnknownQueueError, OffsetBeyondEndError, InvalidArgumentError. A dry run
         tells what would go if nobody held the log, and who does."""
         self._client.check_open()
-        return await self._every_group.trim(
-            group,
+        return await self._every_shard.trim(
+            shard,
             before_time_ms=before_time_ms,
             keep_bytes=keep_bytes,
             before=before,
@@ -406,26 +406,26 @@ class AsyncAdmin(AsyncLifetime):
         name: str,
         *,
         ttl_ms: int = DEFAULT_TTL_MS,
-        group: int | None = None,
+        shard: int | None = None,
         timeout_ms: float | None = None,
     ) -> LogHold:
         """Keep all that the log holds now, whatever the settings say, until `release_log`, or for `ttl_ms` (a second to
-        366 days). A hold of this name that is there already lasts for that long from now on. `group`, here and below:
+        366 days). A hold of this name that is there already lasts for that long from now on. `shard`, here and below:
         in that one alone; None: in all. Returns the hold that expires first.
 
         Raises InvalidArgumentError, where there are too many holds (1,000) too."""
         self._client.check_open()
-        return await self._every_group.hold(name, group, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
+        return await self._every_shard.hold(name, shard, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
 
-    async def release_log(self, name: str, *, group: int | None = None, timeout_ms: float | None = None) -> bool:
+    async def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
         """End a hold. Returns whether there was one; a repeat whose first answer was lost finds none."""
         self._client.check_open()
-        return await self._every_group.release(name, group, timeout_ms=timeout_ms)
+        return await self._every_shard.release(name, shard, timeout_ms=timeout_ms)
 
-    async def log_holds(self, *, group: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
-        """All holds that have not been released and have not expired, by group and name."""
+    async def log_holds(self, *, shard: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
+        """All holds that have not been released and have not expired, by shard and name."""
         self._client.check_open()
-        return await self._every_group.holds(group, timeout_ms=timeout_ms)
+        return await self._every_shard.holds(shard, timeout_ms=timeout_ms)
 
 
 class _Creation:
@@ -448,19 +448,19 @@ class _Creation:
 
 
 def _description(topic: Topic) -> TopicDescription:
-    return TopicDescription(topic.name, topic.topic_id, topic.groups, topic.created_ms)
+    return TopicDescription(topic.name, topic.topic_id, topic.shards, topic.created_ms)
 
 
-def _group_status(group: broker_pb2.GroupStatus) -> GroupStatus:
-    return GroupStatus(
-        group=group.group,
-        role=group.role,
-        term=group.term,
-        leader=group.leader,
-        last_index=group.last_index,
-        commit=group.commit,
-        applied=group.applied,
-        end_position=group.end_position,
-        chain=group.chain,
-        suspect=group.suspect,
+def _shard_status(shard: broker_pb2.ShardStatus) -> ShardStatus:
+    return ShardStatus(
+        shard=shard.shard,
+        role=shard.role,
+        term=shard.term,
+        leader=shard.leader,
+        last_index=shard.last_index,
+        commit=shard.commit,
+        applied=shard.applied,
+        end_position=shard.end_position,
+        chain=shard.chain,
+        suspect=shard.suspect,
     )

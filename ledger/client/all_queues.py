@@ -53,5 +53,5 @@ class AllQueues:
             TopicQueue(name, queue): Ownership(topics[name].topic_id, 0, is_leaving=False)
             for name in self._names
             if name in topics
-            for queue in range(len(topics[name].groups))
+            for queue in range(len(topics[name].shards))
         }

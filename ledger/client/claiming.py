@@ -1,8 +1,8 @@
-"""Claims queues in their own Raft groups: from then on all who claimed them before are fenced.
+"""Claims queues in their own shards: from then on all who claimed them before are fenced.
 
     coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> Holding
 
-The one idea: the coordinator gives the epoch, or, where there is none, the queue's own Raft group: the first claim of a
+The one idea: the coordinator gives the epoch, or, where there is none, the queue's own shard: the first claim of a
 broadcast's consumer takes one that is later than all before, and later ones use it again, so a second consumer of that
 name is noticed by the first.
 
@@ -56,26 +56,26 @@ class Claims:
         self.refusal: LedgerError | None = None
         """Of a broadcast: why a queue cannot be claimed again."""
 
-    async def claim(self, group: int, new: Mapping[TopicQueue, Ownership]) -> list[Holding]:
-        """Those that could be claimed, all of that Raft group. Raises LedgerError where nobody can be asked."""
+    async def claim(self, shard: int, new: Mapping[TopicQueue, Ownership]) -> list[Holding]:
+        """Those that could be claimed, all of that shard. Raises LedgerError where nobody can be asked."""
         starts = await self._starts(list(new))
-        request = consumer_group_pb2.ClaimRequest(group=group, consumer_group=self._settings.consumer_group)
+        request = consumer_group_pb2.ClaimRequest(shard=shard, consumer_group=self._settings.consumer_group)
         for place, owned in new.items():
             epoch = owned.epoch or self._own_epochs.get((owned.topic_id, place.queue), 0)
             request.queues.add(topic_id=owned.topic_id, queue=place.queue, epoch=epoch, start_offset=starts[place])
-        response = await self._client.call(group, lambda stub, seconds: stub.Claim(request, timeout=seconds))
+        response = await self._client.call(shard, lambda stub, seconds: stub.Claim(request, timeout=seconds))
         holdings = []
         for (place, owned), claim, progress in zip(new.items(), request.queues, response.queues, strict=True):
             if progress.HasField("error"):
                 self._note_refusal(place, owned, from_wire(progress.error))
             else:
-                holdings.append(self._holding(place, group, claim, progress))
+                holdings.append(self._holding(place, shard, claim, progress))
         return holdings
 
     def _holding(
         self,
         place: TopicQueue,
-        group: int,
+        shard: int,
         claim: consumer_group_pb2.QueueClaim,
         progress: consumer_group_pb2.QueueProgress,
     ) -> Holding:
@@ -90,7 +90,7 @@ class Claims:
             check_crcs=self._settings.check_crcs,
         )
         epoch = progress.epoch or claim.epoch
-        return Holding(cursor, group, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
+        return Holding(cursor, shard, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
 
     def _note_refusal(self, place: TopicQueue, owned: Ownership, error: LedgerError) -> None:
         """Another member may have it: the coordinator will say so. Where there is none, whoever reads has to hear."""

@@ -1,6 +1,6 @@
 """What every client has: connections, routes, and calls to a leader that are repeated until one answers.
 
-The one idea: a leader may change at any moment, so a call names the group and not the node, and goes on until its
+The one idea: a leader may change at any moment, so a call names the shard and not the node, and goes on until its
 deadline. It must not know what the calls are about.
 """
 
@@ -27,7 +27,7 @@ from ledger.errors import (
     UnknownTopicError,
     from_wire,
 )
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2, error_pb2
 
 MAX_BACKOFF_MS = 1000
@@ -102,13 +102,13 @@ class ClusterClient:
 
     async def call(
         self,
-        group: int,
+        shard: int,
         send: Callable[[NodeStub, float], Awaitable[R]],
         *,
         node: int | None = None,
         timeout_ms: float | None = None,
     ) -> R:
-        """`send(stub, timeout_seconds)` to the leader of the group, or to `node` whoever leads, again after each
+        """`send(stub, timeout_seconds)` to the leader of the shard, or to `node` whoever leads, again after each
         retriable error until the timeout (None: the request timeout); then that error is raised. One that is not
         retriable is raised at once."""
         loop = asyncio.get_running_loop()
@@ -119,7 +119,7 @@ class ClusterClient:
             seconds = min(_ATTEMPT_SECONDS, max(deadline - loop.time(), 0.05))
             try:
                 if node is None:
-                    return await self._ask_leader(group, send, seconds)
+                    return await self._ask_leader(shard, send, seconds)
                 return await self._ask(self.node_address(node), send, seconds)
             except LedgerError as error:
                 failures += 1
@@ -130,15 +130,15 @@ class ClusterClient:
                     raise
             await asyncio.sleep(wait)
 
-    async def _ask_leader(self, group: int, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
-        address = self.routes.table.leader_address(group)
+    async def _ask_leader(self, shard: int, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
+        address = self.routes.table.leader_address(shard)
         if address is None:
             self.routes.refresh_soon()
-            raise no_leader(group)
+            raise no_leader(shard)
         try:
             return await self._ask(address, send, seconds)
         except LedgerError as error:
-            self.routes.note(group, address, error)
+            self.routes.note(shard, address, error)
             raise
 
     async def _ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
@@ -167,25 +167,25 @@ class ClusterClient:
         if known is not None and not newest:
             return known
         request = broker_pb2.GetRouteRequest(topics=[name], linearizable=True)
-        response = await self.call(TOPICS_GROUP, lambda stub, seconds: stub.GetRoute(request, timeout=seconds))
+        response = await self.call(TOPICS_SHARD, lambda stub, seconds: stub.GetRoute(request, timeout=seconds))
         self.routes.learn(response, request.topics)
         known = self.routes.table.topics.get(name)
         if known is None:
             raise no_topic(name)
         return known
 
-    async def groups(self, timeout_ms: float | None = None) -> list[int]:
-        """The numbers of all groups, ascending, by the word of group 0's leader: others may not know new ones."""
+    async def shards(self, timeout_ms: float | None = None) -> list[int]:
+        """The numbers of all shards, ascending, by the word of shard 0's leader: others may not know new ones."""
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = await self.call(
-            TOPICS_GROUP, lambda stub, seconds: stub.GetRoute(request, timeout=seconds), timeout_ms=timeout_ms
+            TOPICS_SHARD, lambda stub, seconds: stub.GetRoute(request, timeout=seconds), timeout_ms=timeout_ms
         )
         self.routes.learn(response)
-        return sorted(route.group for route in response.groups)
+        return sorted(route.shard for route in response.shards)
 
 
-def no_leader(group: int) -> NoLeaderError:
-    return NoLeaderError(f"No node is known to lead group {group}. Check that a majority of the nodes runs.")
+def no_leader(shard: int) -> NoLeaderError:
+    return NoLeaderError(f"No node is known to lead shard {shard}. Check that a majority of the nodes runs.")
 
 
 def no_topic(name: str) -> UnknownTopicError:

@@ -254,13 +254,13 @@ class AsyncConsumer(AsyncLifetime):
         raise UnknownQueueError(f'This consumer does not read queue {queue} of topic "{topic}".')
 
     async def _first_cursors(self) -> list[tuple[Cursor, int]]:
-        """Each with the group of its queue."""
+        """Each with the shard of its queue."""
         if self._settings.node is not None:
             self._client.node_address(self._settings.node)
         cursors: list[tuple[Cursor, int]] = []
         for name in self._names:
             topic = await self._client.topic(name)
-            if self._only_queues and self._only_queues[-1] >= len(topic.groups):
+            if self._only_queues and self._only_queues[-1] >= len(topic.shards):
                 topic = await self._client.topic(name, newest=True)  # it may have more by now
             self._topics[name] = topic
             queues = self._queues_of(topic)
@@ -277,9 +277,9 @@ class AsyncConsumer(AsyncLifetime):
         return cursors
 
     def _cursor_at(self, topic: Topic, queue: int, offset: int) -> tuple[Cursor, int]:
-        """With the group of its queue."""
+        """With the shard of its queue."""
         cursor = Cursor(topic.name, topic.topic_id, queue, offset=offset, tags=self._tags, check_crcs=self._check_crcs)
-        return cursor, topic.groups[queue]
+        return cursor, topic.shards[queue]
 
     def _topic_changed(self, name: str) -> None:
         """It may have more queues, be another one of that name, or be no more."""
@@ -293,13 +293,13 @@ class AsyncConsumer(AsyncLifetime):
             known, self._current = None, None
         if topic is not None:
             self._topics[name] = topic
-            new = range(0 if known is None else len(known.groups), len(topic.groups))
+            new = range(0 if known is None else len(known.shards), len(topic.shards))
             wanted = new if self._only_queues is None else [queue for queue in self._only_queues if queue in new]
             self._readers.add(self._cursor_at(topic, queue, 0) for queue in wanted)
         self._news.set()
 
     def _queues_of(self, topic: Topic) -> list[int]:
-        everything = range(len(topic.groups))
+        everything = range(len(topic.shards))
         if self._only_queues is None:
             return list(everything)
         for queue in self._only_queues:

@@ -1,7 +1,7 @@
-"""Which Raft groups had better be left alone for a while, by how long they take to answer (RocketMQ's latency-fault
+"""Which shards had better be left alone for a while, by how long they take to answer (RocketMQ's latency-fault
 back-off, MQFaultStrategy).
 
-The one idea: a table says for how long a group is passed over that took so long; a failure counts as a long time, and
+The one idea: a table says for how long a shard is passed over that took so long; a failure counts as a long time, and
 the newest answer goes before all earlier ones. Pure: the time is passed in, in ms.
 
 It must not know what is sent where: whoever has a choice asks, and whoever has none need not.
@@ -16,7 +16,7 @@ from itertools import pairwise
 from ledger.errors import InvalidArgumentError
 
 Steps = Sequence[tuple[float, float]]
-"""(latency, for how long the group is passed over from then on), both in ms; the latencies rise."""
+"""(latency, for how long the shard is passed over from then on), both in ms; the latencies rise."""
 
 ROCKETMQ: Steps = (
     (50, 0),
@@ -34,7 +34,7 @@ _LONGEST_MS = 86_400_000
 
 
 def checked_steps(setting: bool | Steps) -> Steps:
-    """Of the producer's setting: False: no group is ever passed over; True: RocketMQ's table; or a table. Raises
+    """Of the producer's setting: False: no shard is ever passed over; True: RocketMQ's table; or a table. Raises
     InvalidArgumentError."""
     if isinstance(setting, bool):
         return ROCKETMQ if setting else ()
@@ -43,7 +43,7 @@ def checked_steps(setting: bool | Steps) -> Steps:
     except (TypeError, ValueError):
         raise InvalidArgumentError(
             f"latency_faults is {setting!r}: it must be False, True, or pairs of milliseconds such as ((550, 2000), "
-            "(3000, 6000)): a latency, and for how long a group that took so long is passed over."
+            "(3000, 6000)): a latency, and for how long a shard that took so long is passed over."
         ) from None
     rises = all(before[0] < after[0] for before, after in pairwise(steps))
     if not rises or len(steps) > _MAX_STEPS or not all(0 <= ms <= _LONGEST_MS for step in steps for ms in step):
@@ -55,38 +55,38 @@ def checked_steps(setting: bool | Steps) -> Steps:
 
 
 class FaultTable:
-    """Bounded by the groups there are."""
+    """Bounded by the shards there are."""
 
     def __init__(self, steps: Steps) -> None:
         self._latencies = [latency for latency, _ in steps]
         self._durations = [0.0, *(duration for _, duration in steps)]
         self._until: dict[int, float] = {}
 
-    def answered(self, group: int, latency_ms: float, now: float) -> None:
-        """That group took so long."""
+    def answered(self, shard: int, latency_ms: float, now: float) -> None:
+        """That shard took so long."""
         if duration := self._duration(latency_ms):
-            self._until[group] = now + duration
+            self._until[shard] = now + duration
         else:
-            self._until.pop(group, None)
+            self._until.pop(shard, None)
 
-    def waits(self, group: int, latency_ms: float, now: float) -> None:
+    def waits(self, shard: int, latency_ms: float, now: float) -> None:
         """It has not answered for so long, and may do so yet."""
         if self._duration(latency_ms):
-            self.answered(group, latency_ms, now)
+            self.answered(shard, latency_ms, now)
 
-    def failed(self, group: int, now: float) -> None:
-        self.answered(group, FAILURE_MS, now)
+    def failed(self, shard: int, now: float) -> None:
+        self.answered(shard, FAILURE_MS, now)
 
-    def forget(self, group: int) -> None:
+    def forget(self, shard: int) -> None:
         """It has another leader: what was measured was of the last one."""
-        self._until.pop(group, None)
+        self._until.pop(shard, None)
 
-    def is_available(self, group: int, now: float) -> bool:
-        return now >= self._until.get(group, now)
+    def is_available(self, shard: int, now: float) -> bool:
+        return now >= self._until.get(shard, now)
 
     @property
     def is_empty(self) -> bool:
-        """No group is to be passed over."""
+        """No shard is to be passed over."""
         return not self._until
 
     def _duration(self, latency_ms: float) -> float:

@@ -1,6 +1,6 @@
-"""Fetches ahead for the cursors of one group, from one node at a time.
+"""Fetches ahead for the cursors of one shard, from one node at a time.
 
-The one idea: one long-polling request covers all queues of the group, and the next one goes out as soon as there is
+The one idea: one long-polling request covers all queues of the shard, and the next one goes out as soon as there is
 room, whether or not the last one's messages have been read.
 
 It must not know what becomes of what it fetched.
@@ -38,7 +38,7 @@ _GRACE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class FetchSettings:
-    """`node`: whom to ask; None: the group's leader. `tag_hashes`: what to ask for; empty: everything.
+    """`node`: whom to ask; None: the shard's leader. `tag_hashes`: what to ask for; empty: everything.
     `skips_dropped`: where messages are kept no longer, the next fetch begins with the first that are."""
 
     node: int | None
@@ -55,7 +55,7 @@ class Fetcher:
     def __init__(
         self,
         client: ClusterClient,
-        group: int,
+        shard: int,
         cursors: Sequence[Cursor],
         settings: FetchSettings,
         on_news: Callable[[], None],
@@ -63,7 +63,7 @@ class Fetcher:
         # Set while no fetch has succeeded for as long as a request may take; then readers had better know.
         self.trouble: LedgerError | None = None
         self._client = client
-        self._group = group
+        self._shard = shard
         self._cursors = {(cursor.topic_id, cursor.queue): cursor for cursor in cursors}
         self._settings = settings
         self._on_news = on_news
@@ -163,9 +163,9 @@ class Fetcher:
     def _address(self) -> str:
         if self._settings.node is not None:
             return self._client.node_address(self._settings.node)
-        address = self._client.routes.table.leader_address(self._group)
+        address = self._client.routes.table.leader_address(self._shard)
         if address is None:
-            raise no_leader(self._group)
+            raise no_leader(self._shard)
         return address
 
     def _request(self, cursors: Sequence[Cursor]) -> broker_pb2.FetchRequest:
@@ -211,7 +211,7 @@ class Fetcher:
 
     def _noted(self, address: str, error: LedgerError) -> LedgerError:
         if self._settings.node is None:
-            self._client.routes.note(self._group, address, error)
+            self._client.routes.note(self._shard, address, error)
         elif isinstance(error, UnknownTopicError):
             self._client.routes.refresh_soon()
         return error

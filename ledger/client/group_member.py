@@ -22,7 +22,7 @@ from typing import Protocol
 from ledger.client.cluster_client import ClusterClient, no_topic
 from ledger.client.records import TopicQueue
 from ledger.client.route_table import Topic
-from ledger.consumer_groups import BY_ROOM, coordinator_group
+from ledger.consumer_groups import BY_ROOM, coordinator_shard
 from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
 from ledger.topics import is_system_topic
 from ledger.v1 import consumer_group_pb2
@@ -56,7 +56,7 @@ class Ownership:
 
     topic_id: int
     epoch: int
-    """0, in a broadcast: the queue's own Raft group gives one."""
+    """0, in a broadcast: the queue's own shard gives one."""
     is_leaving: bool
     """It is to go elsewhere: to be finished with, and released."""
 
@@ -82,11 +82,11 @@ class GroupMember:
         self._client = client
         self._settings = settings
         self._names = topics
-        self._coordinator = coordinator_group(settings.consumer_group, client.routes.table.coordinators)
+        self._coordinator = coordinator_shard(settings.consumer_group, client.routes.table.coordinators)
         self._joined: list[Topic] = []
         """As they were told at the last join."""
         self._rooms: Mapping[int, str] = {}
-        """Of Raft groups, as they were told at the last join."""
+        """Of shards, as they were told at the last join."""
         self._version = 0
         self._is_stale = False
         """Whether the topics may be others since."""
@@ -109,18 +109,18 @@ class GroupMember:
         """Once more, perhaps with other topics. Raises LedgerError."""
         settings, rooms = self._settings, self._known_rooms()
         request = consumer_group_pb2.JoinRequest(
-            group=self._coordinator,
+            shard=self._coordinator,
             consumer_group=settings.consumer_group,
             member=settings.member,
             client_id=settings.client_id,
             subscriptions=[
-                consumer_group_pb2.Subscription(topic_id=topic.topic_id, queues=len(topic.groups)) for topic in topics
+                consumer_group_pb2.Subscription(topic_id=topic.topic_id, queues=len(topic.shards)) for topic in topics
             ],
             strategy=settings.strategy,
             room=settings.room,
             session_timeout_ms=settings.session_timeout_ms,
             configured=self._configured(topics),
-            rooms=[consumer_group_pb2.RoomOfGroup(group=group, room=room) for group, room in rooms.items()],
+            rooms=[consumer_group_pb2.RoomOfShard(shard=shard, room=room) for shard, room in rooms.items()],
         )
         await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
         self._joined, self._rooms, self._version = topics, rooms, 0
@@ -134,8 +134,8 @@ class GroupMember:
                 raise UnknownTopicError(f'Queue {queue} of topic "{name}" is configured, and the topic not subscribed.')
             if (topic := known.get(name)) is None:
                 continue
-            if not 0 <= queue < len(topic.groups):
-                last = len(topic.groups) - 1
+            if not 0 <= queue < len(topic.shards):
+                last = len(topic.shards) - 1
                 raise UnknownQueueError(f'Topic "{name}" has no queue {queue}: its queues are 0 to {last}.')
             found.append(consumer_group_pb2.QueueEpoch(topic_id=topic.topic_id, queue=queue))
         return found
@@ -166,7 +166,7 @@ class GroupMember:
     async def release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None:
         """These, which were owned so, are finished with. Raises LedgerError."""
         request = consumer_group_pb2.ReleaseRequest(
-            group=self._coordinator,
+            shard=self._coordinator,
             consumer_group=self._group,
             member=self._settings.member,
             queues=[
@@ -179,7 +179,7 @@ class GroupMember:
     async def leave(self) -> None:
         """The queues go to others at once. Where that cannot be said, they go when the session is over."""
         request = consumer_group_pb2.LeaveRequest(
-            group=self._coordinator, consumer_group=self._group, member=self._settings.member
+            shard=self._coordinator, consumer_group=self._group, member=self._settings.member
         )
         try:
             await self._client.call(
@@ -194,15 +194,15 @@ class GroupMember:
 
     async def _attend(self, on_view: Callable[[View], None]) -> None:
         settings = self._settings
-        request = consumer_group_pb2.AttendRequest(
-            group=self._coordinator,
+        request = consumer_group_pb2.AwaitAssignmentRequest(
+            shard=self._coordinator,
             consumer_group=settings.consumer_group,
             member=settings.member,
             version=self._version,
             max_wait_ms=settings.wait_ms,
         )
         response = await self._client.call(
-            self._coordinator, lambda stub, seconds: stub.Attend(request, timeout=seconds)
+            self._coordinator, lambda stub, seconds: stub.AwaitAssignment(request, timeout=seconds)
         )
         if response.version != self._version:
             self._version = response.version
@@ -236,11 +236,11 @@ class GroupMember:
         return [known[name] for name in self._names if name in known]
 
     def _known_rooms(self) -> Mapping[int, str]:
-        """Of the Raft groups of its topics, where the strategy asks for rooms. Of one that nobody leads at the moment,
+        """Of the shards of its topics, where the strategy asks for rooms. Of one that nobody leads at the moment,
         what was told before."""
         if self._settings.strategy not in BY_ROOM:
             return {}
         table = self._client.routes.table
-        groups = {group for name in self._names if name in table.topics for group in table.topics[name].groups}
-        known = {group: table.room(group, self._rooms.get(group)) for group in sorted(groups)}
-        return {group: room for group, room in known.items() if room is not None}
+        shards = {shard for name in self._names if name in table.topics for shard in table.topics[name].shards}
+        known = {shard: table.room(shard, self._rooms.get(shard)) for shard in sorted(shards)}
+        return {shard: room for shard, room in known.items() if room is not None}

@@ -1,9 +1,9 @@
 """What an operator does with consumer groups, for the admin client.
 
-    every Raft group ──> what it coordinates, what is consumed in it ──> put together here
+    every shard ──> what it coordinates, what is consumed in it ──> put together here
 
-The one idea: a consumer group lives in two kinds of places: its members in the Raft group of its coordinator, and how
-far it has come where each queue is. All Raft groups are asked, and what is to change is told to those that it concerns.
+The one idea: a consumer group lives in two kinds of places: its members in the shard of its coordinator, and how
+far it has come where each queue is. All shards are asked, and what is to change is told to those that it concerns.
 
 It must not know how nodes are reached.
 """
@@ -26,7 +26,7 @@ from ledger.client.consumer_group_records import (
 )
 from ledger.client.offsets import in_ms, list_offsets, offsets_for_times
 from ledger.client.records import TopicQueue
-from ledger.consumer_groups import coordinator_group, is_broadcast, validate_consumed_name
+from ledger.consumer_groups import coordinator_shard, is_broadcast, validate_consumed_name
 from ledger.errors import (
     InvalidArgumentError,
     OffsetBeyondEndError,
@@ -34,7 +34,7 @@ from ledger.errors import (
     UnknownGroupError,
     UnknownQueueError,
 )
-from ledger.topics import TOPICS_GROUP, is_system_topic
+from ledger.topics import TOPICS_SHARD, is_system_topic
 from ledger.v1 import broker_pb2
 from ledger.v1 import consumer_group_operations_pb2 as pb2
 from ledger.v1.consumer_group_pb2 import QueueEpoch
@@ -51,8 +51,8 @@ class GroupOperator:
 
     async def list_all(self) -> list[ConsumerGroupSummary]:
         found: dict[str, ConsumerGroupSummary] = {}
-        for group in self._raft_groups():
-            response = await self._listed(group)
+        for shard in self._shards():
+            response = await self._listed(shard)
             for each in response.consumer_groups:
                 found[each.name] = _together(found.get(each.name), each, response.now_ms)
         return [one for _, one in sorted(found.items()) if one.members or one.queues or one.retries]
@@ -60,7 +60,7 @@ class GroupOperator:
     async def describe(self, name: str) -> ConsumerGroupDescription:
         """Raises UnknownGroupError."""
         validate_consumed_name(name)
-        answers = [await self._described(group, name) for group in self._raft_groups()]
+        answers = [await self._described(shard, name) for shard in self._shards()]
         if not any(answer.members or answer.queues for answer in answers):
             raise UnknownGroupError(
                 f'There is no consumer group "{name}": nobody is in it, and it has never begun with a queue.'
@@ -86,30 +86,30 @@ class GroupOperator:
         """Raises UnknownGroupError, GroupNotEmptyError."""
         await self.describe(name)
         request = pb2.ForgetRetriesRequest(consumer_group=name)
-        await self._client.call(TOPICS_GROUP, lambda stub, s: stub.ForgetRetries(request, timeout=s))
+        await self._client.call(TOPICS_SHARD, lambda stub, s: stub.ForgetRetries(request, timeout=s))
         first = self._coordinator(name)  # which knows whether there are members
-        others = [group for group in self._raft_groups() if group != first]
-        return sum([await self._forgotten(group, name) for group in (first, *others)])
+        others = [shard for shard in self._shards() if shard != first]
+        return sum([await self._forgotten(shard, name) for shard in (first, *others)])
 
-    # -- of one Raft group
+    # -- of one shard
 
-    async def _listed(self, group: int) -> pb2.ListConsumerGroupsResponse:
-        request = pb2.ListConsumerGroupsRequest(group=group)
-        return await self._client.call(group, lambda stub, s: stub.ListConsumerGroups(request, timeout=s))
+    async def _listed(self, shard: int) -> pb2.ListConsumerGroupsResponse:
+        request = pb2.ListConsumerGroupsRequest(shard=shard)
+        return await self._client.call(shard, lambda stub, s: stub.ListConsumerGroups(request, timeout=s))
 
-    async def _described(self, group: int, name: str) -> pb2.DescribeConsumerGroupResponse:
-        request = pb2.DescribeConsumerGroupRequest(group=group, consumer_group=name)
-        return await self._client.call(group, lambda stub, s: stub.DescribeConsumerGroup(request, timeout=s))
+    async def _described(self, shard: int, name: str) -> pb2.DescribeConsumerGroupResponse:
+        request = pb2.DescribeConsumerGroupRequest(shard=shard, consumer_group=name)
+        return await self._client.call(shard, lambda stub, s: stub.DescribeConsumerGroup(request, timeout=s))
 
-    async def _forgotten(self, group: int, name: str) -> int:
-        request = pb2.ForgetConsumerGroupRequest(group=group, consumer_group=name)
-        response = await self._client.call(group, lambda stub, s: stub.ForgetConsumerGroup(request, timeout=s))
+    async def _forgotten(self, shard: int, name: str) -> int:
+        request = pb2.ForgetConsumerGroupRequest(shard=shard, consumer_group=name)
+        response = await self._client.call(shard, lambda stub, s: stub.ForgetConsumerGroup(request, timeout=s))
         queues: int = response.queues
         return queues
 
-    async def _reset_some(self, group: int, name: str, queues: Iterable[pb2.QueueReset]) -> None:
-        request = pb2.ResetOffsetsRequest(group=group, consumer_group=name, queues=queues)
-        await self._client.call(group, lambda stub, s: stub.ResetOffsets(request, timeout=s))
+    async def _reset_some(self, shard: int, name: str, queues: Iterable[pb2.QueueReset]) -> None:
+        request = pb2.ResetOffsetsRequest(shard=shard, consumer_group=name, queues=queues)
+        await self._client.call(shard, lambda stub, s: stub.ResetOffsets(request, timeout=s))
 
     # -- where to
 
@@ -121,8 +121,8 @@ class GroupOperator:
             if queues is not None:
                 raise InvalidArgumentError("Queues are numbers in one topic: name the topic.")
             names = sorted({one.topic for one in described.queues if not is_system_topic(one.topic)})
-            return {name: range(len((await self._client.topic(name)).groups)) for name in names}
-        count = len((await self._client.topic(topic)).groups)
+            return {name: range(len((await self._client.topic(name)).shards)) for name in names}
+        count = len((await self._client.topic(topic)).shards)
         chosen = range(count) if queues is None else sorted(set(queues))
         if wrong := [queue for queue in chosen if not 0 <= queue < count]:
             raise UnknownQueueError(f'Topic "{topic}" has no queue {wrong[0]}: its queues are 0 to {count - 1}.')
@@ -151,41 +151,41 @@ class GroupOperator:
     # -- changes
 
     async def _reset(self, name: str, after: Mapping[TopicQueue, int]) -> None:
-        by_group: defaultdict[int, list[pb2.QueueReset]] = defaultdict(list)
+        by_shard: defaultdict[int, list[pb2.QueueReset]] = defaultdict(list)
         for place, offset in sorted(after.items()):
             topic = await self._client.topic(place.topic)
-            by_group[topic.groups[place.queue]].append(
+            by_shard[topic.shards[place.queue]].append(
                 pb2.QueueReset(topic_id=topic.topic_id, queue=place.queue, offset=offset)
             )
-        for group, queues in sorted(by_group.items()):
+        for shard, queues in sorted(by_shard.items()):
             for at in range(0, len(queues), QUEUES_AT_ONCE):
-                await self._reset_some(group, name, queues[at : at + QUEUES_AT_ONCE])
+                await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE])
 
     async def _renew(self, name: str, places: Sequence[TopicQueue]) -> None:
         """Their owners claim them again, also those that have nothing to acknowledge, and so would not hear of it."""
-        request = pb2.RenewQueuesRequest(group=self._coordinator(name), consumer_group=name)
+        request = pb2.RenewQueuesRequest(shard=self._coordinator(name), consumer_group=name)
         for place in places:
             topic_id = (await self._client.topic(place.topic)).topic_id
             request.queues.append(QueueEpoch(topic_id=topic_id, queue=place.queue))
-        await self._client.call(request.group, lambda stub, s: stub.RenewQueues(request, timeout=s))
+        await self._client.call(request.shard, lambda stub, s: stub.RenewQueues(request, timeout=s))
 
     # -- where
 
-    def _raft_groups(self) -> Sequence[int]:
+    def _shards(self) -> Sequence[int]:
         return sorted(self._client.routes.table.leaders)
 
     def _coordinator(self, name: str) -> int:
-        return coordinator_group(name, self._client.routes.table.coordinators)
+        return coordinator_shard(name, self._client.routes.table.coordinators)
 
     async def _topic_names(self) -> dict[int, str]:
         request = broker_pb2.GetRouteRequest(linearizable=True)
-        response = await self._client.call(TOPICS_GROUP, lambda stub, s: stub.GetRoute(request, timeout=s))
+        response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s))
         self._client.routes.learn(response)
         return {topic.topic_id: topic.name for topic in response.topics}
 
 
 def _together(known: ConsumerGroupSummary | None, one: pb2.ConsumerGroupSummary, now_ms: int) -> ConsumerGroupSummary:
-    """With what one more Raft group tells."""
+    """With what one more shard tells."""
     known = known or ConsumerGroupSummary(one.name, 0, "", 0, 0, 0.0, 0, 0)
     return ConsumerGroupSummary(
         one.name,

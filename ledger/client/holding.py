@@ -26,11 +26,11 @@ class Holding:
     `span` offsets."""
 
     def __init__(
-        self, cursor: Cursor, group: int, epoch: int, resets: int, settled: Iterable[int], *, most: int, span: int
+        self, cursor: Cursor, shard: int, epoch: int, resets: int, settled: Iterable[int], *, most: int, span: int
     ) -> None:
         self.cursor = cursor
-        self.group = group
-        """The Raft group in which the queue lives."""
+        self.shard = shard
+        """The shard in which the queue lives."""
         self.epoch = epoch
         self.resets = resets
         """How often the offset had been reset when the queue was claimed."""

@@ -2,7 +2,7 @@
 
     view ──> claim ──> Holding + cursor in a fetcher ──> acknowledge ──> release, or another epoch: dropped
 
-The one idea: two places have a say. The coordinator says which queues are this member's; the queue's own group says
+The one idea: two places have a say. The coordinator says which queues are this member's; the queue's own shard says
 where it begins, and whether what was done with it still counts. Where either says no, the queue is dropped here, with
 all that is in hand of it: others get that once more.
 
@@ -26,7 +26,7 @@ from ledger.client.holding import Holding
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownTopicError, from_wire
 from ledger.retries import retry_topic
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledger.group")
@@ -149,7 +149,7 @@ class Holdings:
         if self._by_place.get(holding.place) is holding:
             del self._by_place[holding.place]
             self.losses += 1
-            self._fetchers.remove(holding.group, holding.cursor)
+            self._fetchers.remove(holding.shard, holding.cursor)
 
     async def _release(self) -> None:
         """Of the queues that are to go elsewhere, those of which nothing is in hand, or has been for too long."""
@@ -183,21 +183,21 @@ class Holdings:
         new: dict[int, dict[TopicQueue, Ownership]] = {}
         for place, owned in sorted(view.items()):
             topic = topics.get(place.topic)
-            is_there = topic is not None and topic.topic_id == owned.topic_id and place.queue < len(topic.groups)
+            is_there = topic is not None and topic.topic_id == owned.topic_id and place.queue < len(topic.shards)
             if topic is not None and is_there and not owned.is_leaving and place not in self._by_place:
-                new.setdefault(topic.groups[place.queue], {})[place] = owned
-        for group, places in sorted(new.items()):
+                new.setdefault(topic.shards[place.queue], {})[place] = owned
+        for shard, places in sorted(new.items()):
             for first in range(0, len(places), _CLAIMS_AT_ONCE):
                 some = list(places.items())[first : first + _CLAIMS_AT_ONCE]
-                holdings = await self._claims.claim(group, dict(some))
+                holdings = await self._claims.claim(shard, dict(some))
                 for holding in holdings:
                     holding.was_reset = self._resets.get(holding.place, holding.resets) != holding.resets
                     self._resets[holding.place] = holding.resets
                     self._by_place[holding.place] = holding
                 self._drop_lost()  # some may have gone elsewhere meanwhile
                 here = [holding for holding in holdings if self._by_place.get(holding.place) is holding]
-                self._fetchers.start(group)
-                self._fetchers.add(group, [holding.cursor for holding in here])
+                self._fetchers.start(shard)
+                self._fetchers.add(shard, [holding.cursor for holding in here])
         if self._claims.refusal is not None:
             self._on_news()
 
@@ -219,12 +219,12 @@ class Holdings:
         due: dict[int, list[tuple[Holding, int]]] = {}
         for holding in holdings:
             if (offset := holding.finished_up_to) > holding.acknowledged:
-                due.setdefault(holding.group, []).append((holding, offset))
-        for group, some in sorted(due.items()):
-            await self._acknowledge_some(group, some)
+                due.setdefault(holding.shard, []).append((holding, offset))
+        for shard, some in sorted(due.items()):
+            await self._acknowledge_some(shard, some)
 
-    async def _acknowledge_some(self, group: int, due: list[tuple[Holding, int]]) -> None:
-        request = consumer_group_pb2.AcknowledgeRequest(group=group, consumer_group=self._settings.consumer_group)
+    async def _acknowledge_some(self, shard: int, due: list[tuple[Holding, int]]) -> None:
+        request = consumer_group_pb2.AcknowledgeRequest(shard=shard, consumer_group=self._settings.consumer_group)
         for holding, offset in due:
             request.queues.add(
                 topic_id=holding.cursor.topic_id,
@@ -234,7 +234,7 @@ class Holdings:
                 offset=offset,
             )
 
-        response = await self._client.call(group, lambda stub, seconds: stub.Acknowledge(request, timeout=seconds))
+        response = await self._client.call(shard, lambda stub, seconds: stub.Acknowledge(request, timeout=seconds))
         for (holding, offset), progress in zip(due, response.queues, strict=True):
             if not progress.HasField("error"):
                 holding.acknowledged = max(holding.acknowledged, offset)
@@ -253,7 +253,7 @@ class Holdings:
         if holding is None:
             return
         request = consumer_group_pb2.MoveRequest(
-            group=holding.group,
+            shard=holding.shard,
             consumer_group=self._settings.consumer_group,
             topic_id=holding.cursor.topic_id,
             queue=place.queue,
@@ -278,7 +278,7 @@ class Holdings:
         """Raises ConsumerFencedError where the message is nobody's any more, or another LedgerError."""
 
         async def move() -> None:
-            await self._client.call(holding.group, lambda stub, seconds: stub.Move(request, timeout=seconds))
+            await self._client.call(holding.shard, lambda stub, seconds: stub.Move(request, timeout=seconds))
 
         try:
             await move()
@@ -286,7 +286,7 @@ class Holdings:
             topic = self._client.routes.table.topics.get(holding.place.topic)
             if topic is None or topic.topic_id != holding.cursor.topic_id:
                 raise ConsumerFencedError(f"Topic {holding.place.topic!r} was deleted.") from error
-            # Its Raft group came after the topics that messages are moved to: they have no queues there yet.
+            # Its shard came after the topics that messages are moved to: they have no queues there yet.
             await prepare_retries(self._client, self._settings.consumer_group)
             await move()
 
@@ -294,7 +294,7 @@ class Holdings:
 
     def _restart(self, holding: Holding) -> None:
         """Its cursor is not where it was."""
-        self._fetchers.restart(holding.group)
+        self._fetchers.restart(holding.shard)
         self._changed.set()  # what is to go elsewhere may have nothing in hand any more
 
 
@@ -306,5 +306,5 @@ def _is_same(owned: Ownership, holding: Holding) -> bool:
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:
     """The name of the topic that messages of this consumer group are moved to; it is made where it is missing."""
     request = consumer_group_pb2.PrepareRetriesRequest(consumer_group=consumer_group)
-    await client.call(TOPICS_GROUP, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
+    await client.call(TOPICS_SHARD, lambda stub, seconds: stub.PrepareRetries(request, timeout=seconds))
     return retry_topic(consumer_group)

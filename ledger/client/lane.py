@@ -69,10 +69,10 @@ _LEAST_SHARE_OF_TIMEOUT = 0.9
 class Lane:
     """One queue's batches, in the order they were begun."""
 
-    def __init__(self, topic_id: int, queue: int, group: int, delivery: Delivery, backoff: Backoff) -> None:
+    def __init__(self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff) -> None:
         self.topic_id = topic_id
         self.queue = queue
-        self.group = group
+        self.shard = shard
         # How many batches were closed so far: a queue is kept until its batch closes.
         self.closed = 0
         # Why attempts have failed since the last one that was acknowledged; None: none has.

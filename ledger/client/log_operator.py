@@ -10,16 +10,16 @@ from ledger.client.cluster_client import ClusterClient
 from ledger.client.records import LogCut, LogHold
 from ledger.errors import InvalidArgumentError
 from ledger.holds import validate_hold
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import operations_pb2
 
 
 class LogOperator:
-    """Of one group, over the connections of one admin client."""
+    """Of one shard, over the connections of one admin client."""
 
-    def __init__(self, client: ClusterClient, group: int = TOPICS_GROUP) -> None:
+    def __init__(self, client: ClusterClient, shard: int = TOPICS_SHARD) -> None:
         self._client = client
-        self._group = group
+        self._shard = shard
 
     async def trim(
         self,
@@ -32,7 +32,7 @@ class LogOperator:
     ) -> LogCut:
         if (before_time_ms, keep_bytes, before).count(None) != 2:
             raise InvalidArgumentError("Say what is to stay by one of before_time_ms, keep_bytes and before.")
-        request = operations_pb2.TrimLogRequest(group=self._group, dry_run=dry_run)
+        request = operations_pb2.TrimLogRequest(shard=self._shard, dry_run=dry_run)
         if before_time_ms is not None:
             request.since_ms = before_time_ms
         elif keep_bytes is not None:
@@ -45,7 +45,7 @@ class LogOperator:
                 raise InvalidArgumentError(f"before is {before}: queues and offsets count from 0.")
             request.place.CopyFrom(operations_pb2.QueueOffset(topic=topic, queue=queue, offset=offset))
         response = await self._client.call(
-            self._group, lambda stub, s: stub.TrimLog(request, timeout=s), timeout_ms=timeout_ms
+            self._shard, lambda stub, s: stub.TrimLog(request, timeout=s), timeout_ms=timeout_ms
         )
         return LogCut(
             first_index=response.first_index,
@@ -56,30 +56,30 @@ class LogOperator:
             bytes_kept=response.bytes_kept,
             held_by=tuple(response.held_by),
             dry_run=dry_run,
-            group=self._group,
+            shard=self._shard,
         )
 
     async def hold(self, name: str, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
         validate_hold(name, ttl_ms)
-        request = operations_pb2.HoldLogRequest(group=self._group, name=name, ttl_ms=ttl_ms)
+        request = operations_pb2.HoldLogRequest(shard=self._shard, name=name, ttl_ms=ttl_ms)
         response = await self._client.call(
-            self._group, lambda stub, s: stub.HoldLog(request, timeout=s), timeout_ms=timeout_ms
+            self._shard, lambda stub, s: stub.HoldLog(request, timeout=s), timeout_ms=timeout_ms
         )
         return self._hold(response.hold)
 
     async def release(self, name: str, *, timeout_ms: float | None) -> bool:
-        request = operations_pb2.ReleaseLogRequest(group=self._group, name=name)
+        request = operations_pb2.ReleaseLogRequest(shard=self._shard, name=name)
         response = await self._client.call(
-            self._group, lambda stub, s: stub.ReleaseLog(request, timeout=s), timeout_ms=timeout_ms
+            self._shard, lambda stub, s: stub.ReleaseLog(request, timeout=s), timeout_ms=timeout_ms
         )
         return bool(response.released)
 
     async def holds(self, timeout_ms: float | None) -> list[LogHold]:
-        request = operations_pb2.GetHoldsRequest(group=self._group)
+        request = operations_pb2.GetHoldsRequest(shard=self._shard)
         response = await self._client.call(
-            self._group, lambda stub, s: stub.GetHolds(request, timeout=s), timeout_ms=timeout_ms
+            self._shard, lambda stub, s: stub.GetHolds(request, timeout=s), timeout_ms=timeout_ms
         )
         return [self._hold(each) for each in response.holds]
 
     def _hold(self, hold: operations_pb2.Hold) -> LogHold:
-        return LogHold(hold.name, hold.index, hold.taken_ms, hold.expires_ms, self._group)
+        return LogHold(hold.name, hold.index, hold.taken_ms, hold.expires_ms, self._shard)

@@ -1,6 +1,6 @@
 """Asks where queues begin and end.
 
-The one idea: each group's leader is asked for that group's queues, by read index; one pinned node is asked for all of
+The one idea: each shard's leader is asked for that shard's queues, by read index; one pinned node is asked for all of
 them, and tells what it has applied. It must not know what the offsets are for.
 """
 
@@ -28,10 +28,10 @@ async def list_offsets(
 ) -> dict[int, QueueOffsets]:
     """The offsets of these queues, by queue. `node`: the one to ask, instead of the leaders."""
     found: dict[int, QueueOffsets] = {}
-    for group in sorted({topic.groups[queue] for queue in queues}):
-        of_group = [queue for queue in queues if topic.groups[queue] == group]
-        request = broker_pb2.ListOffsetsRequest(topic_id=topic.topic_id, queues=of_group, linearizable=node is None)
-        response = await client.call(group, _asking(request), node=node)
+    for shard in sorted({topic.shards[queue] for queue in queues}):
+        of_shard = [queue for queue in queues if topic.shards[queue] == shard]
+        request = broker_pb2.ListOffsetsRequest(topic_id=topic.topic_id, queues=of_shard, linearizable=node is None)
+        response = await client.call(shard, _asking(request), node=node)
         for one in response.queues:
             found[one.queue] = QueueOffsets(one.queue, one.first_offset, one.end_offset)
     return found
@@ -48,18 +48,18 @@ async def offsets_for_times(
     found: dict[TopicQueue, int] = {}
     for (name, time_ms), queues in together.items():
         topic = await client.topic(name)
-        if wrong := [queue for queue in queues if not 0 <= queue < len(topic.groups)]:
+        if wrong := [queue for queue in queues if not 0 <= queue < len(topic.shards)]:
             raise UnknownQueueError(
-                f'Topic "{name}" has no queue {wrong[0]}: its queues are 0 to {len(topic.groups) - 1}.'
+                f'Topic "{name}" has no queue {wrong[0]}: its queues are 0 to {len(topic.shards) - 1}.'
             )
-        for group in sorted({topic.groups[queue] for queue in queues}):
+        for shard in sorted({topic.shards[queue] for queue in queues}):
             request = broker_pb2.ListOffsetsRequest(
                 topic_id=topic.topic_id,
-                queues=[queue for queue in queues if topic.groups[queue] == group],
+                queues=[queue for queue in queues if topic.shards[queue] == shard],
                 linearizable=node is None,
                 time_ms=time_ms,
             )
-            response = await client.call(group, _asking(request), node=node)
+            response = await client.call(shard, _asking(request), node=node)
             found |= {TopicQueue(name, one.queue): one.time_offset for one in response.queues}
     return found
 

@@ -31,7 +31,7 @@ from ledger.errors import (
     UnknownNodeError,
     from_wire,
 )
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import operations_pb2
 
 _LOOK_AGAIN_S = 0.1
@@ -54,16 +54,16 @@ class Deadline:
 
 
 class Operator:
-    """Of one group, over the connections of one admin client."""
+    """Of one shard, over the connections of one admin client."""
 
-    def __init__(self, client: ClusterClient, group: int = TOPICS_GROUP) -> None:
+    def __init__(self, client: ClusterClient, shard: int = TOPICS_SHARD) -> None:
         self._client = client
-        self._group = group
+        self._shard = shard
 
     async def members(self, timeout_ms: float | None) -> Members:
-        request = operations_pb2.GetMembersRequest(group=self._group)
+        request = operations_pb2.GetMembersRequest(shard=self._shard)
         response = await self._client.call(
-            self._group, lambda stub, s: stub.GetMembers(request, timeout=s), timeout_ms=timeout_ms
+            self._shard, lambda stub, s: stub.GetMembers(request, timeout=s), timeout_ms=timeout_ms
         )
         return _members(response)
 
@@ -71,7 +71,7 @@ class Operator:
         self, node: int, address: str, *, promote: bool, wait: bool, timeout_ms: float, on_progress: OnProgress | None
     ) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.AddNodeRequest(group=self._group, node=node, address=address, wait=wait)
+        request = operations_pb2.AddNodeRequest(shard=self._shard, node=node, address=address, wait=wait)
         await self._change(f"adding node {node}", lambda stub, s: stub.AddNode(request, timeout=s), deadline)
         if not wait:
             return
@@ -81,7 +81,7 @@ class Operator:
 
     async def promote(self, node: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.PromoteNodeRequest(group=self._group, node=node, wait=wait)
+        request = operations_pb2.PromoteNodeRequest(shard=self._shard, node=node, wait=wait)
         await self._change(f"promoting node {node}", lambda stub, s: stub.PromoteNode(request, timeout=s), deadline)
         if wait:
             await self._until(
@@ -90,7 +90,7 @@ class Operator:
 
     async def remove(self, node: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> None:
         deadline = Deadline(timeout_ms)
-        request = operations_pb2.RemoveNodeRequest(group=self._group, node=node, wait=wait)
+        request = operations_pb2.RemoveNodeRequest(shard=self._shard, node=node, wait=wait)
         await self._change(
             f"removing node {node}",
             lambda stub, s: stub.RemoveNode(request, timeout=s),
@@ -105,9 +105,9 @@ class Operator:
     async def transfer(self, to: int, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None) -> int:
         deadline = Deadline(timeout_ms)
         before = (await self.members(deadline.left_ms)).leader
-        request = operations_pb2.TransferLeadershipRequest(group=self._group, to=to, from_node=before)
+        request = operations_pb2.TransferLeadershipRequest(shard=self._shard, to=to, from_node=before)
         response = await self._client.call(
-            self._group, lambda stub, s: stub.TransferLeadership(request, timeout=s), timeout_ms=deadline.left_ms
+            self._shard, lambda stub, s: stub.TransferLeadership(request, timeout=s), timeout_ms=deadline.left_ms
         )
         target: int = response.to
         if wait and target != before:
@@ -120,11 +120,11 @@ class Operator:
         return target
 
     async def recover(self, node: int, *, accept_loss: bool, timeout_ms: float) -> Doubt:
-        request = operations_pb2.RecoverNodeRequest(group=self._group, node=node, accept_loss=accept_loss)
+        request = operations_pb2.RecoverNodeRequest(shard=self._shard, node=node, accept_loss=accept_loss)
         response = await self._client.call(
-            self._group, lambda stub, s: stub.RecoverNode(request, timeout=s), node=node, timeout_ms=timeout_ms
+            self._shard, lambda stub, s: stub.RecoverNode(request, timeout=s), node=node, timeout_ms=timeout_ms
         )
-        return Doubt(node, response.reason, response.since_ms, response.last_index, response.recovered, self._group)
+        return Doubt(node, response.reason, response.since_ms, response.last_index, response.recovered, self._shard)
 
     # -- how
 
@@ -138,7 +138,7 @@ class Operator:
         """Until a leader has taken it. `done_already`: what a repeat is told where the first one came about."""
         attempts = _Attempts(send)
         try:
-            await self._client.call(self._group, attempts, timeout_ms=deadline.left_ms)
+            await self._client.call(self._shard, attempts, timeout_ms=deadline.left_ms)
         except (ChangeInProgressError, RequestTimeoutError) as error:
             if not attempts.doubtful:
                 raise

@@ -3,10 +3,10 @@
 The one idea: things happen to the outbox (a piece is added, an answer comes, time passes), and each time it says what
 is owed: batches to send, and receipts to settle. Whoever drives it does the I/O.
 
-A batch costs its leader much the same whatever is in it. So a batch that still gathers lingers while its group owes an
+A batch costs its leader much the same whatever is in it. So a batch that still gathers lingers while its shard owes an
 answer, for whichever of its queues; where nothing is under way there, it goes at once.
 
-It also carries batches from lanes that fail to lanes of other groups, which do not. It must not know clocks, futures,
+It also carries batches from lanes that fail to lanes of other shards, which do not. It must not know clocks, futures,
 routes or the network; `lane.py` holds the rules.
 """
 
@@ -44,16 +44,16 @@ class Outbox:
     """Lanes, and which of them have something to do."""
 
     def __init__(self, delivery: Delivery, backoff: Backoff, faults: FaultTable | None = None) -> None:
-        """`faults`: which groups are passed over."""
+        """`faults`: which shards are passed over."""
         self.faults = faults or FaultTable(())
         self._delivery = delivery
         self._backoff = backoff
         # Lanes that are not idle, in the order they ceased to be (a dict, because a set has no order).
         self._busy: dict[Lane, None] = {}
 
-    def lane(self, topic_id: int, queue: int, group: int) -> Lane:
+    def lane(self, topic_id: int, queue: int, shard: int) -> Lane:
         """A new lane; the caller keeps it, one for each queue."""
-        return Lane(topic_id, queue, group, self._delivery, self._backoff)
+        return Lane(topic_id, queue, shard, self._delivery, self._backoff)
 
     @property
     def trouble(self) -> LedgerError | None:
@@ -80,9 +80,9 @@ class Outbox:
             owed.settled.extend(lane.expire(now))
             if lane.offers(now):
                 self._move(lane, now)
-        owing = {lane.group for lane in self._busy if lane.has_in_flight}
+        owing = {lane.shard for lane in self._busy if lane.has_in_flight}
         for lane in list(self._busy):
-            batches = lane.take(now, gathers=lane.group in owing)
+            batches = lane.take(now, gathers=lane.shard in owing)
             if batches:
                 owed.dispatches.append(Dispatch(lane, batches))
             elif lane.idle:
@@ -90,11 +90,11 @@ class Outbox:
         return owed
 
     def _move(self, lane: Lane, now: float) -> None:
-        """What may go, to queues of other groups: the next ones that do not fail, in turn."""
+        """What may go, to queues of other shards: the next ones that do not fail, in turn."""
         others = [
             other
             for other in (*lane.siblings[lane.queue + 1 :], *lane.siblings[: lane.queue])
-            if other.group != lane.group and other.takes_over and self.faults.is_available(other.group, now)
+            if other.shard != lane.shard and other.takes_over and self.faults.is_available(other.shard, now)
         ]
         if others:
             for batch, other in zip(lane.give_away(), cycle(others), strict=False):

@@ -26,8 +26,8 @@ Parked = deque[tuple[Piece, int | None, bool]]
 
 
 class Placement:
-    """`add(lane, piece, close)` and `make_lane(topic_id, queue, group)` are the sender's; `refund(bytes)` gives back
-    what was reserved for a piece that could not be placed. `is_available(lane)`: whether its group is not to be passed
+    """`add(lane, piece, close)` and `make_lane(topic_id, queue, shard)` are the sender's; `refund(bytes)` gives back
+    what was reserved for a piece that could not be placed. `is_available(lane)`: whether its shard is not to be passed
     over by messages that may go anywhere."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Placement:
         error: LedgerError | None = None
         try:
             route = await self._client.topic(topic)
-            if self._asks_for_more(topic, len(route.groups)):  # it may have them by now
+            if self._asks_for_more(topic, len(route.shards)):  # it may have them by now
                 route = await self._client.topic(topic, newest=True)
             if topic not in self._topics:  # or it grew by what was learned just now
                 lanes = self._lanes_of(route)
@@ -144,13 +144,13 @@ class Placement:
             return
         if route is None or route.topic_id != lanes.topic_id:
             del self._topics[name]  # what is in its lanes the broker refuses
-        elif lanes.queues < len(route.groups):
+        elif lanes.queues < len(route.shards):
             lanes.extend(self._lanes_of(route, lanes.queues))
 
     def _lanes_of(self, route: Topic, first: int = 0) -> list[Lane]:
         """Of its queues from the first on."""
         return [
-            self._make_lane(route.topic_id, queue, route.groups[queue]) for queue in range(first, len(route.groups))
+            self._make_lane(route.topic_id, queue, route.shards[queue]) for queue in range(first, len(route.shards))
         ]
 
     def _unpark(self, topic: str, error: LedgerError | None) -> None:

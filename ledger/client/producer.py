@@ -56,14 +56,14 @@ class AsyncProducer(AsyncLifetime):
     there: by their key, by `queue`, or by the selector.
 
     All others go round the queues, one batch to each. Where one cannot be delivered to its queue, the next attempt is
-    made in a queue of another Raft group that answers, unless the first queue may have it already: then it stays, for
+    made in a queue of another shard that answers, unless the first queue may have it already: then it stays, for
     two queues do not know of each other's messages, and it could be in both.
 
     Settings::
 
         bootstrap_servers    "host:port,host:port", or a list of addresses; one that answers is enough
         client_id            named to the nodes
-        linger_ms            how long a batch gathers while its Raft group owes an answer to another (else not at all)
+        linger_ms            how long a batch gathers while its shard owes an answer to another (else not at all)
         batch_bytes          a batch is full at this size; at most 4 MiB
         buffer_bytes         how much may wait to be acknowledged; beyond it, send() waits and send_nowait() refuses
         compression          None, "lz4" or "zstd"
@@ -76,7 +76,7 @@ class AsyncProducer(AsyncLifetime):
                              its topic, which returns one from 0 on, or None for the usual choice. It is asked for each
                              message without `queue`; where it raises or chooses what is not there, the send raises
                              InvalidArgumentError. It makes send_many as slow as many sends
-        latency_faults       True: groups that answered late, or failed, are passed over for a while by messages that go
+        latency_faults       True: shards that answered late, or failed, are passed over for a while by messages that go
                              round, by RocketMQ's table (550 ms: 2 s, 1.8 s: 5 s, 3 s: 6 s, 5 s or a failure: 10 s,
                              15 s: 30 s), while there are others. Or a table of your own, ((latency_ms, for_ms), ...)
         history              a file: what was sent and what came of it is written there (see `ledger.history`)

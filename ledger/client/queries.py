@@ -40,9 +40,9 @@ async def query_messages(
     """The newest `max_messages` with this key that were appended in [begin_ms, end_ms), the newest first. `node`: the
     one to ask, instead of the leaders."""
     found: list[Message] = []
-    for group in sorted(set(topic.groups)):
+    for shard in sorted(set(topic.shards)):
         request = broker_pb2.QueryMessagesRequest(
-            group=group,
+            shard=shard,
             topic_id=topic.topic_id,
             key=key,
             begin_ms=begin_ms,
@@ -50,20 +50,20 @@ async def query_messages(
             max_messages=max_messages,
             linearizable=node is None,
         )
-        found += await _of_group(client, topic, request, node)
-    # Within a group they are sorted already, and by more than this; the sort keeps that.
+        found += await _of_shard(client, topic, request, node)
+    # Within a shard they are sorted already, and by more than this; the sort keeps that.
     found.sort(key=attrgetter("append_time_ms"), reverse=True)
     return found[:max_messages]
 
 
-async def _of_group(
+async def _of_shard(
     client: ClusterClient, topic: Topic, request: broker_pb2.QueryMessagesRequest, node: int | None
 ) -> list[Message]:
     """Answer by answer, until there are enough or the search is over."""
     found: list[Message] = []
     while True:
         response = await client.call(
-            request.group, lambda stub, seconds: stub.QueryMessages(request, timeout=seconds), node=node
+            request.shard, lambda stub, seconds: stub.QueryMessages(request, timeout=seconds), node=node
         )
         for each in response.batches:
             messages = _messages(topic, each.queue, each.batch)
@@ -75,9 +75,9 @@ async def _of_group(
 
 async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: int) -> Message:
     """The message at that place. Raises UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError."""
-    if not 0 <= queue < len(topic.groups):
+    if not 0 <= queue < len(topic.shards):
         raise UnknownQueueError(
-            f'Topic "{topic.name}" has no queue {queue}: its queues are 0 to {len(topic.groups) - 1}.'
+            f'Topic "{topic.name}" has no queue {queue}: its queues are 0 to {len(topic.shards) - 1}.'
         )
     if offset < 0:
         raise InvalidArgumentError(f"There is no offset {offset}: offsets count from 0.")
@@ -101,7 +101,7 @@ async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: i
             raise ReplicaBehindError(f"Offset {offset} is committed, and has not come to the node that was asked.")
         return given
 
-    given = await client.call(topic.groups[queue], fetch)
+    given = await client.call(topic.shards[queue], fetch)
     batch = given.batches[0]
     return _messages(topic, queue, batch)[offset - batch.base_offset]
 

@@ -1,4 +1,4 @@
-"""The queues that a consumer reads: a cursor for each, and a fetcher for each group that has some of them.
+"""The queues that a consumer reads: a cursor for each, and a fetcher for each shard that has some of them.
 
 The one idea: queues come and go while they are read: those of a topic that grows, is deleted, or comes again. What was
 fetched ahead of a queue goes with it. It must not know why queues come and go, nor who takes the messages.
@@ -20,7 +20,7 @@ class QueueReaders:
 
     def __init__(self, client: ClusterClient, settings: FetchSettings, on_news: Callable[[], None]) -> None:
         self._cursors: dict[TopicQueue, Cursor] = {}
-        self._groups: dict[TopicQueue, int] = {}
+        self._shards: dict[TopicQueue, int] = {}
         """In which each of these queues lives."""
         self._fetchers = Fetchers(client, settings, on_news)
 
@@ -43,31 +43,31 @@ class QueueReaders:
         return sum(cursor.skipped for cursor in self._cursors.values())
 
     def add(self, cursors: Iterable[tuple[Cursor, int]]) -> None:
-        """Each with the group in which its queue lives."""
-        by_group: dict[int, list[Cursor]] = {}
-        for cursor, group in cursors:
+        """Each with the shard in which its queue lives."""
+        by_shard: dict[int, list[Cursor]] = {}
+        for cursor, shard in cursors:
             place = TopicQueue(cursor.topic, cursor.queue)
-            self._cursors[place], self._groups[place] = cursor, group
-            by_group.setdefault(group, []).append(cursor)
-        for group, new in by_group.items():
-            self._fetchers.add(group, new)
+            self._cursors[place], self._shards[place] = cursor, shard
+            by_shard.setdefault(shard, []).append(cursor)
+        for shard, new in by_shard.items():
+            self._fetchers.add(shard, new)
 
     def remove(self, topic: str) -> None:
         """All queues of that topic, with what was fetched ahead of them."""
         for place in [place for place in self._cursors if place.topic == topic]:
-            self._fetchers.remove(self._groups.pop(place), self._cursors.pop(place))
+            self._fetchers.remove(self._shards.pop(place), self._cursors.pop(place))
 
     def seek(self, place: TopicQueue, offset: int) -> None:
         self._cursors[place].seek(offset)
-        self._fetchers.restart(self._groups[place])
+        self._fetchers.restart(self._shards[place])
 
     def pause(self, place: TopicQueue) -> None:
         self._cursors[place].pause()
-        self._fetchers.restart(self._groups[place])
+        self._fetchers.restart(self._shards[place])
 
     def resume(self, place: TopicQueue) -> None:
         self._cursors[place].paused = False
-        self._fetchers.restart(self._groups[place])
+        self._fetchers.restart(self._shards[place])
 
     def made_room(self) -> None:
         """Messages have been taken."""

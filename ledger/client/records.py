@@ -87,26 +87,26 @@ class QueueOffsets:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic. Queue i lives in `groups[i]`; `offsets` is empty where they were not asked for."""
+    """A topic. Queue i lives in `shards[i]`; `offsets` is empty where they were not asked for."""
 
     name: str
     topic_id: int
-    groups: tuple[int, ...]
+    shards: tuple[int, ...]
     created_ms: int
     offsets: tuple[QueueOffsets, ...] = ()
 
     @property
     def queues(self) -> int:
-        return len(self.groups)
+        return len(self.shards)
 
 
 @dataclass(frozen=True, slots=True)
-class GroupStatus:
-    """One node's view of one Raft group. `role` is leader, candidate, pre-candidate, follower, learner, waiting (before
+class ShardStatus:
+    """One node's view of one shard. `role` is leader, candidate, pre-candidate, follower, learner, waiting (before
     the first start), joining (until it is added) or removed. `suspect`: it may have lost what it acknowledged, and is
     not counted until it has caught up."""
 
-    group: int
+    shard: int
     role: str
     term: int
     leader: int
@@ -161,7 +161,7 @@ class Doubt:
     since_ms: int
     last_index: int
     accepted: bool
-    group: int = 0
+    shard: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +178,9 @@ class LogCut:
     bytes_kept: int
     held_by: tuple[str, ...]
     dry_run: bool
-    group: int = 0
-    by_group: tuple[LogCut, ...] = ()
-    """Of a trim in several groups: each of them. All the rest are sums then, and `first_index` is 0."""
+    shard: int = 0
+    by_shard: tuple[LogCut, ...] = ()
+    """Of a trim in several shards: each of them. All the rest are sums then, and `first_index` is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class LogHold:
     index: int
     taken_ms: int
     expires_ms: int
-    group: int = 0
+    shard: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +208,4 @@ class NodeStatus:
     http_address: str = ""
     data_directory: str = ""
     version: str = ""
-    groups: tuple[GroupStatus, ...] = ()
+    shards: tuple[ShardStatus, ...] = ()

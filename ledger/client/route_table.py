@@ -24,17 +24,17 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic. Queue i lives in group `groups[i]`."""
+    """A topic. Queue i lives in shard `shards[i]`."""
 
     name: str
     topic_id: int
-    groups: tuple[int, ...]
+    shards: tuple[int, ...]
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a group (0: nobody is known to) in `term`. `doubted`: it was no use when last tried. In the table, of
+    """Who leads a shard (0: nobody is known to) in `term`. `doubted`: it was no use when last tried. In the table, of
     nobody: the term in which somebody was last known to."""
 
     node: int
@@ -64,7 +64,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """What is another now: groups that another node leads, and names of topics that came, have more queues, are others
+    """What is another now: shards that another node leads, and names of topics that came, have more queues, are others
     of the same name, or are no more."""
 
     led: set[int]
@@ -77,11 +77,11 @@ class RouteTable:
     def __init__(self, bootstrap: tuple[str, ...]) -> None:
         self.cluster = ""
         self.max_message_bytes = 0  # 0: not known yet
-        self.coordinators = 1  # groups in which consumer groups are coordinated
+        self.coordinators = 1  # shards in which consumer groups are coordinated
         self.nodes: dict[int, str] = {}  # where this client reaches them
         self.rooms: dict[int, str] = {}  # of nodes, as they told themselves
         self.leaders: dict[int, Leader] = {}
-        # The newest term of each group that anybody told us of, with a leader or without.
+        # The newest term of each shard that anybody told us of, with a leader or without.
         self._newest_terms: dict[int, int] = {}
         self.topics: dict[str, Topic] = {}
         # Said.topics_index of the newest answer about all topics, and of newer ones about single names.
@@ -107,14 +107,14 @@ class RouteTable:
     def in_doubt(self) -> bool:
         return not self.leaders or any(leader.doubted or not leader.node for leader in self.leaders.values())
 
-    def leader_address(self, group: int) -> str | None:
-        leader = self.leaders.get(group)
+    def leader_address(self, shard: int) -> str | None:
+        leader = self.leaders.get(shard)
         return None if leader is None or leader.doubted else self.nodes.get(leader.node)
 
-    def room(self, group: int, unknown: str | None = None) -> str | None:
-        """The machine room of the node that leads that group; empty where that node is in none, `unknown` where nobody
+    def room(self, shard: int, unknown: str | None = None) -> str | None:
+        """The machine room of the node that leads that shard; empty where that node is in none, `unknown` where nobody
         is known to lead, or that node has not told."""
-        leader = self.leaders.get(group, Leader(0, 0))
+        leader = self.leaders.get(shard, Leader(0, 0))
         return self.rooms.get(leader.node, unknown)
 
     def learn(self, said: Said) -> News:
@@ -125,7 +125,7 @@ class RouteTable:
         self._learn_nodes(said)
         self.rooms.update(said.rooms)
         topics = self._learn_topics(said)
-        led = {group for group, leader in said.leaders.items() if self._learn_leader(group, leader)}
+        led = {shard for shard, leader in said.leaders.items() if self._learn_leader(shard, leader)}
         return News(led, topics)
 
     def _learn_topics(self, said: Said) -> list[str]:
@@ -157,29 +157,29 @@ class RouteTable:
         self._is_outside = self._is_outside or any(_same(address) in given for address in self._outside.values())
         self.nodes = {node: self.reached(node, address) for node, address in self._inside.items()}
 
-    def _learn_leader(self, group: int, said: Leader) -> bool:
-        known, newest = self.leaders.setdefault(group, Leader(0, 0)), self._newest_terms.get(group, 0)
-        self._newest_terms[group] = max(newest, said.term)
+    def _learn_leader(self, shard: int, said: Leader) -> bool:
+        known, newest = self.leaders.setdefault(shard, Leader(0, 0)), self._newest_terms.get(shard, 0)
+        self._newest_terms[shard] = max(newest, said.term)
         if said.node and said.term >= known.term:
-            self.leaders[group] = said
+            self.leaders[shard] = said
             return said.node != known.node
         if not said.node and said.term > newest:
-            self.leaders[group] = Leader(0, known.term)
+            self.leaders[shard] = Leader(0, known.term)
         return False
 
-    def hint(self, group: int, node: int, address: str) -> bool:
-        """A node that does not lead the group said who does. Whether that is another one than we thought."""
-        known = self.leaders.get(group, Leader(0, 0))
+    def hint(self, shard: int, node: int, address: str) -> bool:
+        """A node that does not lead the shard said who does. Whether that is another one than we thought."""
+        known = self.leaders.get(shard, Leader(0, 0))
         self._inside[node] = address
         self.nodes[node] = self.reached(node, address)
-        self.leaders[group] = Leader(node, known.term)
+        self.leaders[shard] = Leader(node, known.term)
         return node != known.node
 
-    def doubt(self, group: int, address: str) -> None:
-        """Whoever is at `address` was no use as leader of this group."""
-        leader = self.leaders.get(group)
+    def doubt(self, shard: int, address: str) -> None:
+        """Whoever is at `address` was no use as leader of this shard."""
+        leader = self.leaders.get(shard)
         if leader is not None and self.nodes.get(leader.node) == address:
-            self.leaders[group] = replace(leader, doubted=True)
+            self.leaders[shard] = replace(leader, doubted=True)
 
 
 def _same(address: str) -> str:

@@ -33,7 +33,7 @@ _ANSWER_SECONDS = 2.0
 
 
 class Routes:
-    """The table, and a task that asks. `on_leader_change` callbacks get the groups whose leader is another one,
+    """The table, and a task that asks. `on_leader_change` callbacks get the shards whose leader is another one,
     `on_topic_change` the name of a topic that is another one, has more queues, or is no more."""
 
     def __init__(self, connections: Connections, bootstrap: tuple[str, ...], backoff: Backoff) -> None:
@@ -83,15 +83,15 @@ class Routes:
         if configuration > self.table.configuration:
             self.refresh_soon()
 
-    def note(self, group: int, address: str, error: LedgerError) -> None:
-        """What an error from the node at `address`, asked as the leader of `group`, says about routes."""
+    def note(self, shard: int, address: str, error: LedgerError) -> None:
+        """What an error from the node at `address`, asked as the leader of `shard`, says about routes."""
         leader, elsewhere = error.leader, error.leader_address
         elsewhere = self.table.reached(leader, elsewhere) if leader and elsewhere else None
         if isinstance(error, NotLeaderError) and leader and elsewhere and elsewhere != address:
-            self._changed({group} if self.table.hint(group, leader, elsewhere) else set())
+            self._changed({shard} if self.table.hint(shard, leader, elsewhere) else set())
             return
         if isinstance(error, (NotLeaderError, NoLeaderError, UnavailableError)):
-            self.table.doubt(group, address)
+            self.table.doubt(shard, address)
         about_routes = error.retriable and not isinstance(error, ThrottledError)
         if about_routes or isinstance(error, UnknownTopicError):
             self.refresh_soon()
@@ -130,10 +130,10 @@ class Routes:
                 self.refresh_soon()
             await asyncio.sleep(self._backoff.wait_ms(max(failures, 1)) / 1000)
 
-    def _changed(self, groups: set[int]) -> None:
-        if groups:
+    def _changed(self, shards: set[int]) -> None:
+        if shards:
             for callback in self.on_leader_change:
-                callback(groups)
+                callback(shards)
 
     def _spawn(self, work: Coroutine[Any, Any, bool | None]) -> asyncio.Task[bool | None]:
         task = asyncio.get_running_loop().create_task(work)
@@ -146,7 +146,7 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
     return Said(
         cluster=response.cluster,
         nodes={node.node: node.address for node in response.nodes},
-        leaders={group.group: Leader(group.leader, group.term) for group in response.groups},
+        leaders={shard.shard: Leader(shard.leader, shard.term) for shard in response.shards},
         topics=[topic_of(topic) for topic in response.topics],
         max_message_bytes=response.max_message_bytes,
         coordinators=response.coordinators,
@@ -159,4 +159,4 @@ def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said
 
 
 def topic_of(route: broker_pb2.TopicRoute) -> Topic:
-    return Topic(route.name, route.topic_id, tuple(route.groups), route.created_ms)
+    return Topic(route.name, route.topic_id, tuple(route.shards), route.created_ms)

@@ -31,7 +31,7 @@ time."""
 
 
 class Sender:
-    """One outbox, and a stream to the leader of each group that its lanes need."""
+    """One outbox, and a stream to the leader of each shard that its lanes need."""
 
     def __init__(self, client: ClusterClient, outbox: Outbox, buffer: Buffer, recorder: Recorder | None = None) -> None:
         self._client = client
@@ -39,7 +39,7 @@ class Sender:
         self._outbox = outbox
         self._buffer = buffer
         self._loop = asyncio.get_running_loop()
-        # By address of the leader, and group: answers come in order, and no group is to wait for another.
+        # By address of the leader, and shard: answers come in order, and no shard is to wait for another.
         self._streams: dict[tuple[str, int], ProduceStream] = {}
         self._poll_due = False
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
@@ -56,9 +56,9 @@ class Sender:
         self._watcher = self._loop.create_task(self._watch())
 
     def is_available(self, lane: Lane) -> bool:
-        """Whether its group is not to be passed over."""
+        """Whether its shard is not to be passed over."""
         faults = self._outbox.faults
-        return faults.is_empty or faults.is_available(lane.group, self._now())
+        return faults.is_empty or faults.is_available(lane.shard, self._now())
 
     def add(self, lane: Lane, piece: Piece, close: bool) -> None:
         """Put a piece into its lane; its bytes must have been taken in the buffer."""
@@ -163,17 +163,17 @@ class Sender:
 
     def _dispatch(self, dispatch: Dispatch) -> None:
         lane = dispatch.lane
-        address = self._client.routes.table.leader_address(lane.group)
+        address = self._client.routes.table.leader_address(lane.shard)
         if address is not None:
-            self._stream(address, lane.group).submit(lane, dispatch.batches)
+            self._stream(address, lane.shard).submit(lane, dispatch.batches)
             return
         self._client.routes.refresh_soon()
-        nobody = no_leader(lane.group)
-        self._outbox.faults.failed(lane.group, self._now())
+        nobody = no_leader(lane.shard)
+        self._outbox.faults.failed(lane.shard, self._now())
         self._take_back([Returned(lane, batch, nobody, sent=False) for batch in dispatch.batches])
 
-    def _stream(self, address: str, group: int) -> ProduceStream:
-        stream = self._streams.get((address, group))
+    def _stream(self, address: str, shard: int) -> ProduceStream:
+        stream = self._streams.get((address, shard))
         if stream is None or stream.broken:
 
             def returned(batches: Sequence[Returned]) -> None:
@@ -181,26 +181,26 @@ class Sender:
 
             stub, routes = self._client.connections.stub(address), self._client.routes
             stream = ProduceStream(address, stub, returned, routes.heard_of)
-            self._streams[address, group] = stream
+            self._streams[address, shard] = stream
         return stream
 
     def _returned(self, address: str, batches: Sequence[Returned]) -> None:
         self._note_latency(batches)
         for one in batches:
             if isinstance(one.answer, Exception):
-                self._client.routes.note(one.lane.group, address, one.answer)
+                self._client.routes.note(one.lane.shard, address, one.answer)
         self._take_back(batches)
 
     def _note_latency(self, batches: Sequence[Returned]) -> None:
-        """Once for each group. What follows from something else says nothing."""
+        """Once for each shard. What follows from something else says nothing."""
         faults, now = self._outbox.faults, self._now()
         follows = (SequenceGapError, ThrottledError)
-        newest = {one.lane.group: one for one in batches if not isinstance(one.answer, follows)}
-        for group, one in newest.items():
+        newest = {one.lane.shard: one for one in batches if not isinstance(one.answer, follows)}
+        for shard, one in newest.items():
             if isinstance(one.answer, LedgerError) and one.answer.retriable:
-                faults.failed(group, now)
+                faults.failed(shard, now)
             else:
-                faults.answered(group, one.after_ms, now)
+                faults.answered(shard, one.after_ms, now)
 
     def _take_back(self, batches: Sequence[Returned]) -> None:
         now = self._now()
@@ -211,25 +211,25 @@ class Sender:
 
     # --- leaders -----------------------------------------------------------------------------------------------------
 
-    def _leaders_changed(self, groups: set[int]) -> None:
-        for group in groups:
-            self._outbox.faults.forget(group)
-        self._outbox.hurry(self._now(), lambda lane: lane.group in groups)
+    def _leaders_changed(self, shards: set[int]) -> None:
+        for shard in shards:
+            self._outbox.faults.forget(shard)
+        self._outbox.hurry(self._now(), lambda lane: lane.shard in shards)
         self._poll_soon()
 
     async def _watch(self) -> None:
         """Streams whose node says nothing: ask who leads, and leave the node when it is another or time is up."""
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
-            for (_, group), stream in list(self._streams.items()):
-                self._look_at(group, stream)
+            for (_, shard), stream in list(self._streams.items()):
+                self._look_at(shard, stream)
 
-    def _look_at(self, group: int, stream: ProduceStream) -> None:
+    def _look_at(self, shard: int, stream: ProduceStream) -> None:
         waited = stream.waited()
-        self._outbox.faults.waits(group, waited * 1000, self._now())
+        self._outbox.faults.waits(shard, waited * 1000, self._now())
         if waited < _STALL_SECONDS:
             return
-        leads = self._client.routes.table.leader_address(group) == stream.address
+        leads = self._client.routes.table.leader_address(shard) == stream.address
         if not leads or waited * 1000 >= self._client.request_timeout_ms:
             stream.breaks(RequestTimeoutError(f"Node {stream.address} did not answer within {waited:.1f} s."))
         else:

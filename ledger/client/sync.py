@@ -232,15 +232,15 @@ class Admin(Lifetime):
     def cluster(self) -> list[NodeStatus]:
         return self._thread.run(self._client.cluster())
 
-    def members(self, *, group: int = 0, timeout_ms: float | None = None) -> Members:
-        return self._thread.run(self._client.members(group=group, timeout_ms=timeout_ms))
+    def members(self, *, shard: int = 0, timeout_ms: float | None = None) -> Members:
+        return self._thread.run(self._client.members(shard=shard, timeout_ms=timeout_ms))
 
     def add_node(
         self,
         node: int,
         address: str,
         *,
-        group: int | None = None,
+        shard: int | None = None,
         promote: bool = False,
         wait: bool = True,
         timeout_ms: float = 600_000,
@@ -249,7 +249,7 @@ class Admin(Lifetime):
         """`on_progress` is called on the client's thread, here and below."""
         self._thread.run(
             self._client.add_node(
-                node, address, group=group, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+                node, address, shard=shard, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
             )
         )
 
@@ -257,53 +257,53 @@ class Admin(Lifetime):
         self,
         node: int,
         *,
-        group: int | None = None,
+        shard: int | None = None,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> None:
         self._thread.run(
-            self._client.promote_node(node, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+            self._client.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
         )
 
     def remove_node(
         self,
         node: int,
         *,
-        group: int | None = None,
+        shard: int | None = None,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> None:
         self._thread.run(
-            self._client.remove_node(node, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+            self._client.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
         )
 
     def transfer_leadership(
         self,
         to: int = 0,
         *,
-        group: int = 0,
+        shard: int = 0,
         wait: bool = True,
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> int:
         return self._thread.run(
-            self._client.transfer_leadership(to, group=group, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+            self._client.transfer_leadership(to, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
         )
 
     def recover_node(
-        self, node: int, *, group: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
+        self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
     ) -> list[Doubt]:
         return self._thread.run(
-            self._client.recover_node(node, group=group, accept_loss=accept_loss, timeout_ms=timeout_ms)
+            self._client.recover_node(node, shard=shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
         )
 
-    def groups(self) -> list[int]:
-        return self._thread.run(self._client.groups())
+    def shards(self) -> list[int]:
+        return self._thread.run(self._client.shards())
 
-    def add_group(self, nodes: Sequence[int] = ()) -> int:
-        return self._thread.run(self._client.add_group(nodes))
+    def add_shard(self, nodes: Sequence[int] = ()) -> int:
+        return self._thread.run(self._client.add_shard(nodes))
 
     def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
         return self._thread.run(self._client.list_consumer_groups())
@@ -331,7 +331,7 @@ class Admin(Lifetime):
         before_time_ms: int | None = None,
         keep_bytes: int | None = None,
         before: tuple[str, int, int] | None = None,
-        group: int | None = None,
+        shard: int | None = None,
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> LogCut:
@@ -340,7 +340,7 @@ class Admin(Lifetime):
                 before_time_ms=before_time_ms,
                 keep_bytes=keep_bytes,
                 before=before,
-                group=group,
+                shard=shard,
                 dry_run=dry_run,
                 timeout_ms=timeout_ms,
             )
@@ -351,16 +351,16 @@ class Admin(Lifetime):
         name: str,
         *,
         ttl_ms: int = DEFAULT_TTL_MS,
-        group: int | None = None,
+        shard: int | None = None,
         timeout_ms: float | None = None,
     ) -> LogHold:
-        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, group=group, timeout_ms=timeout_ms))
+        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, shard=shard, timeout_ms=timeout_ms))
 
-    def release_log(self, name: str, *, group: int | None = None, timeout_ms: float | None = None) -> bool:
-        return self._thread.run(self._client.release_log(name, group=group, timeout_ms=timeout_ms))
+    def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
+        return self._thread.run(self._client.release_log(name, shard=shard, timeout_ms=timeout_ms))
 
-    def log_holds(self, *, group: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
-        return self._thread.run(self._client.log_holds(group=group, timeout_ms=timeout_ms))
+    def log_holds(self, *, shard: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
+        return self._thread.run(self._client.log_holds(shard=shard, timeout_ms=timeout_ms))
 
     def close(self) -> None:
         stopped(self._client, self._thread)

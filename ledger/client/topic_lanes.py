@@ -16,7 +16,7 @@ from ledger.hashing import queue_of
 
 class TopicLanes:
     """The lanes of a topic's queues, in the order of their numbers. `first`: which one the round begins with.
-    `is_available`: whether a lane's group is not to be passed over."""
+    `is_available`: whether a lane's shard is not to be passed over."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """What nodes have told a name server, and the routes that follow of all of it.
 
     node 1   routes, 12 s ago   ┐
-    node 2   routes,  3 s ago   ├──> the newest configuration's nodes, each group's newest leader, the newest topics
+    node 2   routes,  3 s ago   ├──> the newest configuration's nodes, each shard's newest leader, the newest topics
     node 3   (its stream broke) ┘
 
 The one idea: nothing is kept that was not said within the last two minutes, so a name server can be lost, and come back
@@ -75,7 +75,7 @@ class Registrations:
             response.nodes.add(node=each.node, address=each.address, room=rooms.get(each.node), outside_address=told)
         response.max_message_bytes = max(routes.max_message_bytes for routes in known)
         response.coordinators = max(routes.coordinators for routes in known)
-        response.groups.extend(_leaders(known))
+        response.shards.extend(_leaders(known))
         informed = max(known, key=lambda routes: routes.topics_index)
         response.topics_index = informed.topics_index
         response.topics.extend(topic for topic in informed.topics if not topics or topic.name in topics)
@@ -98,12 +98,12 @@ def _outside(known: Collection[broker_pb2.GetRouteResponse]) -> dict[int, str]:
     return {each.node: each.outside_address for routes in known for each in routes.nodes if each.outside_address}
 
 
-def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.GroupRoute]:
-    """Of each group what was said in its newest term; of two of one term, the one that names a leader."""
-    groups: dict[int, broker_pb2.GroupRoute] = {}
+def _leaders(known: Collection[broker_pb2.GetRouteResponse]) -> list[broker_pb2.ShardRoute]:
+    """Of each shard what was said in its newest term; of two of one term, the one that names a leader."""
+    shards: dict[int, broker_pb2.ShardRoute] = {}
     for routes in known:
-        for group in routes.groups:
-            best = groups.get(group.group)
-            if best is None or (group.term, group.leader != 0) > (best.term, best.leader != 0):
-                groups[group.group] = group
-    return [groups[number] for number in sorted(groups)]
+        for shard in routes.shards:
+            best = shards.get(shard.shard)
+            if best is None or (shard.term, shard.leader != 0) > (best.term, best.leader != 0):
+                shards[shard.shard] = shard
+    return [shards[number] for number in sorted(shards)]

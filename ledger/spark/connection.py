@@ -34,7 +34,7 @@ from ledger.errors import (
     UnavailableError,
 )
 from ledger.spark.ranges import Range
-from ledger.topics import TOPICS_GROUP, is_system_topic
+from ledger.topics import TOPICS_SHARD, is_system_topic
 from ledger.v1 import broker_pb2
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class Connection:
     def topics_like(self, pattern: str) -> list[Topic]:
         """Those whose whole name the regular expression fits, by name; none of the broker's own."""
         request = broker_pb2.GetRouteRequest(linearizable=True)
-        response = self.run(self.client.call(TOPICS_GROUP, lambda stub, s: stub.GetRoute(request, timeout=s)))
+        response = self.run(self.client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s)))
         fits = re.compile(pattern).fullmatch
         names = [topic for topic in response.topics if fits(topic.name) and not is_system_topic(topic.name)]
         return sorted(map(topic_of, names), key=lambda topic: topic.name)
@@ -124,9 +124,9 @@ class Connection:
         """Of the first message that was appended at that time (ms since 1970) or later; the end where none was."""
         return self.run(offsets_for_times(self.client, times))
 
-    def members(self, group: int) -> tuple[int, ...]:
-        """The nodes that have a replica of this group."""
-        members = self.run(Operator(self.client, group).members(None)).members
+    def members(self, shard: int) -> tuple[int, ...]:
+        """The nodes that have a replica of this shard."""
+        members = self.run(Operator(self.client, shard).members(None)).members
         return tuple(sorted(member.node for member in members))
 
     # -- messages
@@ -145,10 +145,10 @@ class Connection:
             max_wait_ms=_WAIT_MS,
             max_bytes=FETCH_BYTES,
         )
-        return self.submit(self._fetch(wanted.group, request, node, timeout_ms))
+        return self.submit(self._fetch(wanted.shard, request, node, timeout_ms))
 
     async def _fetch(
-        self, group: int, request: broker_pb2.FetchRequest, node: int | None, timeout_ms: float
+        self, shard: int, request: broker_pb2.FetchRequest, node: int | None, timeout_ms: float
     ) -> Fetched:
         asked, offset = node or 0, request.queues[0].offset
 
@@ -161,7 +161,7 @@ class Connection:
                 raise ReplicaBehindError(f"Node {asked} has not come to offset {offset} yet.")
             return queue
 
-        queue = await self.client.call(group, ask, node=node, timeout_ms=timeout_ms)
+        queue = await self.client.call(shard, ask, node=node, timeout_ms=timeout_ms)
         return Fetched(asked, queue)
 
     def _node_of(self, stub: NodeStub) -> int:

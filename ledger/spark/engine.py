@@ -1,7 +1,7 @@
 """The engine on Spark: each span a task's work, and whatever belongs together brought together by a shuffle.
 
     spans ── read ──┬── outlines ─────────────────────────────> driver: joins them
-                    ├── windows   by (group, window)  ────────> those that differ
+                    ├── windows   by (shard, window)  ────────> those that differ
                     ├── steps     by replica, in order ───────> states
                     └── violations ───────────────────────────> Parquet; counts and the first ones to the driver
     histories ──────┬── by the hash of each message
@@ -117,7 +117,7 @@ class SparkEngine:
             for span in part:
                 replica = replicas[span.replica]
                 access = accesses.setdefault(span.replica, access_to(replica.segments[0].path))
-                facts = read_span(replica, span, access, cuts[replica.group])
+                facts = read_span(replica, span, access, cuts[replica.shard])
                 if counters is not None:
                     for counter, more in zip(counters, (1, facts.bytes, facts.findings), strict=True):
                         counter.add(more)
@@ -164,12 +164,12 @@ class SparkEngine:
     # -- replicas against each other
 
     def differing_windows(self) -> dict[int, set[int]]:
-        groups = [replica.group for replica in self._plan.replicas]
+        shards = [replica.shard for replica in self._plan.replicas]
 
         def sums(facts: SpanFacts) -> Iterator[tuple[tuple[int, int], _Sums]]:
             number = facts.span.replica
             for each in facts.windows:
-                yield (groups[number], each.window), {number: each}
+                yield (shards[number], each.window), {number: each}
 
         found = (
             self._few.flatMap(sums)
@@ -178,36 +178,36 @@ class SparkEngine:
             .keys()
         )
         windows: dict[int, set[int]] = {}
-        for group, window in found.collect():
-            windows.setdefault(group, set()).add(window)
+        for shard, window in found.collect():
+            windows.setdefault(shard, set()).add(window)
         return windows
 
     def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
         if not any(windows.values()):
             return {}
-        known = self._sc.broadcast((self._plan.replicas, {group: set(each) for group, each in windows.items()}))
+        known = self._sc.broadcast((self._plan.replicas, {shard: set(each) for shard, each in windows.items()}))
         bounds = dict(ends)
 
         def said(facts: SpanFacts) -> Iterator[tuple[tuple[int, int], Said]]:
             replicas, wanted = known.value
             replica = replicas[facts.span.replica]
-            mine = {each.window for each in facts.windows} & wanted.get(replica.group, set())
+            mine = {each.window for each in facts.windows} & wanted.get(replica.shard, set())
             if not mine:
                 return
             access = access_to(replica.segments[0].path)
             for each in said_of(replica, facts.span, access, mine, bounds[replica.number]):
                 part = (each["index"] // np.uint64(WINDOW * WINDOWS_AT_ONCE)).astype(np.int64)
                 for number in np.unique(part).tolist():
-                    yield (replica.group, number), each[part == number]
+                    yield (replica.shard, number), each[part == number]
 
         def compared(each: tuple[tuple[int, int], Iterable[Said]]) -> list[tuple[int, Parting]]:
-            (group, _), parts = each
-            return [(group, parting) for parting in partings(np.concatenate(list(parts)))]
+            (shard, _), parts = each
+            return [(shard, parting) for parting in partings(np.concatenate(list(parts)))]
 
         found: dict[int, list[Parting]] = {}
-        for group, parting in self._facts.flatMap(said).groupByKey(self._shares).flatMap(compared).collect():
-            found.setdefault(group, []).append(parting)
-        return {group: joined(parts) for group, parts in found.items()}
+        for shard, parting in self._facts.flatMap(said).groupByKey(self._shares).flatMap(compared).collect():
+            found.setdefault(shard, []).append(parting)
+        return {shard: joined(parts) for shard, parts in found.items()}
 
     # -- what lies beside the logs, and what clients were told
 

@@ -29,7 +29,7 @@ class LogOptions:
     """None: all that `pattern` fits."""
     pattern: str
     replica: str
-    """"any": the longest log of each group; "all": every log that there is; or the number of a node."""
+    """"any": the longest log of each shard; "all": every log that there is; or the number of a node."""
     only_committed: bool
     tags: frozenset[str] | None
     include_headers: bool

@@ -54,9 +54,9 @@ class LogReader(DataSourceReader):
 
         replicas = self._opened()
         names = self._wanted(topic_names(replicas))
-        commits = {each.group: 0 for each in replicas}
+        commits = {each.shard: 0 for each in replicas}
         for each in replicas:
-            commits[each.group] = max(commits[each.group], each.told_commit)
+            commits[each.shard] = max(commits[each.shard], each.told_commit)
         return [
             InputPartition(LogSpan(each, span, names, self._last_index(each, commits)))
             for each in self._chosen(replicas)
@@ -92,8 +92,8 @@ class LogReader(DataSourceReader):
         if wanted == "all":
             return replicas
         if wanted == "any":
-            longest = {each.group: each for each in sorted(replicas, key=lambda each: each.last_index)}
-            return [longest[group] for group in sorted(longest)]
+            longest = {each.shard: each for each in sorted(replicas, key=lambda each: each.last_index)}
+            return [longest[shard] for shard in sorted(longest)]
         chosen = [each for each in replicas if each.node == int(wanted)]
         if not chosen:
             nodes = ", ".join(sorted({str(each.node) for each in replicas}))
@@ -107,4 +107,4 @@ class LogReader(DataSourceReader):
         return {topic_id: name for topic_id, name in names.items() if self._options.wants(name)}
 
     def _last_index(self, replica: Replica, commits: Mapping[int, int]) -> int:
-        return commits[replica.group] if self._options.only_committed else replica.last_index
+        return commits[replica.shard] if self._options.only_committed else replica.last_index

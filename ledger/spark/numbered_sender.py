@@ -7,7 +7,7 @@
 One idea: brokers drop what they have already by (producer, epoch, sequence), so a task that is run anew just sends
 everything once more. A micro-batch is an epoch: it fences the tasks of earlier ones, which may still be about.
 
-Batches go out one behind another, a few at a time, on one stream to each Raft group's leader; after a failure, from the
+Batches go out one behind another, a few at a time, on one stream to each shard's leader; after a failure, from the
 first that is not acknowledged on. It must not know rows, or Spark.
 """
 
@@ -87,20 +87,20 @@ class NumberedSender:
         self._next_sequence: defaultdict[tuple[int, int], int] = defaultdict(int)
 
     async def send(self, slices: Iterable[Slice]) -> None:
-        """Returns when all of them are committed. Those of a group are encoded as there is room for them."""
-        of_group: defaultdict[int, deque[Slice]] = defaultdict(deque)
+        """Returns when all of them are committed. Those of a shard are encoded as there is room for them."""
+        of_shard: defaultdict[int, deque[Slice]] = defaultdict(deque)
         for each in slices:
-            of_group[each.topic.groups[each.queue]].append(each)
-        await asyncio.gather(*(self._send_to(group, waiting) for group, waiting in of_group.items()))
+            of_shard[each.topic.shards[each.queue]].append(each)
+        await asyncio.gather(*(self._send_to(shard, waiting) for shard, waiting in of_shard.items()))
 
-    async def _send_to(self, group: int, waiting: deque[Slice]) -> None:
+    async def _send_to(self, shard: int, waiting: deque[Slice]) -> None:
         loop = asyncio.get_running_loop()
         in_flight: deque[_Numbered] = deque()
         failures, last_success = 0, loop.time()
         while waiting or in_flight:
             before = self.sent.rows
             try:
-                await self._stream(group, waiting, in_flight)
+                await self._stream(shard, waiting, in_flight)
             except LedgerError as error:
                 if not error.retriable:
                     raise _told(error) from error
@@ -114,12 +114,12 @@ class NumberedSender:
                 throttle_ms = error.throttle_ms or 0 if isinstance(error, ThrottledError) else 0
                 await asyncio.sleep(max(throttle_ms, self._client.backoff.wait_ms(failures)) / 1000)
 
-    async def _stream(self, group: int, waiting: deque[Slice], in_flight: deque[_Numbered]) -> None:
+    async def _stream(self, shard: int, waiting: deque[Slice], in_flight: deque[_Numbered]) -> None:
         """Until all are acknowledged, or one is refused; what is not acknowledged then is left in `in_flight`."""
-        address = self._client.routes.table.leader_address(group)
+        address = self._client.routes.table.leader_address(shard)
         if address is None:
             self._client.routes.refresh_soon()
-            raise no_leader(group)
+            raise no_leader(shard)
         call = self._client.connections.stub(address).Produce()
         try:
             for batch in in_flight:
@@ -132,10 +132,10 @@ class NumberedSender:
                 in_flight.popleft()
         except grpc.aio.AioRpcError as error:
             failed = failure(address, error)
-            self._client.routes.note(group, address, failed)
+            self._client.routes.note(shard, address, failed)
             raise failed from error
         except LedgerError as error:
-            self._client.routes.note(group, address, error)
+            self._client.routes.note(shard, address, error)
             raise
         finally:
             call.cancel()

@@ -139,7 +139,7 @@ def slices(table: Table, topic_of: Callable[[str], Topic], first_queue: int) -> 
 
 
 def _of_topic(table: Table, topic: Topic, first_queue: int) -> Iterator[Slice]:
-    queues = len(topic.groups)
+    queues = len(topic.shards)
     of_key = _queues(table["key"], queues)
     sizes = _sizes(table)
     for queue in range(queues):

@@ -71,12 +71,12 @@ class Planner:
 
     def _queues(self, topic: Topic) -> list[int]:
         if self._options.selection.assigned is None:
-            return list(range(len(topic.groups)))
+            return list(range(len(topic.shards)))
         queues = self._options.selection.assigned[topic.name]
-        if (last := max(queues)) >= len(topic.groups):
+        if (last := max(queues)) >= len(topic.shards):
             raise UnknownQueueError(
                 f'The option "assign" names queue {last} of topic "{topic.name}": its queues are 0 to '
-                f"{len(topic.groups) - 1}."
+                f"{len(topic.shards) - 1}."
             )
         return list(queues)
 
@@ -139,7 +139,7 @@ class Planner:
                 continue
             start = self._still_there(place, starts.get(place, 0), end, offsets)
             if start < end <= offsets.end_offset:
-                ranges.append(Range(topic.name, topic.topic_id, place.queue, topic.groups[place.queue], start, end))
+                ranges.append(Range(topic.name, topic.topic_id, place.queue, topic.shards[place.queue], start, end))
         return self._with_replicas(split(ranges, self._options.min_partitions))
 
     def _still_there(self, place: TopicQueue, start: int, end: int, offsets: QueueOffsets) -> int:
@@ -169,17 +169,17 @@ class Planner:
         replica = self._options.replica
         if replica == "leader" or not ranges:
             return ranges
-        members = {group: self._connection.members(group) for group in {each.group for each in ranges}}
+        members = {shard: self._connection.members(shard) for shard in {each.shard for each in ranges}}
         if replica == "all":
-            return [replace(each, nodes=(node,)) for each in ranges for node in members[each.group]]
+            return [replace(each, nodes=(node,)) for each in ranges for node in members[each.shard]]
         if replica == "any":
-            return [replace(each, nodes=_turned(members[each.group], at)) for at, each in enumerate(ranges)]
+            return [replace(each, nodes=_turned(members[each.shard], at)) for at, each in enumerate(ranges)]
         node = int(replica)
         for each in ranges:
-            if node not in members[each.group]:
+            if node not in members[each.shard]:
                 raise InvalidArgumentError(
                     f'The option "replica" is "{replica}": the nodes that have queue {each.queue} of topic '
-                    f'"{each.topic}" are {", ".join(map(str, members[each.group]))}.'
+                    f'"{each.topic}" are {", ".join(map(str, members[each.shard]))}.'
                 )
         return [replace(each, nodes=(node,)) for each in ranges]
 

@@ -16,12 +16,12 @@ from ledger.client.records import TopicQueue
 @dataclass(frozen=True, slots=True)
 class Range:
     """The messages [start, end) of a queue, and who is asked for them: `nodes` one after the other, where one fails;
-    none: whoever leads the group."""
+    none: whoever leads the shard."""
 
     topic: str
     topic_id: int
     queue: int
-    group: int
+    shard: int
     start: int
     end: int
     nodes: tuple[int, ...] = ()

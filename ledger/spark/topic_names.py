@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ledger.state import State
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.validation.access import Access, SegmentGoneError, access_to
 from ledger.validation.block import Block
 from ledger.validation.replica import Replica
@@ -25,14 +25,14 @@ _BLOCK_BYTES = 8 << 20
 
 
 def topic_names(replicas: Iterable[Replica]) -> dict[int, str]:
-    """The names by id, as a replica of group 0 tells them, which has all of them; where there is none, those of any
-    other groups. Of several replicas of a group, the one that goes furthest."""
-    longest = {each.group: each for each in sorted(replicas, key=lambda each: each.last_index)}
-    if TOPICS_GROUP in longest:
-        return _names_in(longest[TOPICS_GROUP])
+    """The names by id, as a replica of shard 0 tells them, which has all of them; where there is none, those of any
+    other shards. Of several replicas of a shard, the one that goes furthest."""
+    longest = {each.shard: each for each in sorted(replicas, key=lambda each: each.last_index)}
+    if TOPICS_SHARD in longest:
+        return _names_in(longest[TOPICS_SHARD])
     names: dict[int, str] = {}
-    for group in sorted(longest):
-        names |= _names_in(longest[group])
+    for shard in sorted(longest):
+        names |= _names_in(longest[shard])
     return names
 
 

@@ -3,7 +3,7 @@
 sequence.py     one producer in one queue: accept, duplicate, gap, fenced, forgotten
 producers.py    all of them, and when they are forgotten
 topic_table.py  the topics
-group_table.py  the groups of the cluster
+shard_table.py  the shards of the cluster
 hold_table.py   who holds the log
 progress_table.py        how far consumer groups have come with queues
 consumer_group_table.py  who is in a consumer group, and who consumes what

@@ -1,4 +1,4 @@
-"""The consumer groups that this Raft group coordinates: their members, and who consumes which queue.
+"""The consumer groups that this shard coordinates: their members, and who consumes which queue.
 
     target   A A B B C C        what the last assignment wants
     owner    A A A B - C        who has the queue: A is to let go of the third one, the fifth is free
@@ -93,7 +93,7 @@ class ConsumerGroup:
         self.queues: dict[int, int] = {}
         """Topic id -> how many queues, as the best informed member knows."""
         self.rooms: dict[int, str] = {}
-        """Raft group -> the machine room of the node that leads it, as a member told last. Empty where that does not
+        """shard -> the machine room of the node that leads it, as a member told last. Empty where that does not
         matter for the strategy."""
 
     def view(self, member: str) -> list[OwnedQueue]:

@@ -70,9 +70,9 @@ class Consumption:
             room=wanted.room,
             session_timeout_ms=wanted.session_timeout_ms,
         )
-        rooms = {each.group: each.room for each in wanted.rooms}
+        rooms = {each.shard: each.room for each in wanted.rooms}
         if len(rooms) > MAX_ROOMS:
-            raise InvalidArgumentError(f"A member can tell the rooms of {MAX_ROOMS} Raft groups, not of {len(rooms)}.")
+            raise InvalidArgumentError(f"A member can tell the rooms of {MAX_ROOMS} shards, not of {len(rooms)}.")
         for room in rooms.values():
             validate_room(room)
         subscriptions = {each.topic_id: each.queues for each in wanted.subscriptions if not was_deleted(each.topic_id)}

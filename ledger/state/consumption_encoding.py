@@ -52,7 +52,7 @@ def _group_state(group: ConsumerGroup) -> state_pb2.ConsumerGroupState:
             )
             for queue, share in sorted(group.shares.items())
         ),
-        rooms=(state_pb2.RoomState(group=each, room=room) for each, room in sorted(group.rooms.items())),
+        rooms=(state_pb2.RoomState(shard=each, room=room) for each, room in sorted(group.rooms.items())),
     )
 
 
@@ -84,7 +84,7 @@ def _progress_state(key: ConsumedQueue, progress: Progress) -> state_pb2.Progres
 def _group(state: state_pb2.ConsumerGroupState) -> ConsumerGroup:
     group = ConsumerGroup(state.name, state.strategy)
     group.generation, group.assigned = state.generation, state.assigned
-    group.rooms = {each.group: each.room for each in state.rooms}
+    group.rooms = {each.shard: each.room for each in state.rooms}
     group.members = {each.member: _member(each) for each in state.members}
     for each in state.shares:
         queue = TopicQueueId(each.topic_id, each.queue)

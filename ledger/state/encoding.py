@@ -3,18 +3,18 @@
     little-endian, without gaps
 
     +-------+---------+---------+------------+--------+---------+-----------+-------+--------+-------------+
-    | magic | version | next id | changed at | topics | offsets | producers | holds | groups | consumption |
+    | magic | version | next id | changed at | topics | offsets | producers | holds | shards | consumption |
     |       |         |         | (8 bytes)  |        |         |           |       |        |             |
     +-------+---------+---------+------------+--------+---------+-----------+-------+--------+-------------+
                                                numbers of what follows, of the last: its bytes
     each topic       id, queues, created_ms, bytes of the name; the name in UTF-8;          in the order of creation
-                     how many queues are open; the group of each queue
+                     how many queues are open; the shard of each queue
     each offset      topic id, queue, next offset                                           sorted
     each producer    producer id, topic id, queue, epoch, next sequence, last append time,
                      how many records; the records                                          least recently used first
     each record      first sequence, count, base offset, append time, index, term           oldest first
     each hold        index, taken_ms, expires_ms, bytes of the name; the name in UTF-8      sorted by name
-    each group       number, how many nodes; the nodes, in order; the incarnation of each   sorted by number
+    each shard       number, how many nodes; the nodes, in order; the incarnation of each   sorted by number
     consumption      as consumption_encoding.py has it
     crc              CRC32C of all before it
 
@@ -32,10 +32,10 @@ import google_crc32c
 from ledger.errors import InternalError
 from ledger.state.consumption import Consumption
 from ledger.state.consumption_encoding import decode_consumption, encode_consumption
-from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
+from ledger.state.shard_table import ShardTable
 from ledger.state.topic_table import Topic, TopicTable
 from store.vote_file import INCARNATION_BYTES
 
@@ -48,13 +48,13 @@ _OFFSET = struct.Struct("<IIq")
 _PRODUCER = struct.Struct("<QIIIQqI")
 _RECORD = struct.Struct("<QIqqQQ")
 _HOLD = struct.Struct("<QqqI")
-_GROUP = struct.Struct("<II")
+_SHARD = struct.Struct("<II")
 _CRC = struct.Struct("<I")
 
 NextOffsets = dict[tuple[int, int], int]
 
 
-Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable, GroupTable, Consumption]
+Parts = tuple[TopicTable, NextOffsets, Producers, HoldTable, ShardTable, Consumption]
 
 
 def encode_state(
@@ -62,12 +62,12 @@ def encode_state(
     next_offsets: NextOffsets,
     producers: Producers,
     holds: HoldTable,
-    groups: GroupTable,
+    shards: ShardTable,
     consumption: Consumption,
 ) -> bytes:
     """The bytes of a state made of these."""
     consumed = encode_consumption(consumption)
-    counts = (len(topics), len(next_offsets), len(producers), len(holds), len(groups), len(consumed))
+    counts = (len(topics), len(next_offsets), len(producers), len(holds), len(shards), len(consumed))
     parts = [_HEADER.pack(MAGIC, VERSION, topics.next_id, topics.changed_at, *counts)]
     parts.extend(map(_topic, topics))
     parts.extend(_OFFSET.pack(*key, offset) for key, offset in sorted(next_offsets.items()))
@@ -75,7 +75,7 @@ def encode_state(
         parts.append(_producer(key, sequence))
         parts.extend(map(_record, sequence.records))
     parts.extend(map(_hold, holds))
-    parts.extend(_group(group, groups.founders(group)) for group in groups.numbers[1:])
+    parts.extend(_shard(shard, shards.founders(shard)) for shard in shards.numbers[1:])
     parts.append(consumed)
     data = b"".join(parts)
     return data + _CRC.pack(google_crc32c.value(data))
@@ -92,7 +92,7 @@ def decode_state(data: bytes, limits: ProducerLimits) -> Parts:
 def _topic(topic: Topic) -> bytes:
     name = topic.name.encode()
     fixed = _TOPIC.pack(topic.topic_id, topic.queues, topic.created_ms, len(name))
-    return fixed + name + _COUNT.pack(topic.opened) + _numbers(topic.groups)
+    return fixed + name + _COUNT.pack(topic.opened) + _numbers(topic.shards)
 
 
 def _numbers(numbers: tuple[int, ...]) -> bytes:
@@ -114,8 +114,8 @@ def _hold(hold: Hold) -> bytes:
     return _HOLD.pack(hold.index, hold.taken_ms, hold.expires_ms, len(name)) + name
 
 
-def _group(group: int, founders: Mapping[int, bytes]) -> bytes:
-    return _GROUP.pack(group, len(founders)) + _numbers(tuple(founders)) + b"".join(founders.values())
+def _shard(shard: int, founders: Mapping[int, bytes]) -> bytes:
+    return _SHARD.pack(shard, len(founders)) + _numbers(tuple(founders)) + b"".join(founders.values())
 
 
 def _checked_counts(data: bytes) -> list[int]:
@@ -150,27 +150,27 @@ class _Reader:
         offsets: int,
         producers: int,
         holds: int,
-        groups: int,
+        shards: int,
         consumed: int,
     ) -> Parts:
         table = TopicTable([self._topic() for _ in range(topics)], next_id, changed_at)
         next_offsets = {(topic_id, queue): offset for topic_id, queue, offset in self._each(_OFFSET, offsets)}
         known = Producers(self._limits, [self._producer() for _ in range(producers)])
         held = HoldTable([self._hold() for _ in range(holds)])
-        known_groups = GroupTable([self._group() for _ in range(groups)])
+        known_shards = ShardTable([self._shard() for _ in range(shards)])
         consumption = decode_consumption(self._take(consumed))
         if self._at != len(self._data) - _CRC.size:
             raise InternalError(f"A snapshot of the state of {len(self._data)} bytes ends at {self._at}.")
-        return table, next_offsets, known, held, known_groups, consumption
+        return table, next_offsets, known, held, known_shards, consumption
 
     def _topic(self) -> Topic:
         topic_id, queues, created_ms, name_bytes = next(self._each(_TOPIC, 1))
         name, opened = self._text(name_bytes), next(self._each(_COUNT, 1))[0]
         return Topic(topic_id, name, self._numbers(queues), created_ms, opened)
 
-    def _group(self) -> tuple[int, dict[int, bytes]]:
-        group, count = next(self._each(_GROUP, 1))
-        return group, {node: self._take(INCARNATION_BYTES) for node in self._numbers(count)}
+    def _shard(self) -> tuple[int, dict[int, bytes]]:
+        shard, count = next(self._each(_SHARD, 1))
+        return shard, {node: self._take(INCARNATION_BYTES) for node in self._numbers(count)}
 
     def _numbers(self, count: int) -> tuple[int, ...]:
         return tuple(number for (number,) in self._each(_COUNT, count))

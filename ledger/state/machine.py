@@ -1,5 +1,5 @@
 """The replicated state: topics, the next offset of each queue, where each producer stands, who consumes what and how
-far, who holds the log, and, in group 0, which groups there are.
+far, who holds the log, and, in shard 0, which shards there are.
 
 The one idea: a pure function of the committed entries, applied in their order; every replica that has applied the same
 entries has the same state, and `digest` shows it. No clock, no randomness, no I/O; append times come with the entries.
@@ -19,11 +19,11 @@ from ledger.errors import InternalError, InvalidArgumentError, LedgerError
 from ledger.holds import validate_hold
 from ledger.state.consumption import Consumption, QueueResults
 from ledger.state.encoding import decode_state, encode_state
-from ledger.state.group_table import GroupTable
 from ledger.state.hold_table import Hold, HoldTable
 from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.progress_table import ConsumedQueue
 from ledger.state.sequence import BatchRecord, Decision
+from ledger.state.shard_table import ShardTable
 from ledger.state.topic_table import Topic, TopicTable
 from ledger.topics import validate_queue_count, validate_stored_name
 from ledger.v1 import command_pb2
@@ -46,7 +46,7 @@ class State:
         self.topics = TopicTable()
         self.producers = Producers(limits or ProducerLimits())
         self.holds = HoldTable()
-        self.groups = GroupTable()
+        self.shards = ShardTable()
         self.consumption = Consumption()
         # Queues that have messages: topic id and queue -> offset of the next one, > 0.
         self._next_offsets: dict[tuple[int, int], int] = {}
@@ -125,14 +125,14 @@ class State:
 
     def encode(self) -> bytes:
         """The whole state as bytes, which are equal where the states are."""
-        return encode_state(self.topics, self._next_offsets, self.producers, self.holds, self.groups, self.consumption)
+        return encode_state(self.topics, self._next_offsets, self.producers, self.holds, self.shards, self.consumption)
 
     @staticmethod
     def decode(data: bytes, limits: ProducerLimits | None = None) -> State:
         """The state that `encode` gave. The limits are no part of it. InternalError when the bytes are no state."""
         state = State(limits)
         parts = decode_state(data, limits or ProducerLimits())
-        state.topics, state._next_offsets, state.producers, state.holds, state.groups, state.consumption = parts
+        state.topics, state._next_offsets, state.producers, state.holds, state.shards, state.consumption = parts
         return state
 
     def _apply(self, command: command_pb2.Command, now_ms: int, index: int) -> CommandResult:
@@ -142,9 +142,9 @@ class State:
                 changed = self._apply_to_topics(command, now_ms, index)
                 self.topics.changed_at = index
                 return changed
-            case "add_group":
-                added = command.add_group
-                self.groups.add(added.group, added.nodes, added.incarnations)
+            case "add_shard":
+                added = command.add_shard
+                self.shards.add(added.shard, added.nodes, added.incarnations)
                 return None
             case "hold_log":
                 return self._hold_log(command.hold_log, now_ms, index)
@@ -178,11 +178,11 @@ class State:
             case "create_topic":
                 return self._create_topic(command.create_topic, now_ms)
             case "alter_topic":
-                self._check_groups(command.alter_topic.groups)
-                return self.topics.extend(command.alter_topic.topic_id, command.alter_topic.groups)
+                self._check_shards(command.alter_topic.shards)
+                return self.topics.extend(command.alter_topic.topic_id, command.alter_topic.shards)
             case "open_topic":
                 opened = command.open_topic
-                return self.topics.open(opened.topic_id, opened.name, opened.groups, opened.created_ms)
+                return self.topics.open(opened.topic_id, opened.name, opened.shards, opened.created_ms)
             case "topic_opened":
                 return self.topics.opened(command.topic_opened.topic_id, command.topic_opened.queues)
             case _:
@@ -202,11 +202,11 @@ class State:
     def _create_topic(self, wanted: command_pb2.CreateTopic, now_ms: int) -> Topic:
         validate_stored_name(wanted.name)
         validate_queue_count(wanted.queues)
-        groups = wanted.groups or (0,) * wanted.queues
-        if len(groups) != wanted.queues:
-            raise InvalidArgumentError(f"{wanted.queues} queues cannot live in {len(groups)} places.")
-        self._check_groups(groups)
-        return self.topics.create(wanted.name, groups, now_ms)
+        shards = wanted.shards or (0,) * wanted.queues
+        if len(shards) != wanted.queues:
+            raise InvalidArgumentError(f"{wanted.queues} queues cannot live in {len(shards)} places.")
+        self._check_shards(shards)
+        return self.topics.create(wanted.name, shards, now_ms)
 
     def _hold_log(self, wanted: command_pb2.HoldLog, now_ms: int, index: int) -> Hold:
         validate_hold(wanted.name, wanted.ttl_ms)
@@ -217,7 +217,7 @@ class State:
         self.topics.require(topic_id, queue)
         return self.next_offset(topic_id, queue)
 
-    def _check_groups(self, groups: Iterable[int]) -> None:
-        for group in groups:
-            if group not in self.groups:
-                raise InvalidArgumentError(f"There is no group {group}: the last one is {self.groups.numbers[-1]}.")
+    def _check_shards(self, shards: Iterable[int]) -> None:
+        for shard in shards:
+            if shard not in self.shards:
+                raise InvalidArgumentError(f"There is no shard {shard}: the last one is {self.shards.numbers[-1]}.")

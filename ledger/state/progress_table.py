@@ -1,4 +1,4 @@
-"""How far each consumer group has come with each queue of this Raft group.
+"""How far each consumer group has come with each queue of this shard.
 
     consumed            settled        in hand or to come
     | 0 .. offset - 1 |  o . o . . o  . . .                  settled: moved to be consumed again later, or given up

@@ -31,7 +31,7 @@ class Projected:
         # What the pending ones touched, and nothing else: topic id and queue -> next offset, producer -> sequence.
         self._next_offsets: dict[tuple[int, int], int] = {}
         self._sequences: dict[ProducerQueue, Sequence] = {}
-        # Topics to come, and the groups of their queues.
+        # Topics to come, and the shards of their queues.
         self._new_topics: dict[str, tuple[int, ...]] = {}
         # Ids of topics that are to go (a dict, because a set has no order).
         self._going: dict[int, None] = {}
@@ -80,20 +80,20 @@ class Projected:
         record.index, record.term, record.append_time_ms = index, term, append_time_ms
 
     def placed(self) -> Iterator[int]:
-        """The group of each queue that there is, or will be."""
+        """The shard of each queue that there is, or will be."""
         for topic in self._state.topics:
-            yield from topic.groups
-        for groups in self._new_topics.values():
-            yield from groups
+            yield from topic.shards
+        for shards in self._new_topics.values():
+            yield from shards
 
-    def admit_topic(self, name: str, queues: int, groups: tuple[int, ...] = ()) -> None:
+    def admit_topic(self, name: str, queues: int, shards: tuple[int, ...] = ()) -> None:
         """Take the creation of a topic, which is appended next; or say why it cannot be created."""
         validate_stored_name(name)
         validate_queue_count(queues)
         self._state.topics.check_free(name)
         if name in self._new_topics:
             raise TopicExistsError(f"Topic {name!r} is being created already: wait for it, or choose another name.")
-        self._new_topics[name] = groups
+        self._new_topics[name] = shards
 
     def admit_deletion(self, topic_id: int) -> None:
         """Take the deletion of a topic, which is appended next: nothing of that topic may come behind it."""
@@ -105,7 +105,7 @@ class Projected:
             self._drop(*self._pending.popleft())
         if self._new_topics:
             topics = self._state.topics
-            self._new_topics = {name: groups for name, groups in self._new_topics.items() if topics.named(name) is None}
+            self._new_topics = {name: shards for name, shards in self._new_topics.items() if topics.named(name) is None}
         if self._going:
             self._going = {topic_id: None for topic_id in self._going if self._state.topics.get(topic_id) is not None}
 

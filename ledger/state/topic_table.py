@@ -1,11 +1,11 @@
-"""The topics that exist, by id and by name, and in which group each of their queues lives.
+"""The topics that exist, by id and by name, and in which shard each of their queues lives.
 
 The one idea: ids count up from 1 and are never used twice, so whatever bears the id of a topic can never be taken for a
-later topic of the same name. Group 0 makes and deletes topics, and holds all of them; any other group holds those that
+later topic of the same name. Shard 0 makes and deletes topics, and holds all of them; any other shard holds those that
 have queues in it, as it was told when these were opened, until it is told that they are deleted. Queues only ever come,
 behind those that are there.
 
-It must not know what lies in the queues, or which group it is the table of.
+It must not know what lies in the queues, or which shard it is the table of.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from ledger.errors import TopicExistsError, UnknownQueueError, UnknownTopicError
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A named stream. Queue i lives in group `groups[i]`; the first `opened` queues are open there."""
+    """A named stream. Queue i lives in shard `shards[i]`; the first `opened` queues are open there."""
 
     topic_id: int
     name: str
-    groups: tuple[int, ...]
+    shards: tuple[int, ...]
     created_ms: int
     opened: int
 
     @property
     def queues(self) -> int:
-        return len(self.groups)
+        return len(self.shards)
 
     @property
     def is_open(self) -> bool:
         """Whether all its queues are."""
-        return self.opened == len(self.groups)
+        return self.opened == len(self.shards)
 
 
 class TopicTable:
@@ -42,9 +42,9 @@ class TopicTable:
     def __init__(self, topics: Iterable[Topic] = (), next_id: int = 1, changed_at: int = 0) -> None:
         self._next_id = next_id
         self.changed_at = changed_at
-        """Index of the last entry that changed topics: of two tables of one group, the one with the larger is newer."""
+        """Index of the last entry that changed topics: of two tables of one shard, the one with the larger is newer."""
         self._by_id = {topic.topic_id: topic for topic in topics}  # each id < next_id
-        # In any group but 0, of two topics of one name, the later one: the other is still to be deleted here.
+        # In any shard but 0, of two topics of one name, the later one: the other is still to be deleted here.
         self._by_name = {topic.name: topic for _, topic in sorted(self._by_id.items())}
         # Those of them with queues that are not open yet (a dict, because a set has no order).
         self._opening = {topic.topic_id: None for topic in self._by_id.values() if not topic.is_open}
@@ -69,7 +69,7 @@ class TopicTable:
         return self._by_name.get(name)
 
     def opening(self) -> list[Topic]:
-        """Topics with queues that are not open in their groups yet."""
+        """Topics with queues that are not open in their shards yet."""
         return [self._by_id[topic_id] for topic_id in self._opening]
 
     def require(self, topic_id: int, queue: int) -> Topic:
@@ -89,23 +89,23 @@ class TopicTable:
             del self._by_name[topic.name]
         return topic
 
-    # -- group 0
+    # -- shard 0
 
     def was_deleted(self, topic_id: int) -> bool:
-        """Whether there was such a topic, and is none any more. Other groups do not know of all that there were."""
+        """Whether there was such a topic, and is none any more. Other shards do not know of all that there were."""
         return 0 < topic_id < self._next_id and topic_id not in self._by_id
 
-    def create(self, name: str, groups: Sequence[int], created_ms: int) -> Topic:
-        """A new topic, or TopicExistsError. It is open where all its queues live in group 0."""
+    def create(self, name: str, shards: Sequence[int], created_ms: int) -> Topic:
+        """A new topic, or TopicExistsError. It is open where all its queues live in shard 0."""
         self.check_free(name)
-        opened = 0 if any(groups) else len(groups)
-        return self._put(Topic(self._next_id, name, tuple(groups), created_ms, opened))
+        opened = 0 if any(shards) else len(shards)
+        return self._put(Topic(self._next_id, name, tuple(shards), created_ms, opened))
 
-    def extend(self, topic_id: int, groups: Sequence[int]) -> Topic:
+    def extend(self, topic_id: int, shards: Sequence[int]) -> Topic:
         """The topic with more queues; as it was, where these are none that come behind its own. UnknownTopicError."""
         topic = self.require(topic_id, 0)
-        has_more = len(groups) > topic.queues and tuple(groups[: topic.queues]) == topic.groups
-        return self._put(replace(topic, groups=tuple(groups))) if has_more else topic
+        has_more = len(shards) > topic.queues and tuple(shards[: topic.queues]) == topic.shards
+        return self._put(replace(topic, shards=tuple(shards))) if has_more else topic
 
     def opened(self, topic_id: int, queues: int) -> Topic:
         """So many of its queues are open, if not more. UnknownTopicError, UnknownQueueError."""
@@ -117,14 +117,14 @@ class TopicTable:
         if name in self._by_name:
             raise TopicExistsError(f"Topic {name!r} exists already: use it, or choose another name.")
 
-    # -- any other group
+    # -- any other shard
 
-    def open(self, topic_id: int, name: str, groups: Sequence[int], created_ms: int) -> Topic:
-        """The topic as group 0 has it, unless more of it is known here already."""
+    def open(self, topic_id: int, name: str, shards: Sequence[int], created_ms: int) -> Topic:
+        """The topic as shard 0 has it, unless more of it is known here already."""
         known = self._by_id.get(topic_id)
-        if known is not None and known.queues >= len(groups):
+        if known is not None and known.queues >= len(shards):
             return known
-        return self._put(Topic(topic_id, name, tuple(groups), created_ms, len(groups)))
+        return self._put(Topic(topic_id, name, tuple(shards), created_ms, len(shards)))
 
     def _put(self, topic: Topic) -> Topic:
         self._next_id = max(self._next_id, topic.topic_id + 1)

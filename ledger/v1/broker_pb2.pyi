@@ -128,8 +128,8 @@ class QueueOffsets(_message.Message):
     def __init__(self, queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., time_offset: _Optional[int] = ...) -> None: ...
 
 class QueryMessagesRequest(_message.Message):
-    __slots__ = ("group", "topic_id", "key", "begin_ms", "end_ms", "max_messages", "before_position", "linearizable")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "topic_id", "key", "begin_ms", "end_ms", "max_messages", "before_position", "linearizable")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     BEGIN_MS_FIELD_NUMBER: _ClassVar[int]
@@ -137,7 +137,7 @@ class QueryMessagesRequest(_message.Message):
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     BEFORE_POSITION_FIELD_NUMBER: _ClassVar[int]
     LINEARIZABLE_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     topic_id: int
     key: bytes
     begin_ms: int
@@ -145,7 +145,7 @@ class QueryMessagesRequest(_message.Message):
     max_messages: int
     before_position: int
     linearizable: bool
-    def __init__(self, group: _Optional[int] = ..., topic_id: _Optional[int] = ..., key: _Optional[bytes] = ..., begin_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., max_messages: _Optional[int] = ..., before_position: _Optional[int] = ..., linearizable: _Optional[bool] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., topic_id: _Optional[int] = ..., key: _Optional[bytes] = ..., begin_ms: _Optional[int] = ..., end_ms: _Optional[int] = ..., max_messages: _Optional[int] = ..., before_position: _Optional[int] = ..., linearizable: _Optional[bool] = ...) -> None: ...
 
 class QueryMessagesResponse(_message.Message):
     __slots__ = ("error", "batches", "next_before_position")
@@ -174,11 +174,11 @@ class GetRouteRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., linearizable: _Optional[bool] = ...) -> None: ...
 
 class GetRouteResponse(_message.Message):
-    __slots__ = ("error", "cluster", "nodes", "groups", "topics", "max_message_bytes", "configuration_index", "coordinators", "topics_index")
+    __slots__ = ("error", "cluster", "nodes", "shards", "topics", "max_message_bytes", "configuration_index", "coordinators", "topics_index")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CONFIGURATION_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -187,13 +187,13 @@ class GetRouteResponse(_message.Message):
     error: _error_pb2.Error
     cluster: str
     nodes: _containers.RepeatedCompositeFieldContainer[NodeRoute]
-    groups: _containers.RepeatedCompositeFieldContainer[GroupRoute]
+    shards: _containers.RepeatedCompositeFieldContainer[ShardRoute]
     topics: _containers.RepeatedCompositeFieldContainer[TopicRoute]
     max_message_bytes: int
     configuration_index: int
     coordinators: int
     topics_index: int
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., groups: _Optional[_Iterable[_Union[GroupRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ..., topics_index: _Optional[int] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., cluster: _Optional[str] = ..., nodes: _Optional[_Iterable[_Union[NodeRoute, _Mapping]]] = ..., shards: _Optional[_Iterable[_Union[ShardRoute, _Mapping]]] = ..., topics: _Optional[_Iterable[_Union[TopicRoute, _Mapping]]] = ..., max_message_bytes: _Optional[int] = ..., configuration_index: _Optional[int] = ..., coordinators: _Optional[int] = ..., topics_index: _Optional[int] = ...) -> None: ...
 
 class NodeRoute(_message.Message):
     __slots__ = ("node", "address", "room", "outside_address")
@@ -207,27 +207,27 @@ class NodeRoute(_message.Message):
     outside_address: str
     def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., room: _Optional[str] = ..., outside_address: _Optional[str] = ...) -> None: ...
 
-class GroupRoute(_message.Message):
-    __slots__ = ("group", "term", "leader")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+class ShardRoute(_message.Message):
+    __slots__ = ("shard", "term", "leader")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     term: int
     leader: int
-    def __init__(self, group: _Optional[int] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ...) -> None: ...
 
 class TopicRoute(_message.Message):
-    __slots__ = ("name", "topic_id", "groups", "created_ms")
+    __slots__ = ("name", "topic_id", "shards", "created_ms")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
-    groups: _containers.RepeatedScalarFieldContainer[int]
+    shards: _containers.RepeatedScalarFieldContainer[int]
     created_ms: int
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
 
 class CreateTopicRequest(_message.Message):
     __slots__ = ("name", "queues")
@@ -278,26 +278,26 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("node", "cluster", "address", "http_address", "data_directory", "version", "groups")
+    __slots__ = ("node", "cluster", "address", "http_address", "data_directory", "version", "shards")
     NODE_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     HTTP_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_DIRECTORY_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     node: int
     cluster: str
     address: str
     http_address: str
     data_directory: str
     version: str
-    groups: _containers.RepeatedCompositeFieldContainer[GroupStatus]
-    def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., groups: _Optional[_Iterable[_Union[GroupStatus, _Mapping]]] = ...) -> None: ...
+    shards: _containers.RepeatedCompositeFieldContainer[ShardStatus]
+    def __init__(self, node: _Optional[int] = ..., cluster: _Optional[str] = ..., address: _Optional[str] = ..., http_address: _Optional[str] = ..., data_directory: _Optional[str] = ..., version: _Optional[str] = ..., shards: _Optional[_Iterable[_Union[ShardStatus, _Mapping]]] = ...) -> None: ...
 
-class GroupStatus(_message.Message):
-    __slots__ = ("group", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+class ShardStatus(_message.Message):
+    __slots__ = ("shard", "role", "term", "leader", "last_index", "commit", "applied", "end_position", "chain", "suspect")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     TERM_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
@@ -307,7 +307,7 @@ class GroupStatus(_message.Message):
     END_POSITION_FIELD_NUMBER: _ClassVar[int]
     CHAIN_FIELD_NUMBER: _ClassVar[int]
     SUSPECT_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     role: str
     term: int
     leader: int
@@ -317,4 +317,4 @@ class GroupStatus(_message.Message):
     end_position: int
     chain: int
     suspect: bool
-    def __init__(self, group: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., role: _Optional[str] = ..., term: _Optional[int] = ..., leader: _Optional[int] = ..., last_index: _Optional[int] = ..., commit: _Optional[int] = ..., applied: _Optional[int] = ..., end_position: _Optional[int] = ..., chain: _Optional[int] = ..., suspect: _Optional[bool] = ...) -> None: ...

@@ -118,7 +118,7 @@ class BrokerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateTopic(self, request, context):
-        """The answer comes once its queues can be written to. (The leader of group 0, here and below.)
+        """The answer comes once its queues can be written to. (The leader of shard 0, here and below.)
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -132,7 +132,7 @@ class BrokerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTopic(self, request, context):
-        """The answer comes once the topic is gone from all groups; to delete what was deleted before changes nothing.
+        """The answer comes once the topic is gone from all shards; to delete what was deleted before changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

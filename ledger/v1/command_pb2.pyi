@@ -7,12 +7,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Command(_message.Message):
-    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_group", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
+    __slots__ = ("create_topic", "hold_log", "release_log", "forget_holds", "add_shard", "alter_topic", "open_topic", "topic_opened", "delete_topic", "join_consumer_group", "leave_consumer_group", "assign_queues", "release_queues", "claim_queues", "acknowledge_offsets", "reset_offsets", "forget_consumer_group", "renew_queues")
     CREATE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     HOLD_LOG_FIELD_NUMBER: _ClassVar[int]
     RELEASE_LOG_FIELD_NUMBER: _ClassVar[int]
     FORGET_HOLDS_FIELD_NUMBER: _ClassVar[int]
-    ADD_GROUP_FIELD_NUMBER: _ClassVar[int]
+    ADD_SHARD_FIELD_NUMBER: _ClassVar[int]
     ALTER_TOPIC_FIELD_NUMBER: _ClassVar[int]
     OPEN_TOPIC_FIELD_NUMBER: _ClassVar[int]
     TOPIC_OPENED_FIELD_NUMBER: _ClassVar[int]
@@ -30,7 +30,7 @@ class Command(_message.Message):
     hold_log: HoldLog
     release_log: ReleaseLog
     forget_holds: ForgetHolds
-    add_group: AddGroup
+    add_shard: AddShard
     alter_topic: AlterTopic
     open_topic: OpenTopic
     topic_opened: TopicOpened
@@ -44,47 +44,47 @@ class Command(_message.Message):
     reset_offsets: ResetOffsets
     forget_consumer_group: ForgetConsumerGroup
     renew_queues: RenewQueues
-    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_group: _Optional[_Union[AddGroup, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
+    def __init__(self, create_topic: _Optional[_Union[CreateTopic, _Mapping]] = ..., hold_log: _Optional[_Union[HoldLog, _Mapping]] = ..., release_log: _Optional[_Union[ReleaseLog, _Mapping]] = ..., forget_holds: _Optional[_Union[ForgetHolds, _Mapping]] = ..., add_shard: _Optional[_Union[AddShard, _Mapping]] = ..., alter_topic: _Optional[_Union[AlterTopic, _Mapping]] = ..., open_topic: _Optional[_Union[OpenTopic, _Mapping]] = ..., topic_opened: _Optional[_Union[TopicOpened, _Mapping]] = ..., delete_topic: _Optional[_Union[DeleteTopic, _Mapping]] = ..., join_consumer_group: _Optional[_Union[JoinConsumerGroup, _Mapping]] = ..., leave_consumer_group: _Optional[_Union[LeaveConsumerGroup, _Mapping]] = ..., assign_queues: _Optional[_Union[AssignQueues, _Mapping]] = ..., release_queues: _Optional[_Union[ReleaseQueues, _Mapping]] = ..., claim_queues: _Optional[_Union[ClaimQueues, _Mapping]] = ..., acknowledge_offsets: _Optional[_Union[AcknowledgeOffsets, _Mapping]] = ..., reset_offsets: _Optional[_Union[ResetOffsets, _Mapping]] = ..., forget_consumer_group: _Optional[_Union[ForgetConsumerGroup, _Mapping]] = ..., renew_queues: _Optional[_Union[RenewQueues, _Mapping]] = ...) -> None: ...
 
 class CreateTopic(_message.Message):
-    __slots__ = ("name", "queues", "groups")
+    __slots__ = ("name", "queues", "shards")
     NAME_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     name: str
     queues: int
-    groups: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ...) -> None: ...
+    shards: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class AddGroup(_message.Message):
-    __slots__ = ("group", "nodes", "incarnations")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+class AddShard(_message.Message):
+    __slots__ = ("shard", "nodes", "incarnations")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     INCARNATIONS_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     nodes: _containers.RepeatedScalarFieldContainer[int]
     incarnations: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, group: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ..., incarnations: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ..., incarnations: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AlterTopic(_message.Message):
-    __slots__ = ("topic_id", "groups")
+    __slots__ = ("topic_id", "shards")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
-    groups: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_id: _Optional[int] = ..., groups: _Optional[_Iterable[int]] = ...) -> None: ...
+    shards: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., shards: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OpenTopic(_message.Message):
-    __slots__ = ("topic_id", "name", "groups", "created_ms")
+    __slots__ = ("topic_id", "name", "shards", "created_ms")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
     topic_id: int
     name: str
-    groups: _containers.RepeatedScalarFieldContainer[int]
+    shards: _containers.RepeatedScalarFieldContainer[int]
     created_ms: int
-    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., groups: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, topic_id: _Optional[int] = ..., name: _Optional[str] = ..., shards: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
 
 class TopicOpened(_message.Message):
     __slots__ = ("topic_id", "queues")
@@ -137,16 +137,16 @@ class JoinConsumerGroup(_message.Message):
     session_timeout_ms: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[QueueCount]
     configured: _containers.RepeatedCompositeFieldContainer[QueueRef]
-    rooms: _containers.RepeatedCompositeFieldContainer[GroupRoom]
-    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[GroupRoom, _Mapping]]] = ...) -> None: ...
+    rooms: _containers.RepeatedCompositeFieldContainer[ShardRoom]
+    def __init__(self, consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[QueueCount, _Mapping]]] = ..., configured: _Optional[_Iterable[_Union[QueueRef, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[ShardRoom, _Mapping]]] = ...) -> None: ...
 
-class GroupRoom(_message.Message):
-    __slots__ = ("group", "room")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+class ShardRoom(_message.Message):
+    __slots__ = ("shard", "room")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     room: str
-    def __init__(self, group: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
 
 class QueueCount(_message.Message):
     __slots__ = ("topic_id", "queues")

@@ -9,10 +9,10 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ListConsumerGroupsRequest(_message.Message):
-    __slots__ = ("group",)
-    GROUP_FIELD_NUMBER: _ClassVar[int]
-    group: int
-    def __init__(self, group: _Optional[int] = ...) -> None: ...
+    __slots__ = ("shard",)
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    def __init__(self, shard: _Optional[int] = ...) -> None: ...
 
 class ListConsumerGroupsResponse(_message.Message):
     __slots__ = ("error", "consumer_groups", "now_ms")
@@ -45,12 +45,12 @@ class ConsumerGroupSummary(_message.Message):
     def __init__(self, name: _Optional[str] = ..., members: _Optional[int] = ..., strategy: _Optional[str] = ..., queues: _Optional[int] = ..., lag_messages: _Optional[int] = ..., waiting_since_ms: _Optional[int] = ..., retry_messages: _Optional[int] = ..., dead_letters: _Optional[int] = ...) -> None: ...
 
 class DescribeConsumerGroupRequest(_message.Message):
-    __slots__ = ("group", "consumer_group")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ...) -> None: ...
 
 class DescribeConsumerGroupResponse(_message.Message):
     __slots__ = ("error", "strategy", "rebalancing", "members", "shares", "queues", "now_ms")
@@ -119,14 +119,14 @@ class ConsumedQueue(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., offset: _Optional[int] = ..., settled: _Optional[int] = ..., epoch: _Optional[int] = ..., lag_messages: _Optional[int] = ..., waiting_since_ms: _Optional[int] = ...) -> None: ...
 
 class ResetOffsetsRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "queues")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "queues")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueReset]
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueReset, _Mapping]]] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueReset, _Mapping]]] = ...) -> None: ...
 
 class QueueReset(_message.Message):
     __slots__ = ("topic_id", "queue", "offset")
@@ -145,14 +145,14 @@ class ResetOffsetsResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class RenewQueuesRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "queues")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "queues")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     queues: _containers.RepeatedCompositeFieldContainer[_consumer_group_pb2.QueueEpoch]
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[_consumer_group_pb2.QueueEpoch, _Mapping]]] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[_consumer_group_pb2.QueueEpoch, _Mapping]]] = ...) -> None: ...
 
 class RenewQueuesResponse(_message.Message):
     __slots__ = ("error",)
@@ -161,12 +161,12 @@ class RenewQueuesResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class ForgetConsumerGroupRequest(_message.Message):
-    __slots__ = ("group", "consumer_group")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ...) -> None: ...
 
 class ForgetConsumerGroupResponse(_message.Message):
     __slots__ = ("error", "queues")

@@ -96,14 +96,14 @@ class ConsumerGroupOperationsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ForgetConsumerGroup(self, request, context):
-        """How far it has come is forgotten. First to the coordinator's group, which refuses while there are members.
+        """How far it has come is forgotten. First to the coordinator's shard, which refuses while there are members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetRetries(self, request, context):
-        """To group 0: its retry and dead letter topics are deleted, with all that is in them. Refused while there are members.
+        """To shard 0: its retry and dead letter topics are deleted, with all that is in them. Refused while there are members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

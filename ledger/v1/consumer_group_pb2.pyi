@@ -17,8 +17,8 @@ class Subscription(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queues: _Optional[int] = ...) -> None: ...
 
 class JoinRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured", "rooms")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "member", "client_id", "subscriptions", "strategy", "room", "session_timeout_ms", "configured", "rooms")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -28,7 +28,7 @@ class JoinRequest(_message.Message):
     SESSION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     CONFIGURED_FIELD_NUMBER: _ClassVar[int]
     ROOMS_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     member: str
     client_id: str
@@ -37,16 +37,16 @@ class JoinRequest(_message.Message):
     room: str
     session_timeout_ms: int
     configured: _containers.RepeatedCompositeFieldContainer[QueueEpoch]
-    rooms: _containers.RepeatedCompositeFieldContainer[RoomOfGroup]
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., configured: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[RoomOfGroup, _Mapping]]] = ...) -> None: ...
+    rooms: _containers.RepeatedCompositeFieldContainer[RoomOfShard]
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., client_id: _Optional[str] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping]]] = ..., strategy: _Optional[str] = ..., room: _Optional[str] = ..., session_timeout_ms: _Optional[int] = ..., configured: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[RoomOfShard, _Mapping]]] = ...) -> None: ...
 
-class RoomOfGroup(_message.Message):
-    __slots__ = ("group", "room")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+class RoomOfShard(_message.Message):
+    __slots__ = ("shard", "room")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     room: str
-    def __init__(self, group: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
 
 class JoinResponse(_message.Message):
     __slots__ = ("error",)
@@ -54,21 +54,21 @@ class JoinResponse(_message.Message):
     error: _error_pb2.Error
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
-class AttendRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "member", "version", "max_wait_ms")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+class AwaitAssignmentRequest(_message.Message):
+    __slots__ = ("shard", "consumer_group", "member", "version", "max_wait_ms")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     member: str
     version: int
     max_wait_ms: int
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., version: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., version: _Optional[int] = ..., max_wait_ms: _Optional[int] = ...) -> None: ...
 
-class AttendResponse(_message.Message):
+class AwaitAssignmentResponse(_message.Message):
     __slots__ = ("error", "version", "queues")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -101,16 +101,16 @@ class QueueEpoch(_message.Message):
     def __init__(self, topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class ReleaseRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "member", "queues")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "member", "queues")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     member: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueEpoch]
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueEpoch, _Mapping]]] = ...) -> None: ...
 
 class ReleaseResponse(_message.Message):
     __slots__ = ("error",)
@@ -119,14 +119,14 @@ class ReleaseResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class LeaveRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "member")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "member")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     MEMBER_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     member: str
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., member: _Optional[str] = ...) -> None: ...
 
 class LeaveResponse(_message.Message):
     __slots__ = ("error",)
@@ -135,14 +135,14 @@ class LeaveResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class ClaimRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "queues")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "queues")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueClaim]
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueClaim, _Mapping]]] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueClaim, _Mapping]]] = ...) -> None: ...
 
 class QueueClaim(_message.Message):
     __slots__ = ("topic_id", "queue", "epoch", "start_offset")
@@ -179,14 +179,14 @@ class QueueProgress(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., offset: _Optional[int] = ..., settled: _Optional[_Iterable[int]] = ..., epoch: _Optional[int] = ..., resets: _Optional[int] = ...) -> None: ...
 
 class AcknowledgeRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "queues")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "queues")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     queues: _containers.RepeatedCompositeFieldContainer[QueueAcknowledgement]
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueAcknowledgement, _Mapping]]] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., queues: _Optional[_Iterable[_Union[QueueAcknowledgement, _Mapping]]] = ...) -> None: ...
 
 class QueueAcknowledgement(_message.Message):
     __slots__ = ("topic_id", "queue", "epoch", "offset", "resets")
@@ -211,8 +211,8 @@ class AcknowledgeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueProgress, _Mapping]]] = ...) -> None: ...
 
 class MoveRequest(_message.Message):
-    __slots__ = ("group", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up", "resets")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "consumer_group", "topic_id", "queue", "epoch", "offset", "attempt", "give_up", "resets")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -221,7 +221,7 @@ class MoveRequest(_message.Message):
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     GIVE_UP_FIELD_NUMBER: _ClassVar[int]
     RESETS_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     consumer_group: str
     topic_id: int
     queue: int
@@ -230,7 +230,7 @@ class MoveRequest(_message.Message):
     attempt: int
     give_up: bool
     resets: int
-    def __init__(self, group: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ..., resets: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., consumer_group: _Optional[str] = ..., topic_id: _Optional[int] = ..., queue: _Optional[int] = ..., epoch: _Optional[int] = ..., offset: _Optional[int] = ..., attempt: _Optional[int] = ..., give_up: _Optional[bool] = ..., resets: _Optional[int] = ...) -> None: ...
 
 class MoveResponse(_message.Message):
     __slots__ = ("error",)

@@ -40,10 +40,10 @@ class ConsumerGroupsStub:
                 request_serializer=ledger_dot_v1_dot_consumer__group__pb2.JoinRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.JoinResponse.FromString,
                 _registered_method=True)
-        self.Attend = channel.unary_unary(
-                '/ledger.v1.ConsumerGroups/Attend',
-                request_serializer=ledger_dot_v1_dot_consumer__group__pb2.AttendRequest.SerializeToString,
-                response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.AttendResponse.FromString,
+        self.AwaitAssignment = channel.unary_unary(
+                '/ledger.v1.ConsumerGroups/AwaitAssignment',
+                request_serializer=ledger_dot_v1_dot_consumer__group__pb2.AwaitAssignmentRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_consumer__group__pb2.AwaitAssignmentResponse.FromString,
                 _registered_method=True)
         self.Release = channel.unary_unary(
                 '/ledger.v1.ConsumerGroups/Release',
@@ -88,7 +88,7 @@ class ConsumerGroupsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Attend(self, request, context):
+    def AwaitAssignment(self, request, context):
         """"I am here." Answers when the member's queues are other ones than it knows, at the latest after max_wait_ms.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -109,7 +109,7 @@ class ConsumerGroupsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Claim(self, request, context):
-        """-- to the leader of the queues' group
+        """-- to the leader of the queues' shard
 
         Consume queues from now on, by the epochs that the coordinator gave. Older epochs are fenced from then on.
         """
@@ -132,7 +132,7 @@ class ConsumerGroupsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PrepareRetries(self, request, context):
-        """-- to the leader of group 0
+        """-- to the leader of shard 0
 
         The topics that messages are moved to. They are made where they are missing.
         """
@@ -148,10 +148,10 @@ def add_ConsumerGroupsServicer_to_server(servicer, server):
                     request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.JoinRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_consumer__group__pb2.JoinResponse.SerializeToString,
             ),
-            'Attend': grpc.unary_unary_rpc_method_handler(
-                    servicer.Attend,
-                    request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.AttendRequest.FromString,
-                    response_serializer=ledger_dot_v1_dot_consumer__group__pb2.AttendResponse.SerializeToString,
+            'AwaitAssignment': grpc.unary_unary_rpc_method_handler(
+                    servicer.AwaitAssignment,
+                    request_deserializer=ledger_dot_v1_dot_consumer__group__pb2.AwaitAssignmentRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_consumer__group__pb2.AwaitAssignmentResponse.SerializeToString,
             ),
             'Release': grpc.unary_unary_rpc_method_handler(
                     servicer.Release,
@@ -223,7 +223,7 @@ class ConsumerGroups:
             _registered_method=True)
 
     @staticmethod
-    def Attend(request,
+    def AwaitAssignment(request,
             target,
             options=(),
             channel_credentials=None,
@@ -236,9 +236,9 @@ class ConsumerGroups:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/ledger.v1.ConsumerGroups/Attend',
-            ledger_dot_v1_dot_consumer__group__pb2.AttendRequest.SerializeToString,
-            ledger_dot_v1_dot_consumer__group__pb2.AttendResponse.FromString,
+            '/ledger.v1.ConsumerGroups/AwaitAssignment',
+            ledger_dot_v1_dot_consumer__group__pb2.AwaitAssignmentRequest.SerializeToString,
+            ledger_dot_v1_dot_consumer__group__pb2.AwaitAssignmentResponse.FromString,
             options,
             channel_credentials,
             insecure,

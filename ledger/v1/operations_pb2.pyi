@@ -8,10 +8,10 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GetMembersRequest(_message.Message):
-    __slots__ = ("group",)
-    GROUP_FIELD_NUMBER: _ClassVar[int]
-    group: int
-    def __init__(self, group: _Optional[int] = ...) -> None: ...
+    __slots__ = ("shard",)
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    def __init__(self, shard: _Optional[int] = ...) -> None: ...
 
 class GetMembersResponse(_message.Message):
     __slots__ = ("error", "cluster", "term", "leader", "transferring_to", "last_index", "commit", "configuration_index", "members")
@@ -56,36 +56,36 @@ class Member(_message.Message):
     def __init__(self, node: _Optional[int] = ..., address: _Optional[str] = ..., incarnation: _Optional[bytes] = ..., voter: _Optional[bool] = ..., suspect: _Optional[bool] = ..., lag_entries: _Optional[int] = ..., lag_bytes: _Optional[int] = ..., caught_up: _Optional[bool] = ...) -> None: ...
 
 class AddNodeRequest(_message.Message):
-    __slots__ = ("group", "node", "address", "wait")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "node", "address", "wait")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     node: int
     address: str
     wait: bool
-    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., address: _Optional[str] = ..., wait: _Optional[bool] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., address: _Optional[str] = ..., wait: _Optional[bool] = ...) -> None: ...
 
 class PromoteNodeRequest(_message.Message):
-    __slots__ = ("group", "node", "wait")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "node", "wait")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     node: int
     wait: bool
-    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
 
 class RemoveNodeRequest(_message.Message):
-    __slots__ = ("group", "node", "wait")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "node", "wait")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     node: int
     wait: bool
-    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., wait: _Optional[bool] = ...) -> None: ...
 
 class ChangeResponse(_message.Message):
     __slots__ = ("error", "index")
@@ -96,14 +96,14 @@ class ChangeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., index: _Optional[int] = ...) -> None: ...
 
 class TransferLeadershipRequest(_message.Message):
-    __slots__ = ("group", "to", "from_node")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "to", "from_node")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     TO_FIELD_NUMBER: _ClassVar[int]
     FROM_NODE_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     to: int
     from_node: int
-    def __init__(self, group: _Optional[int] = ..., to: _Optional[int] = ..., from_node: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., to: _Optional[int] = ..., from_node: _Optional[int] = ...) -> None: ...
 
 class TransferLeadershipResponse(_message.Message):
     __slots__ = ("error", "to")
@@ -114,14 +114,14 @@ class TransferLeadershipResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., to: _Optional[int] = ...) -> None: ...
 
 class RecoverNodeRequest(_message.Message):
-    __slots__ = ("group", "node", "accept_loss")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "node", "accept_loss")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     ACCEPT_LOSS_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     node: int
     accept_loss: bool
-    def __init__(self, group: _Optional[int] = ..., node: _Optional[int] = ..., accept_loss: _Optional[bool] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., node: _Optional[int] = ..., accept_loss: _Optional[bool] = ...) -> None: ...
 
 class RecoverNodeResponse(_message.Message):
     __slots__ = ("error", "reason", "since_ms", "last_index", "recovered")
@@ -138,18 +138,18 @@ class RecoverNodeResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., reason: _Optional[str] = ..., since_ms: _Optional[int] = ..., last_index: _Optional[int] = ..., recovered: _Optional[bool] = ...) -> None: ...
 
 class TrimLogRequest(_message.Message):
-    __slots__ = ("group", "since_ms", "bytes", "place", "dry_run")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "since_ms", "bytes", "place", "dry_run")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     since_ms: int
     bytes: int
     place: QueueOffset
     dry_run: bool
-    def __init__(self, group: _Optional[int] = ..., since_ms: _Optional[int] = ..., bytes: _Optional[int] = ..., place: _Optional[_Union[QueueOffset, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., since_ms: _Optional[int] = ..., bytes: _Optional[int] = ..., place: _Optional[_Union[QueueOffset, _Mapping]] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class QueueOffset(_message.Message):
     __slots__ = ("topic", "queue", "offset")
@@ -194,14 +194,14 @@ class Hold(_message.Message):
     def __init__(self, name: _Optional[str] = ..., index: _Optional[int] = ..., taken_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ...) -> None: ...
 
 class HoldLogRequest(_message.Message):
-    __slots__ = ("group", "name", "ttl_ms")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "name", "ttl_ms")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     TTL_MS_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     name: str
     ttl_ms: int
-    def __init__(self, group: _Optional[int] = ..., name: _Optional[str] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., name: _Optional[str] = ..., ttl_ms: _Optional[int] = ...) -> None: ...
 
 class HoldLogResponse(_message.Message):
     __slots__ = ("error", "hold", "first_index")
@@ -214,12 +214,12 @@ class HoldLogResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., hold: _Optional[_Union[Hold, _Mapping]] = ..., first_index: _Optional[int] = ...) -> None: ...
 
 class ReleaseLogRequest(_message.Message):
-    __slots__ = ("group", "name")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "name")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     name: str
-    def __init__(self, group: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
 
 class ReleaseLogResponse(_message.Message):
     __slots__ = ("error", "released")
@@ -230,10 +230,10 @@ class ReleaseLogResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., released: _Optional[bool] = ...) -> None: ...
 
 class GetHoldsRequest(_message.Message):
-    __slots__ = ("group",)
-    GROUP_FIELD_NUMBER: _ClassVar[int]
-    group: int
-    def __init__(self, group: _Optional[int] = ...) -> None: ...
+    __slots__ = ("shard",)
+    SHARD_FIELD_NUMBER: _ClassVar[int]
+    shard: int
+    def __init__(self, shard: _Optional[int] = ...) -> None: ...
 
 class GetHoldsResponse(_message.Message):
     __slots__ = ("error", "holds")
@@ -243,37 +243,37 @@ class GetHoldsResponse(_message.Message):
     holds: _containers.RepeatedCompositeFieldContainer[Hold]
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., holds: _Optional[_Iterable[_Union[Hold, _Mapping]]] = ...) -> None: ...
 
-class AddGroupRequest(_message.Message):
-    __slots__ = ("nodes", "groups")
+class AddShardRequest(_message.Message):
+    __slots__ = ("nodes", "shards")
     NODES_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     nodes: _containers.RepeatedScalarFieldContainer[int]
-    groups: int
-    def __init__(self, nodes: _Optional[_Iterable[int]] = ..., groups: _Optional[int] = ...) -> None: ...
+    shards: int
+    def __init__(self, nodes: _Optional[_Iterable[int]] = ..., shards: _Optional[int] = ...) -> None: ...
 
-class AddGroupResponse(_message.Message):
-    __slots__ = ("error", "group", "nodes")
+class AddShardResponse(_message.Message):
+    __slots__ = ("error", "shard", "nodes")
     ERROR_FIELD_NUMBER: _ClassVar[int]
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
     error: _error_pb2.Error
-    group: int
+    shard: int
     nodes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., group: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ..., shard: _Optional[int] = ..., nodes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class OpenTopicRequest(_message.Message):
-    __slots__ = ("group", "topic_id", "name", "groups", "created_ms")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "topic_id", "name", "shards", "created_ms")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARDS_FIELD_NUMBER: _ClassVar[int]
     CREATED_MS_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     topic_id: int
     name: str
-    groups: _containers.RepeatedScalarFieldContainer[int]
+    shards: _containers.RepeatedScalarFieldContainer[int]
     created_ms: int
-    def __init__(self, group: _Optional[int] = ..., topic_id: _Optional[int] = ..., name: _Optional[str] = ..., groups: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., topic_id: _Optional[int] = ..., name: _Optional[str] = ..., shards: _Optional[_Iterable[int]] = ..., created_ms: _Optional[int] = ...) -> None: ...
 
 class OpenTopicResponse(_message.Message):
     __slots__ = ("error",)
@@ -282,12 +282,12 @@ class OpenTopicResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_error_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class DropTopicRequest(_message.Message):
-    __slots__ = ("group", "topic_id")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "topic_id")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     topic_id: int
-    def __init__(self, group: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., topic_id: _Optional[int] = ...) -> None: ...
 
 class DropTopicResponse(_message.Message):
     __slots__ = ("error",)

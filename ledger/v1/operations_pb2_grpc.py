@@ -84,10 +84,10 @@ class OperationsStub:
                 request_serializer=ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.SerializeToString,
                 response_deserializer=ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.FromString,
                 _registered_method=True)
-        self.AddGroup = channel.unary_unary(
-                '/ledger.v1.Operations/AddGroup',
-                request_serializer=ledger_dot_v1_dot_operations__pb2.AddGroupRequest.SerializeToString,
-                response_deserializer=ledger_dot_v1_dot_operations__pb2.AddGroupResponse.FromString,
+        self.AddShard = channel.unary_unary(
+                '/ledger.v1.Operations/AddShard',
+                request_serializer=ledger_dot_v1_dot_operations__pb2.AddShardRequest.SerializeToString,
+                response_deserializer=ledger_dot_v1_dot_operations__pb2.AddShardResponse.FromString,
                 _registered_method=True)
         self.OpenTopic = channel.unary_unary(
                 '/ledger.v1.Operations/OpenTopic',
@@ -171,22 +171,22 @@ class OperationsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def AddGroup(self, request, context):
-        """One more group. The leader of group 0 answers once that is committed; the nodes begin it by themselves then.
+    def AddShard(self, request, context):
+        """One more shard. The leader of shard 0 answers once that is committed; the nodes begin it by themselves then.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenTopic(self, request, context):
-        """Between nodes: group 0's leader has the leader of another group open a topic's queues there.
+        """Between nodes: shard 0's leader has the leader of another shard open a topic's queues there.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropTopic(self, request, context):
-        """Between nodes: the leader of another group answers once nothing is left there of a topic that was deleted in group 0.
+        """Between nodes: the leader of another shard answers once nothing is left there of a topic that was deleted in shard 0.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -245,10 +245,10 @@ def add_OperationsServicer_to_server(servicer, server):
                     request_deserializer=ledger_dot_v1_dot_operations__pb2.GetHoldsRequest.FromString,
                     response_serializer=ledger_dot_v1_dot_operations__pb2.GetHoldsResponse.SerializeToString,
             ),
-            'AddGroup': grpc.unary_unary_rpc_method_handler(
-                    servicer.AddGroup,
-                    request_deserializer=ledger_dot_v1_dot_operations__pb2.AddGroupRequest.FromString,
-                    response_serializer=ledger_dot_v1_dot_operations__pb2.AddGroupResponse.SerializeToString,
+            'AddShard': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddShard,
+                    request_deserializer=ledger_dot_v1_dot_operations__pb2.AddShardRequest.FromString,
+                    response_serializer=ledger_dot_v1_dot_operations__pb2.AddShardResponse.SerializeToString,
             ),
             'OpenTopic': grpc.unary_unary_rpc_method_handler(
                     servicer.OpenTopic,
@@ -542,7 +542,7 @@ class Operations:
             _registered_method=True)
 
     @staticmethod
-    def AddGroup(request,
+    def AddShard(request,
             target,
             options=(),
             channel_credentials=None,
@@ -555,9 +555,9 @@ class Operations:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/ledger.v1.Operations/AddGroup',
-            ledger_dot_v1_dot_operations__pb2.AddGroupRequest.SerializeToString,
-            ledger_dot_v1_dot_operations__pb2.AddGroupResponse.FromString,
+            '/ledger.v1.Operations/AddShard',
+            ledger_dot_v1_dot_operations__pb2.AddShardRequest.SerializeToString,
+            ledger_dot_v1_dot_operations__pb2.AddShardResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -33,12 +33,12 @@ class ConsumerGroupState(_message.Message):
     def __init__(self, name: _Optional[str] = ..., strategy: _Optional[str] = ..., generation: _Optional[int] = ..., assigned: _Optional[int] = ..., members: _Optional[_Iterable[_Union[MemberState, _Mapping]]] = ..., shares: _Optional[_Iterable[_Union[ShareState, _Mapping]]] = ..., rooms: _Optional[_Iterable[_Union[RoomState, _Mapping]]] = ...) -> None: ...
 
 class RoomState(_message.Message):
-    __slots__ = ("group", "room")
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("shard", "room")
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     ROOM_FIELD_NUMBER: _ClassVar[int]
-    group: int
+    shard: int
     room: str
-    def __init__(self, group: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
+    def __init__(self, shard: _Optional[int] = ..., room: _Optional[str] = ...) -> None: ...
 
 class MemberState(_message.Message):
     __slots__ = ("member", "client_id", "room", "session_timeout_ms", "version", "subscriptions", "configured")

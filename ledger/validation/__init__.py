@@ -9,7 +9,7 @@ replay.py         the state, replayed; snapshots.py compares what lies on the di
 windows.py        replicas compared by sums, and entry by entry where these differ
 acknowledged.py   what clients were told
 index_ends.py     what indexes have too much, or lack; key_files.py how the key index is linked
-judging.py        the judgement on a group
+judging.py        the judgement on a shard
 validate.py       all of it in order, by an engine (engine.py): plain_engine.py, or the one of ledger/spark
 bound.py          how much of what is wrong is kept; all of it is counted
 report.py         what came of it; violation.py, summary.py

@@ -39,12 +39,12 @@ from store.entry import HEADER_SIZE
 MESSAGE = np.dtype(
     [
         ("key", "<u8"), ("topic", "<u8"), ("producer_id", "<u8"), ("sequence", "<u8"), ("offset", "<i8"),
-        ("index", "<u8"), ("queue", "<u4"), ("epoch", "<u4"), ("crc", "<u4"), ("group", "<u4"),
+        ("index", "<u8"), ("queue", "<u4"), ("epoch", "<u4"), ("crc", "<u4"), ("shard", "<u4"),
         ("replica", "<u4"), ("outcome", "u1"), ("in_tail", "u1"),
     ]
 )  # fmt: skip
 """A message: that was sent, or that is in a log. `topic`: xxh3 of its name. `key`: of all that it is known by.
-`outcome` of what was sent, `in_tail`, `index` and `group` of what is there."""
+`outcome` of what was sent, `in_tail`, `index` and `shard` of what is there."""
 Messages = npt.NDArray[np.void]
 OK, FAIL, UNKNOWN = 0, 1, 2
 _OUTCOMES = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.UNKNOWN: UNKNOWN}
@@ -126,7 +126,7 @@ def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], replica: 
         found[name] = np.repeat(facts[name], counts)
     found["sequence"] = np.repeat(facts["first_sequence"], counts) + within
     found["offset"] = np.repeat(facts["base_offset"], counts) + within.astype(np.int64)
-    found["group"], found["replica"], found["in_tail"] = replica.group, replica.number, found["index"] > committed
+    found["shard"], found["replica"], found["in_tail"] = replica.shard, replica.number, found["index"] > committed
     found["crc"] = np.array([crc for fact in facts for crc in _payload_crcs(block, fact)], np.uint32)
     return _with_keys(found)
 
@@ -153,7 +153,7 @@ def _payload_crcs(block: Block, fact: np.void) -> list[int]:
 class KnownQueue(NamedTuple):
     """A queue that the logs have."""
 
-    group: int
+    shard: int
     begin: int
     """The first offset that is surely kept."""
 
@@ -172,13 +172,13 @@ class Book:
     """By replica: how often each was found."""
     is_committed: npt.NDArray[np.bool_] = field(init=False)
     """Whether each was found where it is surely committed."""
-    groups: npt.NDArray[np.int64] = field(init=False)
+    shards: npt.NDArray[np.int64] = field(init=False)
     """Where each was found; -1: nowhere."""
 
     def __post_init__(self) -> None:
         self.sent = self.sent[np.argsort(self.sent["key"], kind="stable")]
         self.is_committed = np.zeros(len(self.sent), np.bool_)
-        self.groups = np.full(len(self.sent), -1, np.int64)
+        self.shards = np.full(len(self.sent), -1, np.int64)
 
     @staticmethod
     def of(parts: Iterable[Sent]) -> Book:
@@ -220,8 +220,8 @@ class Book:
         ok, times = self.sent["outcome"] == OK, self.times
         for row in np.flatnonzero(ok & (times > 1)).tolist():
             count = int(times[row])
-            reason, group = f"it is there {count} times", int(self.groups[row])
-            self._tell(ViolationKind.ACKNOWLEDGED_REPEATED, self.sent[row], None, reason, group)
+            reason, shard = f"it is there {count} times", int(self.shards[row])
+            self._tell(ViolationKind.ACKNOWLEDGED_REPEATED, self.sent[row], None, reason, shard)
         dropped = 0
         for row in np.flatnonzero(ok & (times == 0)).tolist():
             send = self.sent[row]
@@ -229,9 +229,9 @@ class Book:
             if send["offset"] < queue.begin if queue is not None else not all_kept:
                 dropped += 1
                 continue
-            group = queue.group if queue is not None else -1
+            shard = queue.shard if queue is not None else -1
             reason = "it is in no log that is committed"
-            self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, reason, group)
+            self._tell(ViolationKind.ACKNOWLEDGED_MISSING, send, None, reason, shard)
         self._leave_out()
         return dropped
 
@@ -241,7 +241,7 @@ class Book:
         for replica in np.unique(there["replica"]).tolist():
             counts = self.found.setdefault(replica, np.zeros(len(self.sent), np.int64))
             counts += np.bincount(rows[ok & (there["replica"] == replica)], minlength=len(self.sent))
-        self.groups[rows] = there["group"]
+        self.shards[rows] = there["shard"]
         self.is_committed[rows[there["in_tail"] == 0]] = True
         same = there["crc"] == sent["crc"]
         for at in np.flatnonzero(ok & ~same).tolist():
@@ -278,13 +278,13 @@ class Book:
     def _failed(self, there: np.void, send: np.void) -> None:
         self._tell(ViolationKind.FAILED_PRESENT, send, there, f"its send surely failed, and it is at {there['offset']}")
 
-    def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str, group: int = -1) -> None:
+    def _tell(self, kind: ViolationKind, send: np.void, there: np.void | None, reason: str, shard: int = -1) -> None:
         name = f"{int(send['producer_id']):016x}/{send['epoch']}/{send['sequence']}"
         place = there if there is not None else send
         self.violations.append(
             Violation(
                 kind,
-                int(there["group"]) if there is not None else group,
+                int(there["shard"]) if there is not None else shard,
                 "",
                 f"message {name}: {reason}",
                 index=int(there["index"]) if there is not None else None,

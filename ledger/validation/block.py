@@ -76,7 +76,7 @@ class Block:
             self.reach(position + HEADER_SIZE)
         header = parse(self.view, at)
         if header.size > self.largest:
-            raise EntryFlawError(f"size {header.size} is more than the largest entry of this group may have")
+            raise EntryFlawError(f"size {header.size} is more than the largest entry of this shard may have")
         self.reach(position + padded(header.size))
         place = SegmentFile(Path(self.segment.path), self.begin)
         return SegmentView(place, self.view, self.cells).whole(at)

@@ -46,7 +46,7 @@ class Plan:
     replicas: tuple[Replica, ...]
     spans: tuple[Span, ...]
     cuts: Mapping[int, tuple[int, ...]]
-    """By group: the indexes at which states are to be told, ascending."""
+    """By shard: the indexes at which states are to be told, ascending."""
 
     @property
     def total_bytes(self) -> int:
@@ -113,10 +113,10 @@ class Engine(Protocol):
         not be judged. `ends`: by replica."""
 
     def differing_windows(self) -> dict[int, set[int]]:
-        """By group."""
+        """By shard."""
 
     def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
-        """By group: where replicas part, within these windows. Reads them once more."""
+        """By shard: where replicas part, within these windows. Reads them once more."""
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
         """What `check_index_ends` says of each."""
@@ -163,7 +163,7 @@ def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterato
     for each in facts.breaks:
         if each.position < end:
             yield Violation(
-                each.kind, replica.group, replica.source, each.reason, index=each.index, position=each.position,
+                each.kind, replica.shard, replica.source, each.reason, index=each.index, position=each.position,
                 last_index=each.last_index, end=each.end, path=path,
             )  # fmt: skip
     for told in facts.misfits:
@@ -172,7 +172,7 @@ def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterato
     for units in facts.wrong_units:
         reason = f"the unit of offset {units.offset} is not what the log gives for entry {units.index}"
         yield Violation(
-            ViolationKind.UNIT_WRONG, replica.group, replica.source, reason, index=units.index,
+            ViolationKind.UNIT_WRONG, replica.shard, replica.source, reason, index=units.index,
             position=units.position, end=units.end, topic=topic_name(bounds.names, units.topic_id),
             queue=units.queue, offset=units.offset, path=units.path,
         )  # fmt: skip
@@ -182,7 +182,7 @@ def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterato
         if keys.kind is ViolationKind.KEY_SURPLUS:
             reason = "entries are of batches that the log does not have, or that have no keys"
         yield Violation(
-            keys.kind, replica.group, replica.source, reason, index=keys.index, position=keys.position, path=keys.path
+            keys.kind, replica.shard, replica.source, reason, index=keys.index, position=keys.position, path=keys.path
         )
 
 
@@ -193,7 +193,7 @@ def misfit_violation(
 
     assert isinstance(told, Told)
     return Violation(
-        kind, replica.group, replica.source, reason, index=told.index, position=told.position or None,
+        kind, replica.shard, replica.source, reason, index=told.index, position=told.position or None,
         topic=topic_name(names, told.topic_id), queue=told.queue, offset=told.offset, path=path,
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ class IndexEnds:
 class IndexEndsFound:
     violations: tuple[Violation, ...] = ()
     notes: tuple[tuple[int, str], ...] = ()
-    """With their group."""
+    """With their shard."""
     unread: tuple[str, ...] = ()
     """Why something could not be judged."""
 
@@ -54,9 +54,9 @@ def check_index_ends(known: IndexEnds) -> IndexEndsFound:
     try:
         violations = (*check.units(), *check.keys())
     except OSError as error:
-        what = f"{known.replica.source}, group {known.replica.group}: {error.filename} cannot be read: {error.strerror}"
+        what = f"{known.replica.source}, shard {known.replica.shard}: {error.filename} cannot be read: {error.strerror}"
         return IndexEndsFound(unread=(what,))
-    return IndexEndsFound(violations, tuple((known.replica.group, note) for note in check.notes))
+    return IndexEndsFound(violations, tuple((known.replica.shard, note) for note in check.notes))
 
 
 class _Check:
@@ -149,7 +149,7 @@ class _Check:
         offset: int | None = None,
     ) -> Violation:
         return Violation(
-            kind, self._replica.group, self._replica.source, reason, index=index, position=position, path=path,
+            kind, self._replica.shard, self._replica.source, reason, index=index, position=position, path=path,
             topic=None if topic is None else f"id {topic}", queue=queue, offset=offset,
         )  # fmt: skip
 

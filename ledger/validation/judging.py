@@ -1,4 +1,4 @@
-"""The judgement on one group: its replicas against each other, and what of its log is committed.
+"""The judgement on one shard: its replicas against each other, and what of its log is committed.
 
     node 1   ... 97 98 99 | 100 101         K = 99: the largest commit that any entry mentions
     node 2   ... 97 98 99 | 100             a prefix of node 1; behind by 1
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ledger.validation.joining import JoinedLog
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import Replica
-from ledger.validation.report import COURSE_POINTS, GroupReport, ReplicaReport
+from ledger.validation.report import COURSE_POINTS, ReplicaReport, ShardReport
 from ledger.validation.sources import configuration_of
 from ledger.validation.violation import Violation, ViolationKind
 from ledger.validation.windows import Parting
@@ -29,24 +29,24 @@ _TERMS_SHOWN = 1000
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    report: GroupReport
+    report: ShardReport
     violations: tuple[Violation, ...]
     reference: int
-    """Which replica's log is the group's, for what is to be looked up."""
+    """Which replica's log is the shard's, for what is to be looked up."""
     committed: int
 
 
-class GroupJudge:
+class ShardJudge:
     def __init__(
         self,
-        group: int,
+        shard: int,
         logs: Sequence[JoinedLog],
         replayed: Mapping[int, Replayed],
         partings: Sequence[Parting],
         counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
         """`counted`: by replica: messages, units and keys that are right."""
-        self._group = group
+        self._shard = shard
         self._logs = {log.replica.number: log for log in logs}
         self._replayed = replayed
         self._partings = partings
@@ -63,8 +63,8 @@ class GroupJudge:
         held = self._judge_holders(known)
         committed = max(known, held)
         state_index = self._compare_states()
-        report = GroupReport(
-            group=self._group,
+        report = ShardReport(
+            shard=self._shard,
             replicas=tuple(self._replica(log, committed, state_index) for log in self._logs.values()),
             reference=self._reference.source,
             committed=committed,
@@ -100,7 +100,7 @@ class GroupJudge:
         self._violations.append(
             Violation(
                 ViolationKind.REPLICAS_DIFFER,
-                self._group,
+                self._shard,
                 names,
                 reason,
                 index=parting.index,
@@ -152,7 +152,7 @@ class GroupJudge:
                 f"{len(voters)} voters can hold it"
             )
             self._violations.append(
-                Violation(ViolationKind.COMMIT_NOT_HELD, self._group, "", reason, index=best + 1, last_index=known)
+                Violation(ViolationKind.COMMIT_NOT_HELD, self._shard, "", reason, index=best + 1, last_index=known)
             )
         return sorted((shown.get(voter, 0) for voter in voters), reverse=True)[majority - 1]
 
@@ -195,7 +195,7 @@ class GroupJudge:
             path = replica.base if is_base else None
             self._violations.append(
                 Violation(
-                    kind, self._group, replica.source, reason, index=index, position=0 if is_base else None, path=path
+                    kind, self._shard, replica.source, reason, index=index, position=0 if is_base else None, path=path
                 )
             )
 
@@ -260,7 +260,7 @@ def place_violations(replica: Replica, log: JoinedLog) -> list[Violation]:
     """What is wrong with how its spans join."""
     return [
         Violation(
-            place.kind, replica.group, replica.source, place.reason, index=place.index, position=place.position,
+            place.kind, replica.shard, replica.source, place.reason, index=place.index, position=place.position,
             last_index=place.last_index, end=place.end, path=place.path,
         )
         for place in log.wrong

@@ -1,10 +1,10 @@
 """What a path that somebody wants looked at is, and where a group's parts lie from there.
 
     node-1/                 data/                                a node of a local cluster
-    <data>/                 identity.json, lock, group-0/ ...     every group of a node
-    <data>/group-0/         log/, queues/, vote, base, clean      one group
-    <indexes>/              indexes.json, group-0/queues, keys    its indexes, where the node has them elsewhere
-    <data>/group-0/log/     00000000000000000000 ...              its log, with the base that lies beside it
+    <data>/                 identity.json, lock, shard-0/ ...     every group of a node
+    <data>/shard-0/         log/, queues/, vote, base, clean      one group
+    <indexes>/              indexes.json, shard-0/queues, keys    its indexes, where the node has them elsewhere
+    <data>/shard-0/log/     00000000000000000000 ...              its log, with the base that lies beside it
     00000000000067108864                                          one segment, of which no neighbour is known
 
 One idea: whatever the path, what comes out is a list of logs, each with what is known of where it begins.
@@ -35,12 +35,12 @@ from store import (
 )
 from store.disk import read_file
 from store.entry import HEADER_SIZE, EntryFlawError, padded, parse
+from store.format_upgrade import FORMAT
 from store.log_files import usual_length
-from store.node_directory import FORMAT
 from store.numbered import is_number
 from store.tail import EMPTY, Tail
 
-_GROUP = "group-"
+_SHARD = "shard-"
 
 
 class UnreadableError(Exception):
@@ -57,8 +57,8 @@ class LogPlace:
     segment_bytes: int
     start: Tail | None
     """What the first entry follows; None where that is not known."""
-    group: Path | None = None
-    """The directory with the group's other files; None where only segments are to be looked at."""
+    shard: Path | None = None
+    """The directory with the shard's other files; None where only segments are to be looked at."""
     indexes: Path | None = None
     """The directory with its indexes, which may be the same; None where they are not to be looked at."""
     clean: CleanMark | None = None
@@ -72,15 +72,15 @@ class LogPlace:
     """What is wrong with the files that say all this."""
 
     def may_be_of(self, other: LogPlace) -> bool:
-        """Whether both can be replicas of one group, as their directories are called."""
+        """Whether both can be replicas of one shard, as their directories are called."""
         ours, theirs = self._number, other._number
         return ours is None or theirs is None or ours == theirs
 
     @property
     def _number(self) -> int | None:
-        name = self.group.name if self.group is not None else ""
-        number = name.removeprefix(_GROUP)
-        return int(number) if name.startswith(_GROUP) and number.isdecimal() else None
+        name = self.shard.name if self.shard is not None else ""
+        number = name.removeprefix(_SHARD)
+        return int(number) if name.startswith(_SHARD) and number.isdecimal() else None
 
     def reader(self) -> LogReader:
         segments = () if self.void else self.segments
@@ -106,12 +106,12 @@ class LogPlace:
     def with_indexes(self, index_data: Path) -> LogPlace:
         """The same log with the indexes that lie in another directory. Raises `UnreadableError` where that is not the
         one of this node."""
-        if self.group is None:
-            raise UnreadableError(f"{self.path} is no node's data directory, nor a group's: it has no indexes")
-        mine, theirs = _owner(self.group.parent / "identity.json"), _owner(index_data / "indexes.json")
+        if self.shard is None:
+            raise UnreadableError(f"{self.path} is no node's data directory, nor a shard's: it has no indexes")
+        mine, theirs = _owner(self.shard.parent / "identity.json"), _owner(index_data / "indexes.json")
         if mine != theirs:
             raise UnreadableError(f"{index_data} has the indexes of {theirs}, not of {mine}")
-        return replace(self, indexes=index_data / self.group.name)
+        return replace(self, indexes=index_data / self.shard.name)
 
     @property
     def total_bytes(self) -> int:
@@ -130,22 +130,22 @@ def places_of(path: Path) -> list[LogPlace]:
         raise UnreadableError(
             f"{path} has a node's indexes, and no log: name the data directory, and this one with --index-data"
         )
-    groups = [path / name for name in names if name.startswith(_GROUP) and (path / name).is_dir()]
-    if groups or "identity.json" in names:
+    shards = [path / name for name in names if name.startswith(_SHARD) and (path / name).is_dir()]
+    if shards or "identity.json" in names:
         flaws = _identity_flaws(disk, path)
         holder = disk.lock_holder(path / "lock")
-        if not groups:
-            raise UnreadableError(f"{path} is the data directory of a node that has no group yet")
-        return [_group(disk, group, holder, flaws if group == groups[0] else ()) for group in groups]
+        if not shards:
+            raise UnreadableError(f"{path} is the data directory of a node that has no shard yet")
+        return [_shard(disk, shard, holder, flaws if shard == shards[0] else ()) for shard in shards]
     if (path / "log").is_dir():
-        return [_group(disk, path, disk.lock_holder(path.parent / "lock"))]
+        return [_shard(disk, path, disk.lock_holder(path.parent / "lock"))]
     if any(is_number(name) for name in names):
         return [_log(disk, path)]
     if _is_node(path / "data"):  # a node's directory in a local cluster
         return places_of(path / "data")
     nodes = [name for name in names if _is_node(path / name) or _is_node(path / name / "data")]
     hint = f"; in it are {', '.join(nodes)}: name those that you mean" if nodes else ""
-    raise UnreadableError(f"{path} is neither a node's data directory, nor a group's, nor a log's{hint}")
+    raise UnreadableError(f"{path} is neither a node's data directory, nor a shard's, nor a log's{hint}")
 
 
 def _is_node(path: Path) -> bool:
@@ -170,28 +170,28 @@ def _segment(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
 
 def _log(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
     """A log directory: of the files beside it, only those that say where it begins and ends."""
-    group = _group(disk, path.parent, disk.lock_holder(path.parent.parent / "lock"), log=path)
+    shard = _shard(disk, path.parent, disk.lock_holder(path.parent.parent / "lock"), log=path)
     return LogPlace(
         path,
-        group.segments,
-        group.segment_bytes,
-        group.start,
-        clean=group.clean,
-        base=group.base,
-        void=group.void,
-        holder=group.holder,
-        flaws=group.flaws,
+        shard.segments,
+        shard.segment_bytes,
+        shard.start,
+        clean=shard.clean,
+        base=shard.base,
+        void=shard.void,
+        holder=shard.holder,
+        flaws=shard.flaws,
     )
 
 
-def _group(
+def _shard(
     disk: PosixReadOnlyDisk, path: Path, holder: int | None, flaws: tuple[Flaw, ...] = (), *, log: Path | None = None
 ) -> LogPlace:
     log = log or path / "log"
     segments = tuple(segment_files(disk, log)) if disk.exists(log) else ()
     found = list(flaws)
-    void = disk.exists(path / "base.next")
-    base_path = path / ("base.next" if void else "base")
+    void = disk.exists(path / "snapshot.next")
+    base_path = path / ("snapshot.next" if void else "snapshot")
     base, start = None, None
     try:
         base = Base.decode(read_file(disk, base_path)) if disk.exists(base_path) else None
@@ -209,7 +209,7 @@ def _group(
 
 
 def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], base: Base | None) -> int:
-    """As the group's configuration fixed them, in the base or in entry 1; else what most files have."""
+    """As the shard's configuration fixed them, in the base or in entry 1; else what most files have."""
     try:
         body = base.configuration if base is not None else _first_configuration(disk, segments)
         fixed = decode_configuration(body).segment_bytes if body else 0
@@ -248,7 +248,8 @@ def _identity_flaws(disk: PosixReadOnlyDisk, path: Path) -> tuple[Flaw, ...]:
         return (_flaw(identity, f"it does not say whose directory this is ({error})"),)
     if layout != FORMAT:
         raise UnreadableError(
-            f"{path} has directory format {layout}, this program knows {FORMAT}: use the version that wrote it"
+            f"{path} has directory format {layout}, this program knows {FORMAT}: use the version that wrote it, or, "
+            "if the format is older, start the node once with this version, which upgrades the directory"
         )
     return ()
 

@@ -58,7 +58,7 @@ class PlainEngine:
         done, wrong = 0, 0
         for number, span in enumerate(spans, 1):
             replica = self._plan.replicas[span.replica]
-            facts = read_span(replica, span, self._access(replica), self._plan.cuts[replica.group])
+            facts = read_span(replica, span, self._access(replica), self._plan.cuts[replica.shard])
             self._facts[span.number] = facts
             done, wrong = done + facts.bytes, wrong + facts.findings
             self._on_progress(number, done, wrong)
@@ -82,26 +82,26 @@ class PlainEngine:
         return replayed, violations, not_judged
 
     def differing_windows(self) -> dict[int, set[int]]:
-        by_group: dict[int, dict[int, list[WindowSum]]] = defaultdict(lambda: defaultdict(list))
+        by_shard: dict[int, dict[int, list[WindowSum]]] = defaultdict(lambda: defaultdict(list))
         for facts in self._facts.values():
             replica = self._plan.replicas[facts.span.replica]
-            by_group[replica.group][replica.number] += facts.windows
-        return {group: differing(sums) for group, sums in by_group.items()}
+            by_shard[replica.shard][replica.number] += facts.windows
+        return {shard: differing(sums) for shard, sums in by_shard.items()}
 
     def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
         found: dict[int, list[Parting]] = {}
-        for group, wanted in windows.items():
+        for shard, wanted in windows.items():
             ordered, parts = sorted(wanted), []
             for first in range(0, len(ordered), WINDOWS_AT_ONCE):
-                parts += self._partings_in(group, ordered[first : first + WINDOWS_AT_ONCE], ends)
-            found[group] = joined(parts)
+                parts += self._partings_in(shard, ordered[first : first + WINDOWS_AT_ONCE], ends)
+            found[shard] = joined(parts)
         return found
 
-    def _partings_in(self, group: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[Parting]:
+    def _partings_in(self, shard: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[Parting]:
         said = [np.empty(0, SAID)]
         for facts in self._facts.values():
             replica = self._plan.replicas[facts.span.replica]
-            if replica.group == group and {each.window for each in facts.windows} & set(windows):
+            if replica.shard == shard and {each.window for each in facts.windows} & set(windows):
                 said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
         return partings(np.concatenate(said))
 

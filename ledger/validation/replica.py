@@ -37,12 +37,12 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One group's log at one source, as it was when the validation began."""
+    """One shard's log at one source, as it was when the validation began."""
 
     number: int
     """Among all replicas of the validation."""
     source: str
-    group: int
+    shard: int
     node: int | None
     cluster: str
     segments: tuple[Segment, ...]

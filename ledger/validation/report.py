@@ -24,7 +24,7 @@ COURSE_POINTS = 64
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """One replica of a group, as it was when the validation began."""
+    """One replica of a shard, as it was when the validation began."""
 
     source: str
     node: int | None
@@ -44,7 +44,7 @@ class ReplicaReport:
     lacks_committed: int
     """How many of these are committed."""
     parts_at: int | None
-    """The first index at which it differs from the group's reference; None: it is a prefix of it, or the same."""
+    """The first index at which it differs from the shard's reference; None: it is a prefix of it, or the same."""
     units: int
     """ConsumeQueue units that are what the log gives."""
     keys: int
@@ -52,7 +52,7 @@ class ReplicaReport:
     has_indexes: bool
     """Whether units and keys could be looked at."""
     state: str | None
-    """Digest of the replayed state at `GroupReport.state_index`."""
+    """Digest of the replayed state at `ShardReport.state_index`."""
     terms: tuple[tuple[int, int], ...]
     """(term, its first index), as the log goes through them."""
     course: tuple[tuple[int, int], ...]
@@ -60,13 +60,13 @@ class ReplicaReport:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupReport:
-    group: int
+class ShardReport:
+    shard: int
     replicas: tuple[ReplicaReport, ...]
     reference: str
     """The source that has the most of what is committed, whole; the others are compared with it where they differ."""
     committed: int
-    """Index up to which the group's log is surely committed."""
+    """Index up to which the shard's log is surely committed."""
     last_index: int
     """The largest of any replica."""
     voters: tuple[int, ...]
@@ -94,10 +94,10 @@ class Report:
     sources: tuple[str, ...]
     engine: str
     """`plain`, or the Spark master."""
-    groups: tuple[GroupReport, ...]
+    shards: tuple[ShardReport, ...]
     acknowledged: AcknowledgedReport | None
     violations: tuple[Violation, ...]
-    """The first ones of each kind, by group, kind and place."""
+    """The first ones of each kind, by shard, kind and place."""
     counts: tuple[tuple[str, int], ...]
     """Of all violations, by kind."""
     written: int

@@ -1,6 +1,6 @@
 """Snapshots beside a log, against the state that its replay gives at their index.
 
-    <group>/bases/00000000000000000412    index 412, place, configuration, state
+    <shard>/snapshots/00000000000000000412    index 412, place, configuration, state
     replay                                at 412: place of entry 412, configuration, digest of the state
 
 One idea: a snapshot is never believed against the log by a node, but a new replica is given one; so a stale one would
@@ -61,7 +61,7 @@ def _check(replica: Replica, replayed: Replayed, last_index: int, index: int | N
         return
 
     def violation(kind: ViolationKind, reason: str, at: int | None) -> Violation:
-        return Violation(kind, replica.group, replica.source, reason, index=at, position=0, path=path)
+        return Violation(kind, replica.shard, replica.source, reason, index=at, position=0, path=path)
 
     try:
         base = Checkpoint.decode(data).base if index is None else Base.decode(data)

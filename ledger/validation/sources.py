@@ -3,10 +3,10 @@
     /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
     http://10.0.0.1:9872                             the HTTP port of a node that runs
 
-One idea: which groups there are, whose they are and where their logs begin is read from the data itself; and where each
+One idea: which shards there are, whose they are and where their logs begin is read from the data itself; and where each
 log ends is settled once, at the beginning, so that a log which grows meanwhile is judged as it was then.
 
-It must not know what entries mean, beyond the configuration that fixes a group's grid.
+It must not know what entries mean, beyond the configuration that fixes a shard's grid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ledger.validation.access import Access, FileAccess, HttpAccess, SegmentGone
 from ledger.validation.place import LogPlace, UnreadableError, places_of
 from ledger.validation.replica import Replica, Segment
 from ledger.validation.segment_end import last_entry
-from raft.configuration_entry import GroupConfiguration, decode_configuration
+from raft.configuration_entry import ShardConfiguration, decode_configuration
 from store import Base, Header, Kind, PosixReadOnlyDisk, SegmentFile, StoreError
 from store.entry import HEADER_SIZE, EntryFlawError, parse
 from store.numbered import name_of, numbers_of
@@ -78,33 +78,33 @@ def _in_directory(name: str) -> list[Replica]:
 
 
 def _of_place(name: str, place: LogPlace) -> Replica:
-    if place.group is None:
+    if place.shard is None:
         raise SourceError(f"{place.path} is a log alone: name the node's data directory")
     if place.void:
         raise SourceError(f"{place.path}: its log is being replaced by another node's: start that node, and try again")
-    number = re.fullmatch(r"group-(\d+)", place.group.name)
+    number = re.fullmatch(r"shard-(\d+)", place.shard.name)
     if number is None:
-        raise SourceError(f"{place.group} does not say which group it is of: name the node's data directory")
+        raise SourceError(f"{place.shard} does not say which shard it is of: name the node's data directory")
     bad = [flaw for flaw in place.flaws if flaw.path.name != "clean"]
     if bad:
         raise SourceError(f"{bad[0].path}: {bad[0].reason}")
-    group = place.group
+    shard = place.shard
     segments = tuple(_segment_of(each) for each in place.segments)
-    kept = group / "bases"
-    cluster, node = _identity(group.parent / "identity.json")
+    kept = shard / "snapshots"
+    cluster, node = _identity(shard.parent / "identity.json")
     replica = Replica(
         number=0,
         source=name,
-        group=int(number[1]),
+        shard=int(number[1]),
         node=node,
         cluster=cluster,
         segments=segments,
         segment_bytes=place.segment_bytes,
         largest_entry=_LARGEST,
         start=place.start,
-        base=str(group / "base") if place.base is not None else None,
+        base=str(shard / "snapshot") if place.base is not None else None,
         kept=tuple((each, str(kept / name_of(each))) for each in _numbers(kept)),
-        checkpoint=str(group / "checkpoint") if (group / "checkpoint").exists() else None,
+        checkpoint=str(shard / "checkpoint") if (shard / "checkpoint").exists() else None,
         indexes=str(place.indexes) if place.indexes is not None else None,
         clean=place.clean,
         is_running=place.holder is not None,
@@ -152,38 +152,38 @@ def _identity(path: Path) -> tuple[str, int | None]:
 
 def _at_url(url: str) -> list[Replica]:
     access = HttpAccess()
-    said = access.json(f"{url}/groups")
+    said = access.json(f"{url}/shards")
     try:
-        node, cluster, groups = said["node"], said["cluster"], said["groups"]
-        return [_of_node(url, node, cluster, group, access) for group in groups]
+        node, cluster, shards = said["node"], said["cluster"], said["shards"]
+        return [_of_node(url, node, cluster, shard, access) for shard in shards]
     except (KeyError, TypeError, ValueError) as error:
-        raise SourceError(f"{url}/groups: what answers there is no node of ledgermq ({error!r})") from error
+        raise SourceError(f"{url}/shards: what answers there is no node of ledgermq ({error!r})") from error
 
 
-def _of_node(url: str, node: int, cluster: str, group: int, access: HttpAccess) -> Replica:
-    at = f"{url}/groups/{group}"
+def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) -> Replica:
+    at = f"{url}/shards/{shard}"
     said = access.json(f"{at}/segments")
     segments = tuple(
         Segment(f"{at}/segments/{each['name']}", each["position"], each["length"]) for each in said["segments"]
     )
-    data = access.file(f"{at}/base")
+    data = access.file(f"{at}/snapshot")
     try:
         base = Base.decode(data) if data is not None else None
     except ValueError as error:
-        raise SourceError(f"{at}/base is no base ({error})") from error
+        raise SourceError(f"{at}/snapshot is no base ({error})") from error
     if base is None and said["first_index"] > 1:
         raise SourceError(f"{at}: the log begins at entry {said['first_index']}, and the node serves no base")
     replica = Replica(
         number=0,
         source=url,
-        group=group,
+        shard=shard,
         node=node,
         cluster=cluster,
         segments=segments,
         segment_bytes=_grid_of(segments),
         largest_entry=_LARGEST,
         start=base.tail if base is not None else EMPTY,
-        base=f"{at}/base" if base is not None else None,
+        base=f"{at}/snapshot" if base is not None else None,
         is_running=True,
         told_commit=said["commit"],
     )
@@ -207,7 +207,7 @@ def _configured(replica: Replica, access: Access, base: Base | None) -> Replica:
         return replica
     if replica.cluster and configuration.cluster != replica.cluster:
         raise SourceError(
-            f"{replica.source}: the log of group {replica.group} is of cluster {configuration.cluster!r}, and the node "
+            f"{replica.source}: the log of shard {replica.shard} is of cluster {configuration.cluster!r}, and the node "
             f"of cluster {replica.cluster!r}: name the replicas of one"
         )
     return replace(
@@ -218,7 +218,7 @@ def _configured(replica: Replica, access: Access, base: Base | None) -> Replica:
     )
 
 
-def configuration_of(body: bytes) -> GroupConfiguration | None:
+def configuration_of(body: bytes) -> ShardConfiguration | None:
     """None where these bytes are of none."""
     if not body:
         return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ledger.validation.report import GroupReport, ReplicaReport, Report
+from ledger.validation.report import ReplicaReport, Report, ShardReport
 from ledger.validation.violation import Violation
 
 SHOWN = 20
@@ -15,9 +15,9 @@ SHOWN = 20
 COLUMNS = ("source", "node", "entries", "from", "to", "commit", "behind", "messages", "units", "keys", "state")
 
 
-def rows_of(group: GroupReport) -> list[tuple[object, ...]]:
+def rows_of(shard: ShardReport) -> list[tuple[object, ...]]:
     """Of `COLUMNS`, one for each replica; None: nothing to tell."""
-    return [_row(replica) for replica in group.replicas]
+    return [_row(replica) for replica in shard.replicas]
 
 
 def _row(replica: ReplicaReport) -> tuple[object, ...]:
@@ -29,14 +29,14 @@ def _row(replica: ReplicaReport) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def group_sentence(group: GroupReport) -> str:
-    """Above a group's table."""
-    behind = [replica for replica in group.replicas if replica.behind]
-    said = f"group {group.group}: committed up to entry {group.committed:,}"
-    if group.last_index > group.committed:
-        said += f", {group.last_index - group.committed:,} more in the tail"
-    if len(group.replicas) > 1:
-        said += "; no replica is behind" if not behind else f"; {len(behind)} of {len(group.replicas)} are behind"
+def shard_sentence(shard: ShardReport) -> str:
+    """Above a shard's table."""
+    behind = [replica for replica in shard.replicas if replica.behind]
+    said = f"shard {shard.shard}: committed up to entry {shard.committed:,}"
+    if shard.last_index > shard.committed:
+        said += f", {shard.last_index - shard.committed:,} more in the tail"
+    if len(shard.replicas) > 1:
+        said += "; no replica is behind" if not behind else f"; {len(behind)} of {len(shard.replicas)} are behind"
     return said
 
 
@@ -55,7 +55,7 @@ def acknowledged_sentence(report: Report) -> str:
 
 def violation_line(violation: Violation) -> str:
     """Kind, place, and what is wrong there."""
-    place = [f"group {violation.group}" if violation.group >= 0 else "", violation.source]
+    place = [f"shard {violation.shard}" if violation.shard >= 0 else "", violation.source]
     if violation.index is not None:
         more = violation.last_index is not None and violation.last_index > violation.index
         place.append(f"entries {violation.index} to {violation.last_index}" if more else f"entry {violation.index}")
@@ -96,8 +96,8 @@ def verdict_sentence(report: Report) -> str:
 def as_text(report: Report) -> str:
     """All of it, for where there are no tables."""
     lines: list[str] = []
-    for group in report.groups:
-        lines += [group_sentence(group), *_aligned(rows_of(group)), *(f"  note: {note}" for note in group.notes), ""]
+    for shard in report.shards:
+        lines += [shard_sentence(shard), *_aligned(rows_of(shard)), *(f"  note: {note}" for note in shard.notes), ""]
     lines += [acknowledged_sentence(report)] if report.acknowledged is not None else []
     return "\n".join([*lines, *closing_lines(report)])
 

@@ -22,12 +22,12 @@ from ledger.validation.acknowledged import KnownQueue, topic_hash
 from ledger.validation.engine import AcknowledgedFound, Bounds, Engine, Plan, Wanted, misfit_violation
 from ledger.validation.index_ends import IndexEnds
 from ledger.validation.joining import JoinedLog, join
-from ledger.validation.judging import GroupJudge, Judged, place_violations
+from ledger.validation.judging import Judged, ShardJudge, place_violations
 from ledger.validation.out_directory import prepare
 from ledger.validation.pieces import Gap
 from ledger.validation.replay import Replayed
 from ledger.validation.replica import SPAN_BYTES, Replica, spans_of
-from ledger.validation.report import AcknowledgedReport, GroupReport, Report
+from ledger.validation.report import AcknowledgedReport, Report, ShardReport
 from ledger.validation.snapshots import index_of_checkpoint
 from ledger.validation.sources import open_sources
 from ledger.validation.span_reader import SpanFacts, look_at
@@ -72,8 +72,8 @@ def plan_of(replicas: Sequence[Replica], span_bytes: int) -> Plan:
     spans = [
         replace(span, number=next(numbers)) for replica in replicas for span in spans_of(replica, span_bytes=span_bytes)
     ]
-    groups = sorted({replica.group for replica in replicas})
-    cuts = {group: _cuts([each for each in replicas if each.group == group]) for group in groups}
+    shards = sorted({replica.shard for replica in replicas})
+    cuts = {shard: _cuts([each for each in replicas if each.shard == shard]) for shard in shards}
     return Plan(tuple(replicas), tuple(spans), cuts)
 
 
@@ -110,9 +110,9 @@ class _Validation:
         """Violations that are only counted, since there are too many of their kind."""
         self._bases: dict[int, Base] = {}
         """By replica: where logs begin by now."""
-        self._by_group: dict[int, list[Replica]] = defaultdict(list)
+        self._by_shard: dict[int, list[Replica]] = defaultdict(list)
         for replica in plan.replicas:
-            self._by_group[replica.group].append(replica)
+            self._by_shard[replica.shard].append(replica)
 
     def run(self, histories: Sequence[Path], out: Path | None) -> Report:
         outlines = {facts.span.number: facts for facts in self._engine.read(self._plan)}
@@ -126,10 +126,10 @@ class _Validation:
         partings = self._engine.partings(self._engine.differing_windows(), ends)
         counted = _counted(self._plan.replicas, outlines.values())
         judged = {
-            group: GroupJudge(
-                group, [logs[each.number] for each in replicas], replayed, partings.get(group, []), counted
+            shard: ShardJudge(
+                shard, [logs[each.number] for each in replicas], replayed, partings.get(shard, []), counted
             ).judge()
-            for group, replicas in self._by_group.items()
+            for shard, replicas in self._by_shard.items()
         }
         self._judge_judged(judged)
         for each in judged.values():
@@ -137,9 +137,9 @@ class _Validation:
         violations += self._of_logs(logs, replayed)
         violations += self._of_indexes(logs, replayed, judged, outlines.values())
         acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
-        names = {group: self._names(group, replayed) for group in self._by_group}
+        names = {shard: self._names(shard, replayed) for shard in self._by_shard}
         bounds = {
-            number: Bounds(self._begin_of(log.replica), log.end, names[log.replica.group])
+            number: Bounds(self._begin_of(log.replica), log.end, names[log.replica.shard])
             for number, log in logs.items()
         }
         for replay in told:
@@ -148,7 +148,7 @@ class _Validation:
         return Report(
             sources=tuple(self._sources),
             engine=self._engine.name,
-            groups=tuple(self._group_report(judged[group].report) for group in sorted(judged)),
+            shards=tuple(self._shard_report(judged[shard].report) for shard in sorted(judged)),
             acknowledged=acknowledged,
             violations=found.first,
             counts=tuple(sorted(found.counts.items(), key=lambda each: ORDER[ViolationKind(each[0])])),
@@ -169,9 +169,9 @@ class _Validation:
                 begin = self._base_now(replica).end
                 if facts.span.end <= begin:
                     note = f"{replica.source}: the log begins at position {begin} by now; what lay before was dropped"
-                    self._notes[replica.group].append(note)
+                    self._notes[replica.shard].append(note)
                     continue
-            self._not_judged.append(f"{replica.source}, group {replica.group}: {facts.unread}")
+            self._not_judged.append(f"{replica.source}, shard {replica.shard}: {facts.unread}")
 
     def _tell_lost_bases(self, replayed: Mapping[int, Replayed]) -> None:
         for replica in self._plan.replicas:
@@ -180,7 +180,7 @@ class _Validation:
                 continue
             if replica.is_running and self._base_now(replica).index > start.index:
                 note = f"{replica.source}: its state is not compared: its log begins later by now"
-                self._notes[replica.group].append(note)
+                self._notes[replica.shard].append(note)
 
     def _begin_of(self, replica: Replica) -> int:
         """Where its log begins by now, as far as its own files say."""
@@ -220,8 +220,8 @@ class _Validation:
         log.entries = sum(facts.entries for facts in mine)
         log.messages = sum(facts.messages for facts in mine)
         for place in log.torn:
-            where = f"{replica.source}, group {replica.group}: at position {place.position} of the log"
-            self._notes[replica.group].append(f"{where}: {place.reason}: a torn end, which the next start erases")
+            where = f"{replica.source}, shard {replica.shard}: at position {place.position} of the log"
+            self._notes[replica.shard].append(f"{where}: {place.reason}: a torn end, which the next start erases")
         return log
 
     def _of_logs(self, logs: Mapping[int, JoinedLog], replayed: Mapping[int, Replayed]) -> list[Violation]:
@@ -238,16 +238,16 @@ class _Validation:
         return violations
 
     def _judge_judged(self, judged: Mapping[int, Judged]) -> None:
-        for group, each in judged.items():
+        for shard, each in judged.items():
             if not each.committed:
-                self._not_judged.append(f"group {group}: nothing in it is known to be committed")
+                self._not_judged.append(f"shard {shard}: nothing in it is known to be committed")
         sources = {replica.source for replica in self._plan.replicas}
-        common = [group for group, replicas in self._by_group.items() if len({each.source for each in replicas}) > 1]
+        common = [shard for shard, replicas in self._by_shard.items() if len({each.source for each in replicas}) > 1]
         if len(sources) > 1 and not common:
-            self._not_judged.append("these sources have no group in common: there is nothing to compare")
-        for group, replicas in self._by_group.items():
+            self._not_judged.append("these sources have no shard in common: there is nothing to compare")
+        for shard, replicas in self._by_shard.items():
             if len(replicas) == 1:
-                self._notes[group].append(
+                self._notes[shard].append(
                     f"only {replicas[0].source} has it: there is no other replica to compare with"
                 )
 
@@ -270,7 +270,7 @@ class _Validation:
                 deleted=replayed[number].deleted,
                 knows_all=replayed[number].is_known,
                 log_end=log.end,
-                committed=min(judged[log.replica.group].committed, log.last_index),
+                committed=min(judged[log.replica.shard].committed, log.last_index),
                 absent_units=[each for facts in by_replica[number] for each in facts.absent_units],
                 absent_keys=[each for facts in by_replica[number] for each in facts.absent_keys],
             )
@@ -280,8 +280,8 @@ class _Validation:
         found = self._engine.index_ends(known)
         for each in found:
             self._not_judged += each.unread
-            for group, note in each.notes:
-                self._notes[group].append(note)
+            for shard, note in each.notes:
+                self._notes[shard].append(note)
         return [violation for each in found for violation in each.violations]
 
     def _acknowledged(
@@ -297,12 +297,12 @@ class _Validation:
         wanted: list[Wanted] = []
         queues: dict[tuple[int, int], KnownQueue] = {}
         all_kept = True
-        for group, each in judged.items():
-            topics = {number: topic_hash(name) for number, name in self._names(group, replayed).items()}
+        for shard, each in judged.items():
+            topics = {number: topic_hash(name) for number, name in self._names(shard, replayed).items()}
             log = logs[each.reference]
             # What a log lacks that is not whole, another one may have.
             whole = log.is_read and not log.wrong
-            others = [logs[replica.number] for replica in self._by_group[group]]
+            others = [logs[replica.number] for replica in self._by_shard[shard]]
             wanted += [
                 Wanted(one.replica.number, topics, each.committed, one.end) for one in ([log] if whole else others)
             ]
@@ -313,7 +313,7 @@ class _Validation:
                     # Where the log has lost its beginning, messages of an earlier topic of that name may be gone.
                     is_one = times[topics[topic]] == 1 or log.replica.base is None
                     begin = begins.get((topic, queue), 0) if is_one else _NOTHING_KEPT
-                    queues[topics[topic], queue] = KnownQueue(group, begin)
+                    queues[topics[topic], queue] = KnownQueue(shard, begin)
             all_kept &= log.replica.base is None
         found = self._engine.acknowledged(histories, wanted, queues, all_kept=all_kept)
         violations += self._judged_missing(found, judged, logs)
@@ -347,15 +347,15 @@ class _Validation:
 
     # -- names
 
-    def _names(self, group: int, replayed: Mapping[int, Replayed]) -> dict[int, str]:
-        """Of the topics that any replica of the group knows; ids are the same in all groups."""
+    def _names(self, shard: int, replayed: Mapping[int, Replayed]) -> dict[int, str]:
+        """Of the topics that any replica of the shard knows; ids are the same in all shards."""
         names: dict[int, str] = {}
-        for each in sorted(replayed.values(), key=lambda each: self._plan.replicas[each.replica].group == group):
+        for each in sorted(replayed.values(), key=lambda each: self._plan.replicas[each.replica].shard == shard):
             names.update(each.topics)
         return names
 
-    def _group_report(self, report: GroupReport) -> GroupReport:
-        notes = dict.fromkeys([*self._notes[report.group], *report.notes])
+    def _shard_report(self, report: ShardReport) -> ShardReport:
+        notes = dict.fromkeys([*self._notes[report.shard], *report.notes])
         return replace(report, notes=tuple(notes))
 
 
@@ -365,9 +365,9 @@ def _base_now(replica: Replica) -> Base:
     if not replica.segments:
         return _NO_BASE
     if replica.base is not None or not replica.segments[0].path.startswith("http"):
-        path = replica.base or str(Path(replica.segments[0].path).parent.parent / "base")
+        path = replica.base or str(Path(replica.segments[0].path).parent.parent / "snapshot")
     else:
-        path = replica.segments[0].path.rpartition("/segments/")[0] + "/base"
+        path = replica.segments[0].path.rpartition("/segments/")[0] + "/snapshot"
     try:
         data = access_to(path).file(path)
         return Base.decode(data) if data is not None else _NO_BASE
@@ -392,4 +392,4 @@ def _named(violation: Violation, names: Mapping[int, Mapping[int, str]]) -> Viol
     topic = violation.topic
     if topic is None or not topic.startswith("id ") or not topic[3:].isdigit():
         return violation
-    return replace(violation, topic=names.get(violation.group, {}).get(int(topic[3:]), topic))
+    return replace(violation, topic=names.get(violation.shard, {}).get(int(topic[3:]), topic))

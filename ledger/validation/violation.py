@@ -76,9 +76,9 @@ class Violation:
     """None where something does not apply. `position`: in the log, or in the file `path` where that is no segment."""
 
     kind: ViolationKind
-    group: int
+    shard: int
     source: str
-    """As it was named on the command line; empty where it is of the whole group."""
+    """As it was named on the command line; empty where it is of the whole shard."""
     reason: str
     index: int | None = None
     position: int | None = None
@@ -94,9 +94,9 @@ class Violation:
 
     @property
     def order(self) -> tuple[Any, ...]:
-        """By group, kind, source and place."""
+        """By shard, kind, source and place."""
         place = tuple(-1 if each is None else each for each in (self.index, self.position, self.queue, self.offset))
-        return self.group, ORDER[self.kind], self.source, *place, self.path or "", self.reason
+        return self.shard, ORDER[self.kind], self.source, *place, self.path or "", self.reason
 
     def fields(self) -> dict[str, Any]:
         """As JSON and Parquet have it."""
@@ -104,7 +104,7 @@ class Violation:
 
 
 TYPES: dict[str, type] = {
-    "kind": str, "group": int, "source": str, "reason": str, "index": int, "position": int, "last_index": int,
+    "kind": str, "shard": int, "source": str, "reason": str, "index": int, "position": int, "last_index": int,
     "end": int, "topic": str, "queue": int, "offset": int, "path": str,
 }  # fmt: skip
 """Of `fields`, in their order: the columns of a table of violations."""

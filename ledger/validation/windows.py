@@ -68,7 +68,7 @@ def hashes_of(entries: Entries) -> npt.NDArray[np.uint64]:
 
 
 def differing(by_replica: Mapping[int, Iterable[WindowSum]]) -> set[int]:
-    """The windows in which not all replicas that have any entry have the same ones. `by_replica`: of one group."""
+    """The windows in which not all replicas that have any entry have the same ones. `by_replica`: of one shard."""
     summed: dict[int, dict[int, WindowSum]] = defaultdict(dict)
     for replica, sums in by_replica.items():
         for each in sums:
@@ -123,7 +123,7 @@ class Parting:
 
 
 def partings(said: Said) -> list[Parting]:
-    """Of one group; `said` has everything that its replicas say of the indexes in it. Each two replicas are compared;
+    """Of one shard; `said` has everything that its replicas say of the indexes in it. Each two replicas are compared;
     stretches that touch at the edge of what is given are for the caller to join."""
     found: list[Parting] = []
     replicas = np.unique(said["replica"]).tolist()

@@ -1,4 +1,4 @@
-"""Agreement, without I/O: how the servers of one group come to hold the same log. Begin with raft.py."""
+"""Agreement, without I/O: how the servers of one shard come to hold the same log. Begin with raft.py."""
 
 from raft.core.configuration import Configuration
 from raft.core.election_timer import Timing

@@ -1,4 +1,4 @@
-"""Who belongs to the group.
+"""Who belongs to the shard.
 
 The one idea (section 6): a server uses the newest configuration in its log, committed or not. So configurations are
 kept beside the index of their entry, and go when that entry is cut away. Two configurations that follow each other

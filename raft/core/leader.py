@@ -115,7 +115,7 @@ class Leader:
         for progress in self.progress.values():
             progress.tick()
         self._transfer.tick()
-        # By the server's ticks: groups of one node that tick together speak together, whenever each was elected.
+        # By the server's ticks: shards of one node that tick together speak together, whenever each was elected.
         if self._server.ticks % self._timing.heartbeat_ticks == 0:
             for progress in self.progress.values():
                 progress.heartbeat()
@@ -162,7 +162,7 @@ class Leader:
         majorities may miss each other (Ongaro's correction of 2015 to section 4.1 of the dissertation)."""
         server = self._server
         if not configuration.voters:
-            raise ChangeRefused("a group needs a voter; this would remove the last one")
+            raise ChangeRefused("a shard needs a voter; this would remove the last one")
         if not configuration.is_one_step_from(server.configurations.newest):
             raise ChangeRefused("voters change one at a time; this would change several")
         if server.commit < self._no_op or server.configurations.newest_index > server.commit:

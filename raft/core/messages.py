@@ -1,4 +1,4 @@
-"""What the nodes of one group say to each other, as the core sees it.
+"""What the nodes of one shard say to each other, as the core sees it.
 
 The one idea: a message is a frozen value, and the answer to an old one is recognised by its term alone.
 The core never sees the body of an entry: an `Append` describes a range of entries by their terms, and the driver

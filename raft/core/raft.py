@@ -1,4 +1,4 @@
-"""One server of a Raft group as a pure state machine: messages and ticks in, `Ready` out.
+"""One server of a shard as a pure state machine: messages and ticks in, `Ready` out.
 
     driver                                   core
       step(message), tick(), propose(sizes), read(token), unreachable(peer)
@@ -414,7 +414,7 @@ class Raft:
         self._become_follower(leader)
 
     def _become(self, role: Role | None) -> None:
-        """Take on roles until one stays: alone in its group, a server is elected by itself."""
+        """Take on roles until one stays: alone in its shard, a server is elected by itself."""
         while role is not None:
             role = self._take_on(role)
 
@@ -452,7 +452,7 @@ class Raft:
             prefer=self._prefer,
             accepts_loss=self._role.campaign.unanimous,
         )
-        self._server.suspicion = 0  # what a leader has is what the group has
+        self._server.suspicion = 0  # what a leader has is what the shard has
         self._role, self._no_op = leader, leader.no_op
         leader.begin_round()
 

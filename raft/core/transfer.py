@@ -50,7 +50,7 @@ class Transfer:
         if to == server.node:
             raise TransferRefused(f"node {to} leads already")
         if progress is None or to not in server.voters:
-            raise TransferRefused(f"node {to} is no voter of this group")
+            raise TransferRefused(f"node {to} is no voter of this shard")
         if progress.suspicion:
             raise TransferRefused(f"node {to} may have lost entries in a crash and is catching up")
         if server.ticks - progress.heard_at >= self._timing.election_ticks:

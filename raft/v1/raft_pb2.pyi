@@ -7,22 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class IntroduceRequest(_message.Message):
-    __slots__ = ("cluster", "group", "sender", "voters", "segment_bytes", "max_entry_bytes", "adding")
+    __slots__ = ("cluster", "shard", "sender", "voters", "segment_bytes", "max_entry_bytes", "adding")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     VOTERS_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     MAX_ENTRY_BYTES_FIELD_NUMBER: _ClassVar[int]
     ADDING_FIELD_NUMBER: _ClassVar[int]
     cluster: str
-    group: int
+    shard: int
     sender: int
     voters: _containers.RepeatedScalarFieldContainer[int]
     segment_bytes: int
     max_entry_bytes: int
     adding: bool
-    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., adding: _Optional[bool] = ...) -> None: ...
+    def __init__(self, cluster: _Optional[str] = ..., shard: _Optional[int] = ..., sender: _Optional[int] = ..., voters: _Optional[_Iterable[int]] = ..., segment_bytes: _Optional[int] = ..., max_entry_bytes: _Optional[int] = ..., adding: _Optional[bool] = ...) -> None: ...
 
 class IntroduceResponse(_message.Message):
     __slots__ = ("node", "incarnation", "empty", "refusal")
@@ -37,9 +37,9 @@ class IntroduceResponse(_message.Message):
     def __init__(self, node: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., empty: _Optional[bool] = ..., refusal: _Optional[str] = ...) -> None: ...
 
 class ReadEntriesRequest(_message.Message):
-    __slots__ = ("cluster", "group", "sender", "receiver", "segment_bytes", "prev_index", "prev_chain", "max_bytes")
+    __slots__ = ("cluster", "shard", "sender", "receiver", "segment_bytes", "prev_index", "prev_chain", "max_bytes")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     SENDER_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -47,14 +47,14 @@ class ReadEntriesRequest(_message.Message):
     PREV_CHAIN_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     cluster: str
-    group: int
+    shard: int
     sender: int
     receiver: int
     segment_bytes: int
     prev_index: int
     prev_chain: int
     max_bytes: int
-    def __init__(self, cluster: _Optional[str] = ..., group: _Optional[int] = ..., sender: _Optional[int] = ..., receiver: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_chain: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, cluster: _Optional[str] = ..., shard: _Optional[int] = ..., sender: _Optional[int] = ..., receiver: _Optional[int] = ..., segment_bytes: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_chain: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class ReadEntriesResponse(_message.Message):
     __slots__ = ("entries", "commit", "refusal", "differs", "first_index")
@@ -77,22 +77,22 @@ class ControlBundle(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[ControlMessage, _Mapping]]] = ...) -> None: ...
 
 class ControlMessage(_message.Message):
-    __slots__ = ("vote_request", "vote_response", "heartbeat", "heartbeat_response", "timeout_now", "group", "incarnation")
+    __slots__ = ("vote_request", "vote_response", "heartbeat", "heartbeat_response", "timeout_now", "shard", "incarnation")
     VOTE_REQUEST_FIELD_NUMBER: _ClassVar[int]
     VOTE_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_FIELD_NUMBER: _ClassVar[int]
     HEARTBEAT_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_NOW_FIELD_NUMBER: _ClassVar[int]
-    GROUP_FIELD_NUMBER: _ClassVar[int]
+    SHARD_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     vote_request: VoteRequest
     vote_response: VoteResponse
     heartbeat: Heartbeat
     heartbeat_response: HeartbeatResponse
     timeout_now: TimeoutNow
-    group: int
+    shard: int
     incarnation: bytes
-    def __init__(self, vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_response: _Optional[_Union[VoteResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., heartbeat_response: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ..., group: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, vote_request: _Optional[_Union[VoteRequest, _Mapping]] = ..., vote_response: _Optional[_Union[VoteResponse, _Mapping]] = ..., heartbeat: _Optional[_Union[Heartbeat, _Mapping]] = ..., heartbeat_response: _Optional[_Union[HeartbeatResponse, _Mapping]] = ..., timeout_now: _Optional[_Union[TimeoutNow, _Mapping]] = ..., shard: _Optional[int] = ..., incarnation: _Optional[bytes] = ...) -> None: ...
 
 class VoteRequest(_message.Message):
     __slots__ = ("term", "last_index", "last_term", "pre", "transfer", "unanimous")
@@ -151,22 +151,22 @@ class TimeoutNow(_message.Message):
     def __init__(self, term: _Optional[int] = ...) -> None: ...
 
 class AppendRequest(_message.Message):
-    __slots__ = ("term", "prev_index", "prev_term", "commit", "entries", "base")
+    __slots__ = ("term", "prev_index", "prev_term", "commit", "entries", "snapshot")
     TERM_FIELD_NUMBER: _ClassVar[int]
     PREV_INDEX_FIELD_NUMBER: _ClassVar[int]
     PREV_TERM_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
-    BASE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     term: int
     prev_index: int
     prev_term: int
     commit: int
     entries: bytes
-    base: BasePiece
-    def __init__(self, term: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_term: _Optional[int] = ..., commit: _Optional[int] = ..., entries: _Optional[bytes] = ..., base: _Optional[_Union[BasePiece, _Mapping]] = ...) -> None: ...
+    snapshot: SnapshotPiece
+    def __init__(self, term: _Optional[int] = ..., prev_index: _Optional[int] = ..., prev_term: _Optional[int] = ..., commit: _Optional[int] = ..., entries: _Optional[bytes] = ..., snapshot: _Optional[_Union[SnapshotPiece, _Mapping]] = ...) -> None: ...
 
-class BasePiece(_message.Message):
+class SnapshotPiece(_message.Message):
     __slots__ = ("index", "index_term", "size", "crc", "offset", "piece", "piece_crc")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     INDEX_TERM_FIELD_NUMBER: _ClassVar[int]
@@ -185,7 +185,7 @@ class BasePiece(_message.Message):
     def __init__(self, index: _Optional[int] = ..., index_term: _Optional[int] = ..., size: _Optional[int] = ..., crc: _Optional[int] = ..., offset: _Optional[int] = ..., piece: _Optional[bytes] = ..., piece_crc: _Optional[int] = ...) -> None: ...
 
 class AppendResponse(_message.Message):
-    __slots__ = ("term", "rejected", "match", "hint_index", "hint_term", "rejected_index", "suspicion", "base")
+    __slots__ = ("term", "rejected", "match", "hint_index", "hint_term", "rejected_index", "suspicion", "snapshot")
     TERM_FIELD_NUMBER: _ClassVar[int]
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     MATCH_FIELD_NUMBER: _ClassVar[int]
@@ -193,7 +193,7 @@ class AppendResponse(_message.Message):
     HINT_TERM_FIELD_NUMBER: _ClassVar[int]
     REJECTED_INDEX_FIELD_NUMBER: _ClassVar[int]
     SUSPICION_FIELD_NUMBER: _ClassVar[int]
-    BASE_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     term: int
     rejected: bool
     match: int
@@ -201,10 +201,10 @@ class AppendResponse(_message.Message):
     hint_term: int
     rejected_index: int
     suspicion: int
-    base: BaseReceived
-    def __init__(self, term: _Optional[int] = ..., rejected: _Optional[bool] = ..., match: _Optional[int] = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., rejected_index: _Optional[int] = ..., suspicion: _Optional[int] = ..., base: _Optional[_Union[BaseReceived, _Mapping]] = ...) -> None: ...
+    snapshot: SnapshotReceived
+    def __init__(self, term: _Optional[int] = ..., rejected: _Optional[bool] = ..., match: _Optional[int] = ..., hint_index: _Optional[int] = ..., hint_term: _Optional[int] = ..., rejected_index: _Optional[int] = ..., suspicion: _Optional[int] = ..., snapshot: _Optional[_Union[SnapshotReceived, _Mapping]] = ...) -> None: ...
 
-class BaseReceived(_message.Message):
+class SnapshotReceived(_message.Message):
     __slots__ = ("index", "received", "installed")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]

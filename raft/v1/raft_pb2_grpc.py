@@ -74,7 +74,7 @@ class RaftServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Control(self, request_iterator, context):
-        """Votes and heartbeats of all groups, on a connection of their own, so that they never queue behind bulk.
+        """Votes and heartbeats of all shards, on a connection of their own, so that they never queue behind bulk.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

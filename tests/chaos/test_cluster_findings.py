@@ -15,10 +15,10 @@ from tests.chaos.tell import end, send
 
 def test_two_leaders_in_a_term_are_found() -> None:
     finding = two_leaders([Claim(0, 7, 1), Claim(0, 7, 1), Claim(0, 8, 2), Claim(0, 7, 3)])
-    assert [anomaly.sentence for anomaly in finding.shown] == ["nodes 1 and 3 both led group 0 in term 7"]
+    assert [anomaly.sentence for anomaly in finding.shown] == ["nodes 1 and 3 both led shard 0 in term 7"]
 
 
-def test_leaders_of_other_terms_and_groups_are_allowed() -> None:
+def test_leaders_of_other_terms_and_shards_are_allowed() -> None:
     assert two_leaders([Claim(0, 7, 1), Claim(1, 7, 2), Claim(0, 8, 3)]).count == 0
 
 
@@ -37,7 +37,7 @@ def test_what_a_watch_wrote(tmp_path: Path) -> None:
     told = [(10, {"0": [[1, 3]]}), (20, {"0": [[1, 3], [2, 4]], "1": [[3, 1]]}), (30, {})]
     log.write_text("".join(json.dumps({"at": at, "leaders": leaders}) + "\n" for at, leaders in told))
     assert set(read_claims(log)) == {Claim(0, 3, 1), Claim(0, 4, 2), Claim(1, 1, 3)}
-    assert [reign for reign in read_reigns(log) if reign.group == 0] == [
+    assert [reign for reign in read_reigns(log) if reign.shard == 0] == [
         Reign(0, 1, 3, 10, 20),
         Reign(0, 2, 4, 20, 30),
         Reign(0, 0, 0, 30, None),

@@ -142,7 +142,7 @@ class Listener:
 
 
 def test_a_run_in_containers_is_valid(node_image: str, tmp_path: Path) -> None:
-    options = Options("docker", 3, ("kill",), ("leader",), 20.0, 100.0, seed=6, flush="async", groups=1)
+    options = Options("docker", 3, ("kill",), ("leader",), 20.0, 100.0, seed=6, flush="async", shards=1)
     listener = Listener()
     result = run(options, tmp_path / "run", partial(ContainerEnvironment, image=node_image), listener)
     assert result.verdict.valid, (result.verdict, listener.heard)

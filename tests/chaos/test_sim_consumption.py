@@ -121,7 +121,7 @@ class Log:
     def attends(self, member: MemberHistory, epoch: int | None, *, leaving: bool = False) -> None:
         """It is told that this is the epoch by which it has the queue; None: it has not."""
         queues = [pb2.OwnedQueue(topic_id=TOPIC, queue=0, epoch=epoch, leaving=leaving)] if epoch is not None else []
-        member.ear.answered(pb2.AttendRequest(), pb2.AttendResponse(version=1, queues=queues))
+        member.ear.answered(pb2.AwaitAssignmentRequest(), pb2.AwaitAssignmentResponse(version=1, queues=queues))
 
     def hand(self, member: MemberHistory, offset: int, *, finish: bool = True) -> None:
         message = Message(ORDERS, 0, offset, 0, 0, None, b"%d:" % offset, None, (), 1)

@@ -19,14 +19,14 @@ SCRIPT = """
 from chaos.sim.run import run
 from chaos.sim.swarm import Wishes
 for seed in {seeds}:
-    report = run(seed, Wishes(world={world!r}, minutes={minutes}, groups={groups}))
+    report = run(seed, Wishes(world={world!r}, minutes={minutes}, shards={shards}))
     print(seed, report.history, sorted(report.figures.items()), sorted(report.happened.items()), report.reason)
 """
 
 
-def history_under(hash_seed: str, world: str, minutes: float, groups: int, seeds: tuple[int, ...]) -> str:
+def history_under(hash_seed: str, world: str, minutes: float, shards: int, seeds: tuple[int, ...]) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(world=world, minutes=minutes, groups=groups, seeds=seeds)],
+        [sys.executable, "-c", SCRIPT.format(world=world, minutes=minutes, shards=shards, seeds=seeds)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -36,13 +36,13 @@ def history_under(hash_seed: str, world: str, minutes: float, groups: int, seeds
 
 
 @pytest.mark.parametrize(
-    ("world", "minutes", "groups", "seeds"),
+    ("world", "minutes", "shards", "seeds"),
     [("protocol", 1.0, 1, (11, 12, 13)), ("stack", 0.5, 3, (11, 13))],  # 13: two consumer groups
 )
 def test_the_hash_seed_of_the_process_is_no_part_of_a_run(
-    world: str, minutes: float, groups: int, seeds: tuple[int, ...]
+    world: str, minutes: float, shards: int, seeds: tuple[int, ...]
 ) -> None:
-    first, second = (history_under(hash_seed, world, minutes, groups, seeds) for hash_seed in "01")
+    first, second = (history_under(hash_seed, world, minutes, shards, seeds) for hash_seed in "01")
     assert first == second
     assert len(first.splitlines()) == len(seeds)
 

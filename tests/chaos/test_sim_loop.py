@@ -46,7 +46,7 @@ def test_run_until_stops_before_what_is_due_later_even_behind_something_cancelle
     assert (ran, loop.time()) == ([], 2.0)
 
 
-def test_timeouts_queues_groups_and_shields_work() -> None:
+def test_timeouts_queues_shards_and_shields_work() -> None:
     async def everything() -> list[object]:
         seen: list[object] = []
         queue: asyncio.Queue[int] = asyncio.Queue(1)

@@ -26,19 +26,19 @@ def test_swarms_leave_faults_out_and_every_fault_is_drawn_by_some() -> None:
     assert {draw(seed, Wishes()).sync for seed in range(60)} == {True, False}
 
 
-def test_half_of_the_seeds_of_the_stack_have_one_group_and_others_begin_some_under_load() -> None:
+def test_half_of_the_seeds_of_the_stack_have_one_shard_and_others_begin_some_under_load() -> None:
     drawn = [draw(seed, Wishes("stack")) for seed in range(200)]
-    groups = [options.groups for options in drawn]
-    assert set(groups) == {1, 2, 3, 4}
-    assert 80 < groups.count(1) < 120
+    shards = [options.shards for options in drawn]
+    assert set(shards) == {1, 2, 3, 4}
+    assert 80 < shards.count(1) < 120
     adding = [options for options in drawn if "add_group" in dict(options.strengths)]
     assert adding
-    assert all((options in adding) == (options.first_groups < options.groups) for options in drawn)
-    assert {draw(seed, Wishes()).groups for seed in range(50)} == {1}
+    assert all((options in adding) == (options.first_shards < options.shards) for options in drawn)
+    assert {draw(seed, Wishes()).shards for seed in range(50)} == {1}
 
 
-def test_how_many_groups_there_are_changes_nothing_else_that_a_seed_draws() -> None:
-    one, three = (draw(7, Wishes("stack", groups=groups)) for groups in (1, 3))
+def test_how_many_shards_there_are_changes_nothing_else_that_a_seed_draws() -> None:
+    one, three = (draw(7, Wishes("stack", shards=shards)) for shards in (1, 3))
     assert (one.nodes, one.sync, one.conditions, one.tick_ms) == (
         three.nodes,
         three.sync,
@@ -48,7 +48,7 @@ def test_how_many_groups_there_are_changes_nothing_else_that_a_seed_draws() -> N
     assert set(three.strengths) - set(one.strengths) <= {("add_group", strength) for strength in (0.3, 1.0, 3.0)}
 
 
-def test_an_event_is_about_any_group_by_its_own_chance() -> None:
+def test_an_event_is_about_any_shard_by_its_own_chance() -> None:
     events = [FaultEvent(5, "kill", (("target", "leader"), ("chance", chance))) for chance in range(30)]
     assert {one_of(event, (0, 1, 2)) for event in events} == {0, 1, 2}
     assert {one_of(event, (0,)) for event in events} == {0}

@@ -12,7 +12,7 @@ from chaos.sim.faults import PROTOCOL, kinds_of
 from chaos.sim.run import run
 from chaos.sim.swarm import Wishes
 
-GROUPS, SEEDS_A_GROUP = 20, 12
+SHARDS, SEEDS_A_SHARD = 20, 12
 MINUTES = 1.0
 
 
@@ -21,9 +21,9 @@ def totals() -> Totals:
     return Totals()
 
 
-@pytest.mark.parametrize("group", range(GROUPS))
-def test_seeds_pass(group: int, totals: Totals) -> None:
-    for seed in range(1 + group * SEEDS_A_GROUP, 1 + (group + 1) * SEEDS_A_GROUP):
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_seeds_pass(shard: int, totals: Totals) -> None:
+    for seed in range(1 + shard * SEEDS_A_SHARD, 1 + (shard + 1) * SEEDS_A_SHARD):
         report = run(seed, Wishes(minutes=MINUTES))
         totals.add(report)
         assert report.passed, f"ledgermq sim --seeds {seed} --minutes {MINUTES:g}: {report.reason}"
@@ -31,8 +31,8 @@ def test_seeds_pass(group: int, totals: Totals) -> None:
 
 def test_together_they_were_no_walk_in_the_park(totals: Totals) -> None:
     """A run that proved nothing never passes."""
-    if totals.seeds < GROUPS * SEEDS_A_GROUP:
-        pytest.skip("not all groups were run")
+    if totals.seeds < SHARDS * SEEDS_A_SHARD:
+        pytest.skip("not all shards were run")
     never = {kind.name for kind in kinds_of(PROTOCOL, 5)} - set(totals.happened)
     assert never == set()
     assert totals.figures["acknowledged"] > 10 * totals.simulated_ms / 1000 * 0.7

@@ -14,7 +14,7 @@ from chaos.sim.swarm import Options, Wishes, draw
 from chaos.sim.targets import leader_of
 from chaos.sim.workload_history import Outcome
 from cluster.disk_threads import DiskThreads
-from cluster.group import LocalGroup
+from cluster.group import LocalReplica
 from ledger.broker.replica import Replica
 from raft.core.leader import Leader
 
@@ -25,12 +25,12 @@ def options(
     seed: int = 1,
     *,
     nodes: int = 3,
-    groups: int = 1,
+    shards: int = 1,
     sync: bool = True,
     minutes: float = 0.3,
     faults: tuple[str, ...] = (),
 ) -> Options:
-    drawn = draw(seed, Wishes(world="stack", minutes=minutes, nodes=nodes, groups=groups, faults=faults))
+    drawn = draw(seed, Wishes(world="stack", minutes=minutes, nodes=nodes, shards=shards, faults=faults))
     # No send waits long for room in a small buffer, and no leader hands over because its disk is slow.
     return replace(drawn, sync=sync, staged=False, largest_batch=1, flush_ms=10.0)
 
@@ -49,15 +49,15 @@ def history_of(world: StackWorld, *events: FaultEvent) -> StackWorld:
     return world
 
 
-@pytest.mark.parametrize(("nodes", "groups"), [(1, 1), (2, 1), (3, 1), (5, 1), (1, 2), (3, 4), (5, 3)])
+@pytest.mark.parametrize(("nodes", "shards"), [(1, 1), (2, 1), (3, 1), (5, 1), (1, 2), (3, 4), (5, 3)])
 @pytest.mark.parametrize("sync", [True, False])
-def test_without_faults_everything_is_acknowledged_and_delivered(nodes: int, groups: int, sync: bool) -> None:
-    world = history_of(StackWorld(options(nodes=nodes, groups=groups, sync=sync)))
+def test_without_faults_everything_is_acknowledged_and_delivered(nodes: int, shards: int, sync: bool) -> None:
+    world = history_of(StackWorld(options(nodes=nodes, shards=shards, sync=sync)))
     figures, outcomes = world.figures(), world.history_of_clients.outcomes
     assert figures["sent"] > 10 * world.options.minutes * 60 / 2
     assert outcomes[Outcome.OK] == figures["sent"] == figures["committed"]
     assert figures["consumed"] == 3 * figures["committed"]  # by the last consumer too
-    assert figures["leaders"] == figures["groups"] == groups
+    assert figures["leaders"] == figures["shards"] == shards
     world.close()
 
 
@@ -85,10 +85,10 @@ def test_a_majority_may_not_lose_what_it_holds_under_async() -> None:
     world.close()
 
 
-@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("kind", ["flipped_bit", "old_file"])
-def test_damage_is_noticed_and_repaired_from_the_other_nodes(kind: str, groups: int) -> None:
-    world = StackWorld(options(groups=groups, minutes=0.5))
+def test_damage_is_noticed_and_repaired_from_the_other_nodes(kind: str, shards: int) -> None:
+    world = StackWorld(options(shards=shards, minutes=0.5))
     ends: list[StackNode] = []
     for node in world.nodes():
         node.on_end = ends.append
@@ -102,7 +102,7 @@ def test_damage_is_noticed_and_repaired_from_the_other_nodes(kind: str, groups: 
 def test_damage_that_nobody_repairs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     world = StackWorld(options(minutes=0.5))
     monkeypatch.setattr("chaos.sim.rpc.SimEntrySource.read", _no_answer)
-    with pytest.raises(AssertionError, match="the log of group 0 is damaged"):
+    with pytest.raises(AssertionError, match="the log of shard 0 is damaged"):
         history_of(world, FaultEvent(6_000, "flipped_bit", (("target", "follower"), ("chance", 3))))
     world.close()
 
@@ -111,10 +111,10 @@ async def _no_answer(*_: object) -> None:
     return None
 
 
-@pytest.mark.parametrize("groups", [1, 3])
-def test_members_are_removed_and_added_under_load(groups: int) -> None:
+@pytest.mark.parametrize("shards", [1, 3])
+def test_members_are_removed_and_added_under_load(shards: int) -> None:
     changes = [FaultEvent(at_ms, "reconfigure", (("chance", at_ms),)) for at_ms in range(6_000, 58_000, 4_000)]
-    world = StackWorld(options(minutes=1.0, groups=groups, faults=("reconfigure",)))
+    world = StackWorld(options(minutes=1.0, shards=shards, faults=("reconfigure",)))
     assert len(world.nodes()) == 5
     history_of(world, *changes)
     assert world.happened["reconfigure"] > 4
@@ -141,18 +141,18 @@ def test_a_log_that_begins_later_is_given_to_a_new_node_from_its_base() -> None:
     world.close()
 
 
-def test_groups_and_queues_are_added_under_load() -> None:
-    drawn = options(groups=3, minutes=1.0, faults=("add_group", "alter_topic"))
-    world = StackWorld(replace(drawn, first_groups=1, queues=1))
+def test_shards_and_queues_are_added_under_load() -> None:
+    drawn = options(shards=3, minutes=1.0, faults=("add_group", "alter_topic"))
+    world = StackWorld(replace(drawn, first_shards=1, queues=1))
     events = [FaultEvent(at_ms, "add_group", (("chance", at_ms),)) for at_ms in range(5_000, 25_000, 5_000)]
     events += [FaultEvent(at_ms, "alter_topic", (("chance", at_ms),)) for at_ms in range(7_000, 47_000, 5_000)]
     history_of(world, *events)
-    assert world.figures()["groups"] == 3
+    assert world.figures()["shards"] == 3
     assert world.happened["alter_topic"] > 4
     replica = world.nodes()[0].replica
     assert replica is not None
     topics = replica.state.topics
-    groups = {topic.name: topic.groups for topic in topics}
+    groups = {topic.name: topic.shards for topic in topics}
     written = {groups[name][queue] for name, queue in world.history_of_clients.ends()}
     assert written == {0, 1, 2}  # and each queue was read to its end
     world.close()
@@ -174,11 +174,11 @@ def test_a_leader_that_stops_in_order_hands_over() -> None:
 
 
 def test_a_node_that_is_told_to_stop_again_and_again_stops_once() -> None:
-    world = StackWorld(options(groups=3))
+    world = StackWorld(options(shards=3))
     world.start_workload()
     world.loop.run_until(6.0)
     node = world.nodes()[0]
-    node.slow_disk = 100.0  # between its groups it waits
+    node.slow_disk = 100.0  # between its shards it waits
     while node.process is not None:
         node.stop()
         world.loop.run_until(world.loop.time() + 0.05)
@@ -210,22 +210,22 @@ def test_a_read_without_a_quorum_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     pytest.fail("nothing was noticed")
 
 
-@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("shards", [1, 2])
 def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, groups: int
+    monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
     """The net holds: with the promise broken, power cuts of all nodes lose something that was acknowledged."""
-    make_threads = LocalGroup._make_threads
+    make_threads = LocalReplica._make_threads
 
-    def hasty(self: LocalGroup, replica: Replica) -> DiskThreads:
+    def hasty(self: LocalReplica, replica: Replica) -> DiskThreads:
         threads = make_threads(self, replica)
-        if self.number == groups - 1:
+        if self.number == shards - 1:
             threads.persist = lambda done: done()  # type: ignore[method-assign]
         return threads
 
-    monkeypatch.setattr(LocalGroup, "_make_threads", hasty)
+    monkeypatch.setattr(LocalReplica, "_make_threads", hasty)
     for seed in range(1, 8):
-        world = StackWorld(replace(options(seed, groups=groups), flush_ms=30.0))
+        world = StackWorld(replace(options(seed, shards=shards), flush_ms=30.0))
         world.start_workload()
         for at_ms in range(5_000, 17_000, 3_000):
             cut = FaultEvent(at_ms, "power_cut_all", (("for_ms", 100), ("chance", at_ms + seed)))
@@ -235,7 +235,7 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
         found = world.violations()
         world.close()
         if found:
-            assert f"group {groups - 1}: " in str(found[0])
+            assert f"shard {shards - 1}: " in str(found[0])
             return
     pytest.fail("nothing was noticed")
 

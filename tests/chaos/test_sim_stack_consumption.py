@@ -95,8 +95,8 @@ def test_what_a_reset_goes_back_over_comes_again(monkeypatch: pytest.MonkeyPatch
 
 
 def test_seeds_with_and_without_consumer_groups_are_drawn() -> None:
-    groups = Counter(len(draw_groups(draw(seed, Wishes(world="stack")), 2)) for seed in range(200))
-    assert set(groups) == {0, 1, 2}
-    assert groups[0] > 50
+    shards = Counter(len(draw_groups(draw(seed, Wishes(world="stack")), 2)) for seed in range(200))
+    assert set(shards) == {0, 1, 2}
+    assert shards[0] > 50
     asked = Wishes(world="stack", faults=("member_crash",))
     assert all(draw_groups(draw(seed, asked), 2) for seed in range(20))

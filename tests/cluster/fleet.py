@@ -124,16 +124,16 @@ class Fleet:
     def broker(self, node: int) -> BrokerStub:
         return self.stub(node)
 
-    async def status(self, node: int) -> broker_pb2.GroupStatus:
-        """Of group 0."""
-        return (await self._all_groups(node))[0]
+    async def status(self, node: int) -> broker_pb2.ShardStatus:
+        """Of shard 0."""
+        return (await self._all_shards(node))[0]
 
-    async def _all_groups(self, node: int) -> Sequence[broker_pb2.GroupStatus]:
+    async def _all_shards(self, node: int) -> Sequence[broker_pb2.ShardStatus]:
         answer = await self.broker(node).GetStatus(broker_pb2.GetStatusRequest(), timeout=5)
-        groups: Sequence[broker_pb2.GroupStatus] = answer.groups
-        return groups
+        shards: Sequence[broker_pb2.ShardStatus] = answer.shards
+        return shards
 
-    async def statuses(self) -> dict[int, broker_pb2.GroupStatus]:
+    async def statuses(self) -> dict[int, broker_pb2.ShardStatus]:
         """Of the nodes that run."""
         return {node: await self.status(node) for node in self.running}
 
@@ -154,12 +154,12 @@ class Fleet:
         leader = await self.leader()
         return next(node for node in self.running if node != leader)
 
-    async def level(self) -> broker_pb2.GroupStatus:
-        """Where all running nodes stand in group 0, once they stand at the same place, with everything applied, in
-        each group."""
+    async def level(self) -> broker_pb2.ShardStatus:
+        """Where all running nodes stand in shard 0, once they stand at the same place, with everything applied, in
+        each shard."""
 
-        async def same() -> broker_pb2.GroupStatus | None:
-            first, *others = [await self._all_groups(node) for node in self.running]
+        async def same() -> broker_pb2.ShardStatus | None:
+            first, *others = [await self._all_shards(node) for node in self.running]
             done = all(each.applied == each.last_index > 0 for each in first)
             return first[0] if done and all(_places(each) == _places(first) for each in others) else None
 
@@ -197,8 +197,8 @@ class Fleet:
         return fetched
 
 
-def _places(groups: Iterable[broker_pb2.GroupStatus]) -> list[tuple[int, ...]]:
-    return [(each.group, each.last_index, each.chain, each.end_position, each.applied) for each in groups]
+def _places(shards: Iterable[broker_pb2.ShardStatus]) -> list[tuple[int, ...]]:
+    return [(each.shard, each.last_index, each.chain, each.end_position, each.applied) for each in shards]
 
 
 MakeFleet = Callable[..., Fleet]

@@ -118,7 +118,7 @@ class KillLoop:
             if self.figures.write != "staged":  # units may be ahead of a log that waited in memory
                 self._verify(node, orderly=False)
             if self.chance.random() < REBUILT:
-                (self.fleet.data(node) / "group-0" / "checkpoint").unlink(missing_ok=True)
+                (self.fleet.data(node) / "shard-0" / "checkpoint").unlink(missing_ok=True)
                 self.figures.rebuilt += 1
             self._start(node)
         for node in victims:
@@ -145,7 +145,7 @@ class KillLoop:
 
     async def _serves(self, node: int) -> None:
         """It has caught up with all that was committed when it was asked for, and is trusted."""
-        suspect = self.fleet.data(node) / "group-0" / "suspect"
+        suspect = self.fleet.data(node) / "shard-0" / "suspect"
 
         async def serves() -> bool:
             assert self.pids[node].runs, f"node {node} has ended:\n{self.pids[node].log[-4000:]}"
@@ -242,7 +242,7 @@ class KillLoop:
             found = set()
             for node in NODES:
                 answer = await self.fleet.broker(node).GetStatus(broker_pb2.GetStatusRequest(), timeout=5)
-                status = answer.groups[0]
+                status = answer.shards[0]
                 found.add((status.last_index, status.applied, status.chain))
             return len(found) == 1 and all(last == applied for last, applied, _ in found)
 
@@ -251,7 +251,7 @@ class KillLoop:
     def _logs_are_the_same_bytes(self) -> int:
         """As far as all have them: whoever stopped first may lack what came of that. Returns how many segments there
         were since the beginning."""
-        names = [{path.name: path for path in sorted((self.fleet.data(n) / "group-0/log").iterdir())} for n in NODES]
+        names = [{path.name: path for path in sorted((self.fleet.data(n) / "shard-0/log").iterdir())} for n in NODES]
         common = set.intersection(*map(set, names))
         assert common
         for name in common:

@@ -16,7 +16,7 @@ FIELDS = {"size": 8, "term": 24, "commit": 40, "crc": 72, "chain": 76, "body": H
 
 
 def log_directory(fleet: Fleet, node: int) -> Path:
-    return fleet.data(node) / "group-0" / "log"
+    return fleet.data(node) / "shard-0" / "log"
 
 
 def headers(fleet: Fleet, node: int) -> list[Header]:
@@ -44,7 +44,7 @@ def flip(fleet: Fleet, node: int, header: Header, field: str) -> None:
 
 def killed(fleet: Fleet, node: int) -> None:
     """As if this node had been killed, and not stopped in order."""
-    (fleet.data(node) / "group-0" / "clean").unlink()
+    (fleet.data(node) / "shard-0" / "clean").unlink()
 
 
 def assert_same_bytes(fleet: Fleet, nodes: Sequence[int], end: int) -> None:

@@ -43,7 +43,7 @@ class StoppedNode:
         node = StoppedNode(path)
         log = CommitLog.open(disk, node.log, segment_bytes=SEGMENT)
         log.append([Draft(Kind.NO_OP, b"")], term=1, commit=0, now_ms=1_700_000_000_000)
-        queues = ConsumeQueues(disk, node.group / "queues")
+        queues = ConsumeQueues(disk, node.shard / "queues")
         keys = KeyIndex(disk, node.keys, first_capacity=KEYS_IN_FIRST_FILE)
         for number in range(batches):
             append_batch(log, number, queues=queues, keys=keys)
@@ -58,19 +58,19 @@ class StoppedNode:
         return node
 
     @property
-    def group(self) -> Path:
-        return self.path / "group-0"
+    def shard(self) -> Path:
+        return self.path / "shard-0"
 
     @property
     def log(self) -> Path:
-        return self.group / "log"
+        return self.shard / "log"
 
     @property
     def keys(self) -> Path:
-        return self.group / "keys"
+        return self.shard / "keys"
 
     def units(self, queue: int) -> Path:
-        return self.group / "queues" / f"{TOPIC}-{queue}" / f"{0:020}"
+        return self.shard / "queues" / f"{TOPIC}-{queue}" / f"{0:020}"
 
     def segment(self, position: int) -> Path:
         return self.log / f"{position - position % SEGMENT:020}"
@@ -81,12 +81,12 @@ class StoppedNode:
 
     def killed(self) -> StoppedNode:
         """The same without its mark of an orderly stop."""
-        (self.group / "clean").unlink()
+        (self.shard / "clean").unlink()
         return self
 
     def open(self) -> CommitLog:
         """For writing; to be closed. What it appends is as of a node that is killed then."""
-        (self.group / "clean").unlink(missing_ok=True)
+        (self.shard / "clean").unlink(missing_ok=True)
         return CommitLog.open(PosixDisk(), self.log, segment_bytes=SEGMENT)
 
     def headers(self) -> list[Header]:
@@ -118,7 +118,7 @@ class StoppedNode:
 
 def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, index: int) -> None:
     """As of that entry, with the positions up to there."""
-    positions = PositionFiles(disk, directory.group_directory(0) / "positions")
+    positions = PositionFiles(disk, directory.shard_directory(0) / "positions")
     positions.wipe(1)
     marks = positions.add(log.position_units(1, index))
     positions.close()

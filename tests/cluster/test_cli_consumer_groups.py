@@ -44,7 +44,7 @@ def rows(table: str) -> list[list[str]]:
     return [line.split() for line in table.splitlines()[1:]]
 
 
-def test_a_group_consumes_goes_on_is_moved_and_deleted(ledgermq: Any) -> None:
+def test_a_shard_consumes_goes_on_is_moved_and_deleted(ledgermq: Any) -> None:
     assert "no consumer groups yet" in ledgermq("group", "list")[1]
     ledgermq("topic", "create", "orders", "--queues", "2")
     ledgermq("produce", "orders", "--queue", "1", input=b"1\n2\n3\n4\n")
@@ -75,7 +75,7 @@ def test_a_group_consumes_goes_on_is_moved_and_deleted(ledgermq: Any) -> None:
     assert "no consumer groups yet" in ledgermq("group", "list")[1]
 
 
-def test_members_are_shown_and_keep_a_group_from_being_deleted(cluster: DevCluster, ledgermq: Any) -> None:
+def test_members_are_shown_and_keep_a_shard_from_being_deleted(cluster: DevCluster, ledgermq: Any) -> None:
     ledgermq("topic", "create", "held", "--queues", "2")
 
     async def look() -> tuple[str, dict[str, Any], str]:
@@ -137,7 +137,7 @@ def test_dead_letters_are_listed_and_sent_again_once(cluster: DevCluster, ledger
     }
 
 
-def test_topics_and_groups_are_deleted_with_all_that_is_in_them(cluster: DevCluster, ledgermq: Any) -> None:
+def test_topics_and_shards_are_deleted_with_all_that_is_in_them(cluster: DevCluster, ledgermq: Any) -> None:
     """Dead letters of a topic that is no more have nowhere to go; and nothing goes without a question."""
     ledgermq("topic", "create", "short-lived", "--queues", "1")
     ledgermq("produce", "short-lived", input=b"a\nb\n")
@@ -162,7 +162,7 @@ def test_topics_and_groups_are_deleted_with_all_that_is_in_them(cluster: DevClus
     }
 
 
-def test_a_group_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, ledgermq: Any) -> None:
+def test_a_shard_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, ledgermq: Any) -> None:
     ledgermq("topic", "create", "left", "--queues", "1")
     ledgermq("produce", "left", input=b"a\n")
     give_up(cluster, "left", "leaving", 1)

@@ -53,7 +53,7 @@ def test_a_prefix(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
     for pair in ((node, other), (other, node)):
         status, (prefix,) = diff(*pair)
         assert (status, prefix["same"]) == (0, False)
-        assert (prefix["path"], prefix["of"]) == (str(other.group), str(node.group))
+        assert (prefix["path"], prefix["of"]) == (str(other.shard), str(node.shard))
 
 
 def test_an_empty_log_is_a_prefix_of_any(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
@@ -61,17 +61,17 @@ def test_an_empty_log_is_a_prefix_of_any(node: StoppedNode, other: StoppedNode, 
     log.truncate(0)
     log.close()
     status, (prefix,) = diff(node, other)
-    assert (status, prefix["path"], prefix["overlap"]) == (0, str(other.group), False)
+    assert (status, prefix["path"], prefix["overlap"]) == (0, str(other.shard), False)
 
 
-def test_only_replicas_of_one_group_are_compared(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
+def test_only_replicas_of_one_shard_are_compared(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
     log = other.open()
     log.truncate(30)
     append_batch(log, 29, term=2, commit=30)
     log.close()
     _, (found,) = diff(node, other)
     assert found["type"] == "parting"
-    other.group.rename(other.path / "group-1")
+    other.shard.rename(other.path / "shard-1")
     assert diff(node, other) == (0, [])
 
 
@@ -112,11 +112,11 @@ def test_three_replicas(node: StoppedNode, other: StoppedNode, tmp_path: Path, d
     status, told = diff(node, other, third)
     assert status == 0
     assert [(each["index"], each["paths"]) for each in told if each["type"] == "parting"] == [
-        (21, [str(node.group), str(third.group)])
+        (21, [str(node.shard), str(third.shard)])
     ]
     assert [(each["path"], each["of"]) for each in told if each["type"] == "prefix"] == [
-        (str(other.group), str(node.group)),
-        (str(other.group), str(third.group)),
+        (str(other.shard), str(node.shard)),
+        (str(other.shard), str(third.shard)),
     ]
 
 
@@ -133,7 +133,7 @@ def test_logs_that_begin_at_different_places(node: StoppedNode, other: StoppedNo
     log = other.open()
     base = log.base_at(8, configuration=b"", state=b"")
     log.close()
-    (other.group / "base").write_bytes(base.encode())
+    (other.shard / "snapshot").write_bytes(base.encode())
     status, (prefix,) = diff(node, other)
     assert (status, prefix["same"], prefix["overlap"]) == (0, True, True)
 
@@ -148,8 +148,8 @@ def test_for_a_person(node: StoppedNode, other: StoppedNode, capsys: pytest.Capt
         main(["log", "diff", str(node.path), str(other.path)])
     assert ended.value.code == 1
     out = capsys.readouterr().out
-    assert f"{node.group} and {other.group} part at entry 31, in what both call committed" in out
-    assert f"    {other.group}: term 2, batch" in out
+    assert f"{node.shard} and {other.shard} part at entry 31, in what both call committed" in out
+    assert f"    {other.shard}: term 2, batch" in out
     assert out.splitlines()[-1].startswith("FORKED")
 
 

@@ -126,7 +126,7 @@ def test_for_a_person(node: StoppedNode, capsys: pytest.CaptureFixture[str]) -> 
     with pytest.raises(SystemExit):
         main(["log", "dump", "--decode", "--limit", "2", str(node.path)])
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == str(node.group)
+    assert out[0] == str(node.shard)
     assert out[1].split()[:3] == ["index", "term", "kind"]
     assert "no_op" in out[3]
     assert "2023-11-14T22:13:20.000Z" in out[3]
@@ -141,7 +141,7 @@ def test_a_reader_that_has_enough(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as dumping:
         assert dumping.stdout is not None
         assert dumping.stderr is not None
-        assert dumping.stdout.readline() == f"{node.group}\n"
+        assert dumping.stdout.readline() == f"{node.shard}\n"
         dumping.stdout.close()
         assert dumping.stderr.read() == ""
         assert dumping.wait(20) == 0

@@ -68,10 +68,10 @@ def test_a_node_that_was_stopped_in_order_is_whole(node: StoppedNode, verify: Ve
     assert (log["queues"], log["units"], log["keys"]) == (2, 80, 40)
     assert log["segments"] == 3
     assert node.content() == before
-    assert {path.name for path in node.path.iterdir()} == {"group-0", "identity.json", "lock", "reserve"}
+    assert {path.name for path in node.path.iterdir()} == {"shard-0", "identity.json", "lock", "reserve"}
 
 
-@pytest.mark.parametrize("which", ["group-0", "group-0/log"])
+@pytest.mark.parametrize("which", ["shard-0", "shard-0/log"])
 def test_every_kind_of_path(node: StoppedNode, verify: Verify, which: str) -> None:
     node.flip(node.segment(0), 90)
     status, flaws, _ = verify(node.path / which)
@@ -237,7 +237,7 @@ class TestUnits:
 
 @pytest.mark.parametrize(("name", "position"), [("vote", 4096), ("clean", 0), ("boot", 0)])
 def test_a_damaged_small_file(node: StoppedNode, verify: Verify, name: str, position: int) -> None:
-    path = node.group / name
+    path = node.shard / name
     node.flip(path, position + 5 if name == "vote" else 1)
     status, flaws, _ = verify(node.path)
     assert status == 1
@@ -245,7 +245,7 @@ def test_a_damaged_small_file(node: StoppedNode, verify: Verify, name: str, posi
 
 
 def test_a_missing_vote(node: StoppedNode, verify: Verify) -> None:
-    (node.group / "vote").unlink()
+    (node.shard / "vote").unlink()
     status, flaws, _ = verify(node.path)
     assert status == 1
     assert "vote twice" in flaws[0]["reason"]
@@ -256,7 +256,7 @@ class TestBases:
     def base(self, node: StoppedNode) -> Path:
         """Kept, of entry 8."""
         log = node.open()
-        path = node.group / "bases" / f"{8:020}"
+        path = node.shard / "snapshots" / f"{8:020}"
         path.write_bytes(log.base_at(8, configuration=b"", state=b"state").encode())
         log.close()
         return path
@@ -280,13 +280,13 @@ class TestBases:
         assert (status, flaws[0]["path"], flaws[0]["index"]) == (1, str(base), 8)
 
     def test_the_log_begins_behind_one(self, node: StoppedNode, base: Path, verify: Verify) -> None:
-        base.rename(node.group / "base")
+        base.rename(node.shard / "snapshot")
         status, flaws, log = verify(node.path)
         assert (status, flaws, log["first_index"]) == (0, [], 9)
-        node.flip(node.group / "base", 20)
+        node.flip(node.shard / "snapshot", 20)
         status, flaws, log = verify(node.path)
         assert (status, log["entries"]) == (1, 41), "where the log begins is not known then, and all of it is read"
-        assert flaws[0]["path"] == str(node.group / "base")
+        assert flaws[0]["path"] == str(node.shard / "snapshot")
 
 
 class TestKeys:
@@ -350,7 +350,7 @@ class TestKeys:
         log = node.open()
         base = log.base_at(20, configuration=b"", state=b"")
         log.close()
-        (node.group / "base").write_bytes(base.encode())
+        (node.shard / "snapshot").write_bytes(base.encode())
         status, flaws, found = verify(node.path)
         assert (status, flaws) == (0, [])
         assert 0 < found["keys"] < 40
@@ -361,9 +361,9 @@ class TestIndexesElsewhere:
     def indexes(self, node: StoppedNode, tmp_path: Path) -> Path:
         """Moved there."""
         directory = tmp_path / "indexes"
-        (directory / "group-0").mkdir(parents=True)
+        (directory / "shard-0").mkdir(parents=True)
         for name in ("queues", "keys"):
-            (node.group / name).rename(directory / "group-0" / name)
+            (node.shard / name).rename(directory / "shard-0" / name)
         (directory / "indexes.json").write_bytes((node.path / "identity.json").read_bytes())
         return directory
 
@@ -407,13 +407,13 @@ class TestCheckpoint:
     """Of entry 20."""
 
     def test_a_damaged_one(self, node: StoppedNode, verify: Verify) -> None:
-        path = node.group / "checkpoint"
+        path = node.shard / "checkpoint"
         node.flip(path, 30)
         status, flaws, _ = verify(node.path)
         assert (status, [flaw["path"] for flaw in flaws]) == (1, [str(path)])
 
     def test_one_of_another_log(self, node: StoppedNode, tmp_path: Path, verify: Verify) -> None:
-        path = node.group / "checkpoint"
+        path = node.shard / "checkpoint"
         other = StoppedNode.make(tmp_path / "other", 50).open()
         other.truncate(19)
         append_batch(other, 18, term=2)
@@ -429,10 +429,10 @@ class TestCheckpoint:
         log.close()
         status, flaws, _ = verify(node.path)
         assert status == 1
-        assert (str(node.group / "checkpoint"), 20) in [(flaw["path"], flaw["index"]) for flaw in flaws]
+        assert (str(node.shard / "checkpoint"), 20) in [(flaw["path"], flaw["index"]) for flaw in flaws]
 
     def test_wrong_positions(self, node: StoppedNode, verify: Verify) -> None:
-        path = node.group / "positions" / f"{0:020}"
+        path = node.shard / "positions" / f"{0:020}"
         node.flip(path, 5 * 20 + 3)
         node.overwrite(path, 8 * 20, b"\xff" * 60)
         status, flaws, _ = verify(node.path)
@@ -464,7 +464,7 @@ class TestUnreadable:
         assert "in it are node: name those" in error
 
     def test_another_file(self, node: StoppedNode, capsys: pytest.CaptureFixture[str]) -> None:
-        assert "is no segment" in self.say(capsys, node.group / "vote")
+        assert "is no segment" in self.say(capsys, node.shard / "vote")
 
     def test_nothing_there(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert "does not exist" in self.say(capsys, tmp_path / "nowhere")
@@ -495,8 +495,8 @@ def test_progress_on_a_terminal_leaves_the_data_on_standard_output(node: Stopped
         os.close(ours)
         os.close(theirs)
     assert ran.returncode == 0
-    assert ran.stdout.startswith(f"{node.group}: whole. 41 entries (1 to 41)")
-    assert str(node.group) in shown.replace("\r\n", "")
+    assert ran.stdout.startswith(f"{node.shard}: whole. 41 entries (1 to 41)")
+    assert str(node.shard) in shown.replace("\r\n", "")
 
 
 async def test_a_real_node_running_killed_and_stopped(

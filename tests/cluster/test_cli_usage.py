@@ -12,7 +12,7 @@ import pytest
 from cluster.cli import main
 from cluster.cli.cluster import Row, health_of, rows_of
 from cluster.cli.cluster_log import Duration, Moment, Place, Size
-from ledger import GroupStatus, NodeStatus
+from ledger import NodeStatus, ShardStatus
 
 
 @pytest.fixture(autouse=True)
@@ -184,8 +184,8 @@ def test_a_demo_with_nothing_to_send(name: str, tmp_path: Path, capsys: pytest.C
 def node_status(
     node: int, role: str, *, term: int = 3, last_index: int = 100, leader: int = 1, suspect: bool = False
 ) -> NodeStatus:
-    group = GroupStatus(0, role, term, leader, last_index, last_index, last_index, 0, 0, suspect)
-    return NodeStatus(node, f"h:{node}", reachable=True, groups=(group,))
+    shard = ShardStatus(0, role, term, leader, last_index, last_index, last_index, 0, 0, suspect)
+    return NodeStatus(node, f"h:{node}", reachable=True, shards=(shard,))
 
 
 def test_lag_is_counted_from_the_leader_of_the_highest_term() -> None:
@@ -221,19 +221,19 @@ def test_health(nodes: list[NodeStatus], status: str) -> None:
     assert verdict.sentence.startswith(status)
 
 
-def of_groups(node: int, *roles: str) -> NodeStatus:
-    """What a node is in group 0, 1, ..."""
-    groups = tuple(GroupStatus(group, role, 3, 0, 100, 100, 100, 0, 0, False) for group, role in enumerate(roles))
-    return NodeStatus(node, f"h:{node}", reachable=True, groups=groups)
+def of_shards(node: int, *roles: str) -> NodeStatus:
+    """What a node is in shard 0, 1, ..."""
+    shards = tuple(ShardStatus(shard, role, 3, 0, 100, 100, 100, 0, 0, False) for shard, role in enumerate(roles))
+    return NodeStatus(node, f"h:{node}", reachable=True, shards=shards)
 
 
-def test_health_of_several_groups() -> None:
-    led = health_of(rows_of([of_groups(1, "leader", "follower"), of_groups(2, "follower", "leader")]))
+def test_health_of_several_shards() -> None:
+    led = health_of(rows_of([of_shards(1, "leader", "follower"), of_shards(2, "follower", "leader")]))
     assert led.status == "healthy"
-    assert "node 1 leads group 0 in term 3, node 2 leads group 1 in term 3; 2 of 2 nodes" in led.sentence
-    half = health_of(rows_of([of_groups(1, "leader", "candidate"), of_groups(2, "follower", "follower")]))
+    assert "node 1 leads shard 0 in term 3, node 2 leads shard 1 in term 3; 2 of 2 nodes" in led.sentence
+    half = health_of(rows_of([of_shards(1, "leader", "candidate"), of_shards(2, "follower", "follower")]))
     assert half.status == "unavailable"
-    assert "nobody leads group 1" in half.sentence
+    assert "nobody leads shard 1" in half.sentence
 
 
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("15m", 900_000), ("24h", 86_400_000), ("7d", 604_800_000)])

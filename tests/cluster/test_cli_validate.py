@@ -141,12 +141,12 @@ def test_sources_of_two_clusters_are_not_judged(
     assert "different clusters" in capsys.readouterr().out
 
 
-def test_sources_without_a_group_in_common_are_not_judged(
+def test_sources_without_a_shard_in_common_are_not_judged(
     cluster: StoppedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = StoppedCluster.make(tmp_path / "other", 3, group=1)
+    other = StoppedCluster.make(tmp_path / "other", 3, shard=1)
     assert run(cluster.sources[0], other.sources[1]) == 2
-    assert "no group in common" in capsys.readouterr().out
+    assert "no shard in common" in capsys.readouterr().out
 
 
 def test_a_cluster_of_the_same_name_with_other_members_is_told(

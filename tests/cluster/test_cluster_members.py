@@ -110,9 +110,9 @@ async def assert_logs_are_the_same_bytes(cluster: DevCluster) -> None:
         return await asyncio.to_thread(in_sync, cluster)
 
     await eventually(same, "all replicas are level")
-    logs = [state.data / "group-0" / "log" for state in cluster.status()]
+    logs = [state.data / "shard-0" / "log" for state in cluster.status()]
     async with admin(cluster) as client:
-        (end,) = {status.groups[0].end_position for status in await client.cluster()}
+        (end,) = {status.shards[0].end_position for status in await client.cluster()}
     for base in range(0, end, SEGMENT_BYTES):
         first, *others = [(log / f"{base:020}").read_bytes() for log in logs]
         assert all(other == first for other in others), f"the segments at {base} differ"
@@ -282,9 +282,9 @@ async def test_what_a_suspect_lost_is_given_up_only_by_an_operator(three: DevClu
     """One intact voter is gone for good, one is suspect: the third alone is no majority."""
     await asyncio.to_thread(three.stop)
     suspect = three.node(2)
-    group = suspect.data / "group-0"
-    (group / "clean").unlink()
-    (group / "boot").write_bytes(encode_boot_record("another run of this machine"))
+    shard = suspect.data / "shard-0"
+    (shard / "clean").unlink()
+    (shard / "boot").write_bytes(encode_boot_record("another run of this machine"))
     for node in (1, 2):
         three.node(node).spawn()
     try:
@@ -295,18 +295,18 @@ async def test_what_a_suspect_lost_is_given_up_only_by_an_operator(three: DevClu
 
         async def is_suspect() -> bool:
             async with admin(three) as client:
-                return any(group.suspect for node in await client.cluster() for group in node.groups)
+                return any(shard.suspect for node in await client.cluster() for shard in node.shards)
 
         await eventually(suspected, "the node says that it is suspect")
         assert ", suspect" in (await ledgermq(three, "cluster", "info")).stdout
         assert (await scrape(suspect.http))["ledgermq_raft_suspect"] == 1
         explained = await ledgermq(three, "cluster", "recover", "--node", "2", status=1)
         assert "recover --node 2 --accept-loss" in explained.stderr
-        assert (group / "suspect").exists()
+        assert (shard / "suspect").exists()
 
         told = await ledgermq(three, "cluster", "recover", "--node", "2", "--accept-loss", "--format", "json")
         assert json.loads(told.stdout)["accepted"]
-        assert not (group / "suspect").exists()
+        assert not (shard / "suspect").exists()
         found = await members(three)
         assert found.leader in (1, 2)
         assert (await scrape(suspect.http))["ledgermq_raft_suspect"] == 0

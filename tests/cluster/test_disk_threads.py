@@ -1,4 +1,4 @@
-"""The helper threads of a group, with workers that work when the test says so."""
+"""The helper threads of a shard, with workers that work when the test says so."""
 
 from __future__ import annotations
 

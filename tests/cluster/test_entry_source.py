@@ -63,7 +63,7 @@ def test_at_its_end_it_gives_nothing_and_refuses_nothing(reader: EntryReader, lo
     [
         ({"cluster": "another"}, "node 2 is of cluster 'orders', not 'another'"),
         ({"receiver": 3}, "this is node 2, not node 3"),
-        ({"group": 1}, "node 2 has no group 1"),
+        ({"shard": 1}, "node 2 has no shard 1"),
         ({"segment_bytes": 1 << 20}, "node 2 has segment_bytes 4194304, not 1048576"),
         ({"prev_chain": 7}, "entry 3 is another one on node 2"),
         ({"prev_index": LAST + 1}, f"the log of node 2 ends with entry {LAST}"),

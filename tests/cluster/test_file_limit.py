@@ -40,7 +40,7 @@ async def test_a_node_opens_more_files_than_a_process_begins_with(make_fleet: Ma
                 status = await fleet.broker(1).GetStatus(broker_pb2.GetStatusRequest(), timeout=5)
             except grpc.aio.AioRpcError:
                 return False
-            return any(group.leader == 1 for group in status.groups)
+            return any(shard.leader == 1 for shard in status.shards)
 
         await eventually(leads, "it leads")
         assert resource.prlimit(process.pid, resource.RLIMIT_NOFILE) == (low_limit, low_limit)
@@ -59,8 +59,8 @@ def files_of(pid: int) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("files", [8_192, 16_384, 1 << 20, 1 << 30])
-def test_all_groups_together_leave_files_for_the_rest(files: int) -> None:
-    one_by_one = [queues_open_at_once(files, groups) for groups in range(1, 65)]
+def test_all_shards_together_leave_files_for_the_rest(files: int) -> None:
+    one_by_one = [queues_open_at_once(files, shards) for shards in range(1, 65)]
     assert one_by_one[0] >= 256
     assert 2 * sum(one_by_one) < files * 2 / 3
     assert 2 * 64 * queues_open_at_once(files, 64) < files * 2 / 3

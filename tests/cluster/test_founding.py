@@ -1,11 +1,11 @@
-"""Who begins and leads a group; and that all groups tick in one turn."""
+"""Who begins and leads a shard; and that all shards tick in one turn."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
-from cluster.founding import first_group, in_turn, preferred
+from cluster.founding import first_shard, in_turn, preferred
 from cluster.settings import NodeSettings
 from cluster.ticker import Ticker
 from cluster.vital import Vital
@@ -16,22 +16,22 @@ def settings(**given: object) -> NodeSettings:
     return NodeSettings(node=1, data=Path("/d"), peers=peers, **given)  # type: ignore[arg-type]
 
 
-def test_each_group_is_led_by_the_next_voter_in_node_order() -> None:
-    assert [in_turn(group, (30, 10, 20)) for group in range(5)] == [10, 20, 30, 10, 20]
-    assert first_group(settings()).voters == (1, 2, 3)
+def test_each_shard_is_led_by_the_next_voter_in_node_order() -> None:
+    assert [in_turn(shard, (30, 10, 20)) for shard in range(5)] == [10, 20, 30, 10, 20]
+    assert first_shard(settings()).voters == (1, 2, 3)
 
 
 def test_the_preferred_leader_follows_the_voters_that_there_are() -> None:
-    prefer = preferred(1, settings(groups=4))
+    prefer = preferred(1, settings(shards=4))
     assert [prefer(voters) for voters in ((1, 2, 3), (1, 3, 4), (5,))] == [2, 3, 5]
 
 
-def test_one_group_alone_has_none_and_the_settings_go_before() -> None:
+def test_one_shard_alone_has_none_and_the_settings_go_before() -> None:
     assert preferred(0, settings())((1, 2, 3)) == 0
-    assert preferred(0, settings(groups=2))((1, 2, 3)) == 1
-    assert preferred(1, settings())((1, 2, 3)) == 2, "a group that was added"
-    assert preferred(1, settings(groups=2, spread_leaders=False))((1, 2, 3)) == 0
-    assert preferred(1, settings(groups=2, preferred_leader=3, spread_leaders=False))((1, 2, 3)) == 3
+    assert preferred(0, settings(shards=2))((1, 2, 3)) == 1
+    assert preferred(1, settings())((1, 2, 3)) == 2, "a shard that was added"
+    assert preferred(1, settings(shards=2, spread_leaders=False))((1, 2, 3)) == 0
+    assert preferred(1, settings(shards=2, preferred_leader=3, spread_leaders=False))((1, 2, 3)) == 3
 
 
 async def test_all_tick_in_the_same_turn_until_they_are_removed() -> None:

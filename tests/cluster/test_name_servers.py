@@ -70,7 +70,7 @@ async def test_a_name_server_knows_of_changes_at_once_and_of_a_dead_node_too(
     victim = await asyncio.to_thread(cluster.leader)
     await asyncio.to_thread(cluster.kill, victim)
     await until(lambda: len(known) == 2, "the dead node is gone")
-    await until(lambda: known.routes(()).groups[0].leader not in (0, victim), "the new leader is known")
+    await until(lambda: known.routes(()).shards[0].leader not in (0, victim), "the new leader is known")
     await asyncio.to_thread(cluster.restart, victim)
     await until(lambda: len(known) == 3, "it is back")
 

@@ -59,12 +59,12 @@ def indexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-def group(fleet: Fleet) -> Path:
-    return fleet.data(1) / "group-0"
+def shard(fleet: Fleet) -> Path:
+    return fleet.data(1) / "shard-0"
 
 
 def index_files(fleet: Fleet) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in sorted(group(fleet).glob("queues/*/*"))}
+    return {path: path.read_bytes() for path in sorted(shard(fleet).glob("queues/*/*"))}
 
 
 async def test_after_an_orderly_stop_nothing_is_indexed_again(fleet: Fleet, indexed: list[int]) -> None:
@@ -77,13 +77,13 @@ async def test_after_an_orderly_stop_nothing_is_indexed_again(fleet: Fleet, inde
 
 
 async def test_after_a_kill_only_what_came_since_the_checkpoint_is(fleet: Fleet, indexed: list[int]) -> None:
-    checkpoint = (group(fleet) / "checkpoint").read_bytes()
+    checkpoint = (shard(fleet) / "checkpoint").read_bytes()
     await fleet.start()
     await fleet.leader()
     await produce(fleet, MESSAGES, 60)
     await fleet.stop()
-    (group(fleet) / "checkpoint").write_bytes(checkpoint)
-    (group(fleet) / "clean").unlink()
+    (shard(fleet) / "checkpoint").write_bytes(checkpoint)
+    (shard(fleet) / "clean").unlink()
     indexed.clear()
     await fleet.start()
     await fleet.leader()
@@ -93,11 +93,11 @@ async def test_after_a_kill_only_what_came_since_the_checkpoint_is(fleet: Fleet,
 
 async def test_checkpoints_are_made_while_a_node_runs(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cluster.group.INTERVAL_S", 0.01)
-    before = (group(fleet) / "checkpoint").read_bytes()
+    before = (shard(fleet) / "checkpoint").read_bytes()
     await fleet.start()
     await fleet.leader()
     await produce(fleet, MESSAGES, 60)
-    await until(lambda: (group(fleet) / "checkpoint").read_bytes() != before, "a checkpoint is made")
+    await until(lambda: (shard(fleet) / "checkpoint").read_bytes() != before, "a checkpoint is made")
 
 
 def delete(path: Path) -> None:
@@ -124,7 +124,7 @@ async def test_an_index_that_is_not_as_it_was_is_rebuilt(
     fleet: Fleet, which: str, spoil: Callable[[Path], None], indexed: list[int]
 ) -> None:
     before = index_files(fleet)
-    spoil(sorted(group(fleet).glob(which))[-1])
+    spoil(sorted(shard(fleet).glob(which))[-1])
     await fleet.start()
     await fleet.leader()
     assert await consume(fleet, MESSAGES) == list(range(MESSAGES))

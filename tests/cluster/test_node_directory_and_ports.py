@@ -84,7 +84,7 @@ async def test_a_directory_of_an_unknown_format(make_fleet: MakeFleet) -> None:
     assert type(await refusal(fleet)) is DamagedError
 
 
-async def test_sizes_stay_as_the_group_began(make_fleet: MakeFleet) -> None:
+async def test_sizes_stay_as_the_shard_began(make_fleet: MakeFleet) -> None:
     """`segment_bytes` and the largest message stand in entry 1: other settings later do not move the grid."""
     fleet = make_fleet(1)
     await works(fleet)
@@ -92,7 +92,7 @@ async def test_sizes_stay_as_the_group_began(make_fleet: MakeFleet) -> None:
     larger = make_fleet(1, data=fleet.data(1), segment_bytes=8 << 20, max_message_bytes=2 << 20)
     await larger.start()
     await larger.leader()
-    assert (fleet.data(1) / "group-0/log" / f"{0:020}").stat().st_size == SEGMENT_BYTES
+    assert (fleet.data(1) / "shard-0/log" / f"{0:020}").stat().st_size == SEGMENT_BYTES
     refused = error_of(await larger.produce(1, sample_batch(1, [bytes(MESSAGE_LIMIT + 1)], producer_id=9)))
     assert type(refused) is MessageTooLargeError
     assert str(MESSAGE_LIMIT) in refused.message

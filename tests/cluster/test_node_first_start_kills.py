@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from cluster.disk_threads import DiskThreads
 from cluster.founding import Founding
-from cluster.group import LocalGroup
+from cluster.group import LocalReplica
 from cluster.metrics import Meters
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
@@ -36,23 +36,23 @@ SETTINGS = NodeSettings(
 )
 
 
-async def begin(disk: MemoryDisk, number: int = 0, founding: Founding | None = None) -> LocalGroup:
-    """A process that finds this disk, up to where the group takes part. Raises Killed."""
+async def begin(disk: MemoryDisk, number: int = 0, founding: Founding | None = None) -> LocalReplica:
+    """A process that finds this disk, up to where the shard takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
     lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
     surroundings = Surroundings(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(surroundings.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
-    group = LocalGroup(number, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
-    await group.take_part(founding)
-    return group
+    shard = LocalReplica(number, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
+    await shard.take_part(founding)
+    return shard
 
 
-async def end(group: LocalGroup) -> tuple[int, ...]:
-    """The voters of a group that has begun; empty for one that never will."""
-    assert group.replica is not None
-    voters = group.replica.driver.raft.configuration.voters
-    await group.stop()
+async def end(shard: LocalReplica) -> tuple[int, ...]:
+    """The voters of a shard that has begun; empty for one that never will."""
+    assert shard.replica is not None
+    voters = shard.replica.driver.raft.configuration.voters
+    await shard.stop()
     return voters
 
 
@@ -69,17 +69,17 @@ async def test_a_kill_at_any_moment_leaves_a_directory_that_begins(monkeypatch: 
 
         monkeypatch.setattr(DiskThreads, "start", lives_on)
         try:
-            group = await begin(disk)
+            shard = await begin(disk)
         except Killed:
             moments += 1
             assert await end(await begin(disk.after_kill())) == (SETTINGS.node,), f"killed after {written} bytes"
         else:
-            assert await end(group) == (SETTINGS.node,)
+            assert await end(shard) == (SETTINGS.node,)
             break
     assert moments > 10
 
 
-async def test_a_group_that_was_to_begin_with_a_node_that_is_gone_waits_and_ends_nobody(
+async def test_a_shard_that_was_to_begin_with_a_node_that_is_gone_waits_and_ends_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     starting = asyncio.create_task(begin(MemoryDisk(), 2, Founding((1, 4), lambda node: SETTINGS.peers.get(node, ""))))

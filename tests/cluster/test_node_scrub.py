@@ -114,7 +114,7 @@ async def test_what_is_damaged_on_all_nodes_is_not_read_and_all_else_is(make_fle
         assert [batch.base_offset for batch in before.batches] == [header.base_offset - 1]
         behind = await fleet.fetch(node, header.topic_id, header.base_offset + 1)
         assert len(behind.batches) == MESSAGES - header.base_offset - 1
-        assert (await get(fleet.http(node), f"/groups/0/segments/{0:020}"))[0] == 503
+        assert (await get(fleet.http(node), f"/shards/0/segments/{0:020}"))[0] == 503
     await fleet.stop(3)
     assert segment(fleet, 3, 0).read_bytes() == whole  # nothing was changed
     flip(fleet, 3, header, "body")
@@ -134,7 +134,7 @@ async def test_a_log_that_begins_later_is_not_taken_for_damaged(
     await fleet.create_topic()
     async with AsyncProducer(fleet.bootstrap) as producer:
         await producer.send_many("topic", [bytes(50_000)] * (4 * SEGMENT_BYTES // 50_000))
-    first_segment = fleet.data(1) / "group-0" / "log" / f"{0:020}"
+    first_segment = fleet.data(1) / "shard-0" / "log" / f"{0:020}"
     await until(lambda: not first_segment.exists(), "the log begins later")
     await fleet.stop()
     fleet.override(1, retention_bytes=0)

@@ -43,20 +43,20 @@ async def fill(fleet: Fleet, topic: int, first: int, count: int) -> None:
 
 
 async def listed(fleet: Fleet) -> dict[str, Any]:
-    status, body = await get(fleet.http(1), "/groups/0/segments")
+    status, body = await get(fleet.http(1), "/shards/0/segments")
     assert status == 200
     answer: dict[str, Any] = json.loads(body)
     return answer
 
 
 def file(fleet: Fleet, name: str) -> bytes:
-    return (fleet.data(1) / "group-0" / "log" / name).read_bytes()
+    return (fleet.data(1) / "shard-0" / "log" / name).read_bytes()
 
 
 async def ask(
     fleet: Fleet, name: str, headers: dict[str, str] | None = None, method: str = "GET"
 ) -> tuple[int, Any, bytes]:
-    url = f"http://{fleet.http(1)}/groups/0/segments/{name}"
+    url = f"http://{fleet.http(1)}/shards/0/segments/{name}"
     async with aiohttp.ClientSession() as session, session.request(method, url, headers=headers or {}) as response:
         return response.status, response.headers, await response.read()
 
@@ -128,7 +128,7 @@ async def test_several_requests_on_one_connection(fleet: Fleet) -> None:
     connector = aiohttp.TCPConnector(limit=1)
     async with aiohttp.ClientSession(connector=connector) as session:
         for _ in range(3):
-            async with session.get(f"http://{fleet.http(1)}/groups/0/segments/{NAME}") as response:
+            async with session.get(f"http://{fleet.http(1)}/shards/0/segments/{NAME}") as response:
                 assert (await response.read())[:100] == file(fleet, NAME)[:100]
             async with session.get(f"http://{fleet.http(1)}/healthz") as response:
                 assert await response.json() == {"status": "ok"}
@@ -158,9 +158,9 @@ async def test_bytes_are_right_while_the_log_grows(fleet: Fleet, tmp_path: Path)
 
 async def test_a_segment_that_is_removed_while_it_is_read(fleet: Fleet) -> None:
     """The open file stays; afterwards the name is gone."""
-    path = fleet.data(1) / "group-0" / "log" / NAME
+    path = fleet.data(1) / "shard-0" / "log" / NAME
     whole, length = path.read_bytes(), (await listed(fleet))["segments"][0]["length"]
-    url = f"http://{fleet.http(1)}/groups/0/segments/{NAME}"
+    url = f"http://{fleet.http(1)}/shards/0/segments/{NAME}"
     async with aiohttp.ClientSession(read_bufsize=1024) as session, session.get(url) as response:
         begun = await response.content.readexactly(100)
         path.unlink()
@@ -170,15 +170,15 @@ async def test_a_segment_that_is_removed_while_it_is_read(fleet: Fleet) -> None:
     assert b"begins at position 0" in body
 
 
-async def test_no_such_segment_and_no_such_group(fleet: Fleet) -> None:
+async def test_no_such_segment_and_no_such_shard(fleet: Fleet) -> None:
     status, _, body = await ask(fleet, f"{1 << 40:020}")
     assert status == 404
     assert b"the log ends at" in body
     status, _, body = await ask(fleet, f"{8:020}")
     assert status == 404
-    status, text = await get(fleet.http(1), "/groups/7/segments")
+    status, text = await get(fleet.http(1), "/shards/7/segments")
     assert status == 404
-    assert "no group 7" in text
+    assert "no shard 7" in text
 
 
 async def test_only_so_many_downloads_at_once(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
@@ -218,7 +218,7 @@ async def idle_client(fleet: Fleet) -> asyncio.StreamWriter:
     """Asks for more than the buffers between can hold, and takes nothing of it."""
     host, port = fleet.http(1).split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
-    writer.write(f"GET /groups/0/segments/{NAME} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 20)
+    writer.write(f"GET /shards/0/segments/{NAME} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 20)
     assert (await reader.readline()).startswith(b"HTTP/1.1 ")
     return writer
 
@@ -253,5 +253,5 @@ async def test_they_need_not_be_served(make_fleet: MakeFleet) -> None:
     fleet = make_fleet(1, serve_segments=False)
     await fleet.start()
     await fleet.leader()
-    assert (await get(fleet.http(1), "/groups/0/segments"))[0] == 404
+    assert (await get(fleet.http(1), "/shards/0/segments"))[0] == 404
     assert (await get(fleet.http(1), "/healthz"))[0] == 200

@@ -58,7 +58,7 @@ async def test_segments_go_out_by_sendfile(make_fleet: MakeFleet, tmp_path: Path
         async with Calls(node.pid, tmp_path) as calls:
             body = await download(fleet)
     assert len(body) >= BYTES
-    assert body == (fleet.data(1) / "group-0" / "log" / NAME).read_bytes()[: len(body)]
+    assert body == (fleet.data(1) / "shard-0" / "log" / NAME).read_bytes()[: len(body)]
     moved = calls.moved()
     assert moved.pop("sendfile") == len(body)
     assert moved.total() < 500_000, f"what else went through the node: {moved}"
@@ -74,7 +74,7 @@ async def fill(fleet: Fleet) -> None:
 
 
 async def download(fleet: Fleet) -> bytes:
-    url = f"http://{fleet.http(1)}/groups/0/segments/{NAME}"
+    url = f"http://{fleet.http(1)}/shards/0/segments/{NAME}"
     async with aiohttp.ClientSession() as session, session.get(url) as response:
         assert response.status == 200
         return await response.read()

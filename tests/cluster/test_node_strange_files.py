@@ -47,7 +47,7 @@ async def test_files_that_are_not_ours_are_left_alone(
     made = litter(fleet.data(1)) + (litter(indexes) if elsewhere else [])
     for forgets in (False, True):  # goes on at its checkpoint; builds all indexes anew
         if forgets:
-            (fleet.data(1) / "group-0" / "checkpoint").unlink()
+            (fleet.data(1) / "shard-0" / "checkpoint").unlink()
         await fleet.start()
         await fleet.leader()
         await produce(fleet, MESSAGES // 2)
@@ -55,7 +55,7 @@ async def test_files_that_are_not_ours_are_left_alone(
     fleet.override(1, retention_bytes=SEGMENT_BYTES, **({"index_data": indexes} if elsewhere else {}))
     await fleet.start()
     await fleet.leader()
-    first = fleet.data(1) / "group-0" / "log" / f"{0:020}"
+    first = fleet.data(1) / "shard-0" / "log" / f"{0:020}"
     await until(lambda: not first.exists(), "what is old goes")
     async with AsyncConsumer("topic", bootstrap_servers=fleet.bootstrap, on_dropped="skip") as consumer:
         assert (await anext(consumer)).offset > 0

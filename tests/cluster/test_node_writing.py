@@ -75,11 +75,11 @@ async def test_indexes_lie_where_they_are_told_to(make_fleet: MakeFleet, tmp_pat
     topic = await fleet.create_topic()
     assert error_of(await fleet.produce(1, sample_batch(topic, keys=[b"key", None]))) is None
     await fleet.level()
-    assert len(list((tmp_path / "indexes" / "group-0" / "keys").iterdir())) == 1
-    assert [path.stat().st_size for path in (tmp_path / "indexes" / "group-0" / "queues").glob("*/*")] == [40]
-    assert not (fleet.data(1) / "group-0" / "queues").exists()
-    assert not (fleet.data(1) / "group-0" / "keys").exists()
-    assert (fleet.data(1) / "group-0" / "log").exists()
+    assert len(list((tmp_path / "indexes" / "shard-0" / "keys").iterdir())) == 1
+    assert [path.stat().st_size for path in (tmp_path / "indexes" / "shard-0" / "queues").glob("*/*")] == [40]
+    assert not (fleet.data(1) / "shard-0" / "queues").exists()
+    assert not (fleet.data(1) / "shard-0" / "keys").exists()
+    assert (fleet.data(1) / "shard-0" / "log").exists()
     await fleet.stop()
     await fleet.start()
     await fleet.level()

@@ -87,7 +87,7 @@ class Hand:
     """A watch of node 1 that looks when it is told to, by clocks and a disk that say what they are told to."""
 
     def __init__(self, fleet: Fleet) -> None:
-        replica = fleet.running[1]._groups.first.replica
+        replica = fleet.running[1]._shards.first.replica
         assert replica is not None
         self.fleet = fleet
         self.replica: Replica = replica
@@ -267,7 +267,7 @@ async def test_a_place_whose_base_is_damaged_is_not_proposed(hand: Hand, caplog:
     await hand.fill(3)
     caplog.set_level(logging.INFO)
     newest = LogTrim(hand.replica).candidates()[-1]
-    path = hand.fleet.data(1) / "group-0" / "bases" / f"{newest.index:020}"
+    path = hand.fleet.data(1) / "shard-0" / "snapshots" / f"{newest.index:020}"
     path.write_bytes(path.read_bytes()[:-1])
     last = hand.replica.log.last_index
     await hand.watch(retention_bytes=1).look()

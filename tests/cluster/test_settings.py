@@ -68,7 +68,7 @@ def test_every_setting_can_come_from_the_environment(monkeypatch: pytest.MonkeyP
         "cleaning_hour": 4, "disk_clean_ratio": 0.1, "disk_force_ratio": 0.2, "disk_refuse_ratio": 0.3,
         "retention_check_ms": 20, "index_data": "/i", "flush_pages": 9, "flush_thorough_ms": 900, "write": "staged",
         "staged_segments": 5, "write_out_interval_ms": 20, "busy_ms": 77, "warm": True, "lock_memory": True,
-        "read_ahead": "random", "retry_delays_s": "1,2.5", "groups": 3, "spread_leaders": False,
+        "read_ahead": "random", "retry_delays_s": "1,2.5", "shards": 3, "spread_leaders": False,
         "nameservers": "n:1,n:2", "produce_quota_bytes_per_s": 1, "produce_quota_messages_per_s": 2,
         "fetch_quota_bytes_per_s": 3, "fetch_quota_messages_per_s": 4, "room": "north",
         "outside": "2=out:2,3=out:3", "boot_id_file": "/b",

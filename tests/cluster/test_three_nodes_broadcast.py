@@ -19,7 +19,7 @@ QUEUES = 3
 
 @pytest.fixture
 async def fleet(make_fleet: MakeFleet) -> Fleet:
-    fleet = make_fleet(groups=3, retry_delays_s=[0.1])
+    fleet = make_fleet(shards=3, retry_delays_s=[0.1])
     await fleet.start()
     await fleet.leader()
     async with AsyncAdmin(fleet.bootstrap) as admin:

@@ -29,7 +29,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LEDGERMQ_RETRY_DELAYS_S", ",".join(map(str, RETRY_DELAYS_S)))
         cluster = DevCluster(tmp_path_factory.mktemp("consumer-groups"))
-        cluster.start(3, base_port=free_base_port(3), groups=request.param)
+        cluster.start(3, base_port=free_base_port(3), shards=request.param)
         yield cluster
         cluster.purge()
 

@@ -128,7 +128,7 @@ async def test_behind_a_cut_nothing_is_looked_for_and_the_rest_comes_as_to_any_f
     await fleet.stop(node)
     last = headers(fleet, node)[-1]
     killed(fleet, node)
-    (fleet.data(node) / "group-0" / "checkpoint").unlink()
+    (fleet.data(node) / "shard-0" / "checkpoint").unlink()
     os.truncate(log_directory(fleet, node) / f"{last.position // SEGMENT_BYTES * SEGMENT_BYTES:020}", 200_000)
     await fleet.start(node)
     await eventually(lambda: not_suspect(fleet, node), "it counts again")
@@ -153,7 +153,7 @@ async def test_a_node_that_lost_its_last_entry_is_suspect_until_a_leader_has_giv
     """Nothing of its own lies behind the damage: perhaps it had acknowledged more."""
     await fleet.stop()
     killed(fleet, 1)
-    (fleet.data(1) / "group-0" / "checkpoint").unlink()
+    (fleet.data(1) / "shard-0" / "checkpoint").unlink()
     flip(fleet, 1, headers(fleet, 1)[-1], "crc")
     await fleet.start(1, 2)
 
@@ -161,7 +161,7 @@ async def test_a_node_that_lost_its_last_entry_is_suspect_until_a_leader_has_giv
         return (await fleet.status(1)).suspect
 
     await eventually(is_suspect, "it neither votes nor counts")
-    assert not (fleet.data(1) / "group-0" / "repair").exists()
+    assert not (fleet.data(1) / "shard-0" / "repair").exists()
     assert (await fleet.status(2)).role != "leader"  # alone
     await fleet.start(3)
     await fleet.leader()
@@ -195,7 +195,7 @@ async def restore(fleet: Fleet) -> None:
 async def test_what_is_damaged_on_all_of_them_is_refused_by_its_place_until_one_has_it(fleet: Fleet) -> None:
     header = await spoil_all(fleet)
     for node in fleet.nodes:
-        (fleet.data(node) / "group-0" / "checkpoint").unlink()
+        (fleet.data(node) / "shard-0" / "checkpoint").unlink()
     before = {node: segment(fleet, node, header.position).read_bytes() for node in fleet.nodes}
     await fleet.start()
 

@@ -35,9 +35,9 @@ from tests.cluster.waiter import until
 QUEUES = 2
 
 
-@pytest.fixture(params=[1, 3], ids=["one Raft group", "three"])
+@pytest.fixture(params=[1, 3], ids=["one shard", "three"])
 async def fleet(make_fleet: MakeFleet, request: pytest.FixtureRequest) -> Fleet:
-    fleet = make_fleet(retry_delays_s=[0.05], groups=request.param)
+    fleet = make_fleet(retry_delays_s=[0.05], shards=request.param)
     await fleet.start()
     await fleet.leader()
     async with AsyncAdmin(fleet.bootstrap) as admin:
@@ -148,7 +148,7 @@ async def test_a_consumer_group_without_members_is_reset(fleet: Fleet) -> None:
             assert await consumer.getmany(timeout_ms=500) == []
 
 
-async def test_members_go_on_where_their_group_is_reset_to_although_they_have_nothing_to_do(fleet: Fleet) -> None:
+async def test_members_go_on_where_their_shard_is_reset_to_although_they_have_nothing_to_do(fleet: Fleet) -> None:
     await send(fleet, *range(10))
     async with member(fleet) as first, member(fleet) as second, AsyncAdmin(fleet.bootstrap) as admin:
         members = (first, second)

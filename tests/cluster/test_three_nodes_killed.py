@@ -57,7 +57,7 @@ async def leader(cluster: DevCluster) -> int:
 async def assert_logs_are_the_same_bytes(cluster: DevCluster) -> int:
     """Of all three, up to where the logs end, which it returns; behind it there are only zeros."""
     async with AsyncAdmin(cluster.bootstrap) as admin:
-        ends = {status.groups[0].end_position for status in await admin.cluster()}
+        ends = {status.shards[0].end_position for status in await admin.cluster()}
     assert len(ends) == 1
     end = ends.pop()
     for base in range(0, end, SEGMENT_BYTES):
@@ -69,7 +69,7 @@ async def assert_logs_are_the_same_bytes(cluster: DevCluster) -> int:
 
 
 def segment(cluster: DevCluster, node: int, base: int) -> Path:
-    return cluster.node(node).data / "group-0" / "log" / f"{base:020}"
+    return cluster.node(node).data / "shard-0" / "log" / f"{base:020}"
 
 
 async def test_the_leader_is_killed_several_times_under_load(cluster: DevCluster, rng: random.Random) -> None:

@@ -119,7 +119,7 @@ async def test_it_starts_after_the_machine_was(make_fleet: MakeFleet) -> None:
     directory = fleet.data(SMALL)
     directory.mkdir(parents=True)
     with Namespace(directory, tmpfs(DISK_BYTES)) as disk:
-        group = disk.seen(directory) / "group-0"
+        shard = disk.seen(directory) / "shard-0"
         async with node(fleet, disk):
             await fleet.start(1, 2)
             await fleet.create_topic()
@@ -127,15 +127,15 @@ async def test_it_starts_after_the_machine_was(make_fleet: MakeFleet) -> None:
                 offsets = await fill_segments(producer, 1)
             await fleet.level()
             await caught_up(fleet)
-        (group / "clean").unlink()
-        (group / "boot").write_text('{"boot_id": "another"}')
+        (shard / "clean").unlink()
+        (shard / "boot").write_text('{"boot_id": "another"}')
         with no_byte_free(disk.seen(directory)):
             async with node(fleet, disk) as process:
                 assert "entries behind index" in process.log
                 await caught_up(fleet)
-                assert "another" not in (group / "boot").read_text()
+                assert "another" not in (shard / "boot").read_text()
                 await an_election_needs_it(fleet)
-            assert (group / "clean").exists()
+            assert (shard / "clean").exists()
         async with node(fleet, disk):
             await holds_everything(fleet, offsets)
             assert len(list((disk.seen(directory) / "reserve").iterdir())) == FILES

@@ -113,5 +113,5 @@ async def test_a_leader_that_may_open_no_more_files_makes_way(make_fleet: MakeFl
             return status.applied >= end and not await not_ready(fleet.http(POOR))
 
         await eventually(caught_up, "it has caught up by itself")
-        status, _ = await get(fleet.http(POOR), "/groups/0/segments")
+        status, _ = await get(fleet.http(POOR), "/shards/0/segments")
         assert status == 200

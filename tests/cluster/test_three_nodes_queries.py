@@ -180,9 +180,9 @@ async def test_where_the_log_begins_later_older_messages_are_not_found(make_flee
     for number in range(20):
         batch = sample_batch(topic_id, [bytes(250 << 10)], first_sequence=number, keys=[b"key"])
         assert (await fleet.produce(1, batch)).base_offset == number
-    group = fleet.running[1]._groups.first
-    assert group is not None
-    replica = group.replica
+    shard = fleet.running[1]._shards.first
+    assert shard is not None
+    replica = shard.replica
     assert replica is not None
     async with AsyncAdmin(fleet.bootstrap) as admin:
         assert [one.offset for one in await admin.query_messages("topic", "key")] == list(range(19, -1, -1))
@@ -207,7 +207,7 @@ async def test_a_key_index_that_was_harmed_while_the_node_was_down_is_built_anew
     for number in range(0, len(keys), 1_000):
         batch = sample_batch(topic_id, [b""] * 1_000, first_sequence=number, keys=keys[number : number + 1_000])
         assert (await fleet.produce(1, batch)).base_offset == number
-    directory = fleet.data(1) / "group-0" / "keys"
+    directory = fleet.data(1) / "shard-0" / "keys"
     harms: list[Callable[[Path], object]] = [
         lambda path: path.unlink(),
         lambda path: path.write_bytes(path.read_bytes()[:-7]),

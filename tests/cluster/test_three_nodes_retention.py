@@ -41,11 +41,11 @@ async def fill(fleet: Fleet, segments: int) -> None:
 
 
 def segments_of(fleet: Fleet, node: int) -> list[str]:
-    return sorted(path.name for path in (fleet.data(node) / "group-0" / "log").iterdir())
+    return sorted(path.name for path in (fleet.data(node) / "shard-0" / "log").iterdir())
 
 
 def start_of(fleet: Fleet, node: int) -> int:
-    replica = fleet.running[node]._groups.first.replica
+    replica = fleet.running[node]._shards.first.replica
     assert replica is not None
     return replica.log.first_index
 
@@ -88,7 +88,7 @@ async def test_what_is_too_much_goes_on_all_replicas_and_readers_are_told(make_f
     await fill(fleet, 8)
     await until_start(fleet, 1)
     leader = await fleet.leader()
-    replica = fleet.running[leader]._groups.first.replica
+    replica = fleet.running[leader]._shards.first.replica
     assert replica is not None
     log = replica.log
 
@@ -134,7 +134,7 @@ async def check_readers(fleet: Fleet) -> None:
 
 
 async def check_metrics(fleet: Fleet, leader: int) -> None:
-    replica = fleet.running[leader]._groups.first.replica
+    replica = fleet.running[leader]._shards.first.replica
     assert replica is not None
     seen = await scrape(fleet.http(leader))
     assert seen["ledgermq_log_first_index"] == replica.log.first_index
@@ -255,7 +255,7 @@ async def kill_while_removing(fleet: Fleet, process: NodeProcess) -> None:
         async with AsyncAdmin(fleet.bootstrap, request_timeout_ms=500) as admin:
             await admin.trim_log(keep_bytes=0)
 
-    path = fleet.data(1) / "group-0" / "log" / first
+    path = fleet.data(1) / "shard-0" / "log" / first
     task = asyncio.create_task(trim())
     while path.exists() and not task.done():  # noqa: ASYNC110 (the file system announces nothing)
         await asyncio.sleep(0)

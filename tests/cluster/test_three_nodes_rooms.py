@@ -6,11 +6,11 @@ from functools import partial
 
 from ledger import AsyncAdmin, AsyncGroupConsumer
 from tests.cluster.fleet import Fleet, MakeFleet
-from tests.cluster.led_groups import all_lead_in_turn
+from tests.cluster.led_shards import all_lead_in_turn
 from tests.cluster.waiter import eventually, until
 
 ROOMS = {1: "north", 2: "south", 3: "south"}
-GROUPS = 3
+SHARDS = 3
 QUEUES = 6
 
 
@@ -29,16 +29,16 @@ def member(fleet: Fleet, strategy: str, room: str) -> AsyncGroupConsumer:
 async def test_members_get_the_queues_of_their_room_and_others_only_where_the_strategy_says_so(
     make_fleet: MakeFleet,
 ) -> None:
-    fleet = make_fleet(groups=GROUPS)
+    fleet = make_fleet(shards=SHARDS)
     for node, room in ROOMS.items():
         fleet.override(node, room=room)
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
-        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "each group is led by whose turn it is")
-        groups = (await admin.create_topic("orders", QUEUES)).groups
+        await eventually(lambda: all_lead_in_turn(admin, SHARDS), "each shard is led by whose turn it is")
+        shards = (await admin.create_topic("orders", QUEUES)).shards
     near = {
-        "north": [queue for queue, group in enumerate(groups) if group == 0],
-        "south": [queue for queue, group in enumerate(groups) if group != 0],
+        "north": [queue for queue, shard in enumerate(shards) if shard == 0],
+        "south": [queue for queue, shard in enumerate(shards) if shard != 0],
     }
     assert list(map(len, near.values())) == [2, 4]
     for strategy, left in (("machine_room", near["north"]), ("nearest_machine_room", list(range(QUEUES)))):

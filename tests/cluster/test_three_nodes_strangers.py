@@ -29,7 +29,7 @@ async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet
 
 
 async def introduction(fleet: Fleet, node: int, **other: Any) -> raft_pb2.IntroduceResponse:
-    request: dict[str, Any] = {"cluster": "test", "group": 0, "sender": 1, "voters": fleet.nodes, **other}
+    request: dict[str, Any] = {"cluster": "test", "shard": 0, "sender": 1, "voters": fleet.nodes, **other}
     async with aio.insecure_channel(fleet.address(node)) as channel:
         answer: raft_pb2.IntroduceResponse = await raft_pb2_grpc.RaftStub(channel).Introduce(
             raft_pb2.IntroduceRequest(**request), timeout=5
@@ -42,7 +42,7 @@ async def identity(fleet: Fleet, *, sender: int, receiver: int) -> dict[str, str
     incarnation = (await introduction(fleet, receiver)).incarnation
     return {
         "ledgermq-cluster": "test",
-        "ledgermq-group": "0",
+        "ledgermq-shard": "0",
         "ledgermq-sender": str(sender),
         "ledgermq-receiver": str(receiver),
         "ledgermq-incarnation": incarnation.hex(),
@@ -68,7 +68,7 @@ DIFFERENCES = {
     "another disk": ({"ledgermq-incarnation": "00" * 16}, "FAILED_PRECONDITION", "another data directory"),
     "itself": ({"ledgermq-sender": "2"}, "FAILED_PRECONDITION", "no other node is called '2'"),
     "no number": ({"ledgermq-sender": "one"}, "FAILED_PRECONDITION", "no other node is called 'one'"),
-    "another group": ({"ledgermq-group": "7"}, "UNAVAILABLE", "does not serve that group"),
+    "another shard": ({"ledgermq-shard": "7"}, "UNAVAILABLE", "does not serve that shard"),
 }
 
 
@@ -82,7 +82,7 @@ async def test_a_stream_that_means_somebody_else_is_refused(fleet: Fleet, case: 
 
 
 @pytest.mark.parametrize("case", ["another cluster", "another node", "itself", "no number"])
-async def test_so_is_one_of_all_groups(fleet: Fleet, case: str) -> None:
+async def test_so_is_one_of_all_shards(fleet: Fleet, case: str) -> None:
     difference, status, sentence = DIFFERENCES[case]
     metadata = {**await identity(fleet, sender=1, receiver=2), **difference}
     ended = await refusal(fleet, 2, metadata, method="Control")
@@ -95,13 +95,13 @@ async def test_a_stream_without_metadata_is_refused(fleet: Fleet) -> None:
     assert (await refusal(fleet, 2, {}, method="Control"))[0] == "FAILED_PRECONDITION"
 
 
-async def test_on_the_stream_of_all_groups_each_message_says_whom_it_means(fleet: Fleet) -> None:
-    """Another disk, and a group that is not here, hear nothing; the others are not held up by that."""
+async def test_on_the_stream_of_all_shards_each_message_says_whom_it_means(fleet: Fleet) -> None:
+    """Another disk, and a shard that is not here, hear nothing; the others are not held up by that."""
     known = (await introduction(fleet, 2)).incarnation
     metadata = await identity(fleet, sender=1, receiver=2)
     would_you = raft_pb2.VoteRequest(term=(await fleet.status(2)).term, pre=True)
     strange = raft_pb2.ControlMessage(vote_request=would_you, incarnation=bytes(16))
-    elsewhere = raft_pb2.ControlMessage(vote_request=would_you, incarnation=known, group=7)
+    elsewhere = raft_pb2.ControlMessage(vote_request=would_you, incarnation=known, shard=7)
     meant = raft_pb2.ControlMessage(vote_request=would_you, incarnation=known)
     async with aio.insecure_channel(fleet.address(2)) as channel:
         call = raft_pb2_grpc.RaftStub(channel).Control(metadata=tuple(metadata.items()), timeout=10)

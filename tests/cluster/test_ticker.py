@@ -1,4 +1,4 @@
-"""The clock of a node's groups: all tick together, and who comes later begins with the others' next beat."""
+"""The clock of a node's shards: all tick together, and who comes later begins with the others' next beat."""
 
 from __future__ import annotations
 

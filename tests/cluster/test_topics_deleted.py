@@ -14,10 +14,10 @@ from ledger.client.records import TopicDescription
 from ledger.errors import InvalidTopicNameError, UnknownTopicError
 from tests.cluster.command import run
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
-from tests.cluster.led_groups import leaders
+from tests.cluster.led_shards import leaders
 from tests.cluster.waiter import eventually, until
 
-GROUPS, QUEUES = 3, 6
+SHARDS, QUEUES = 3, 6
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def quick_routes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def fleet(make_fleet: MakeFleet) -> Fleet:
-    fleet = make_fleet(groups=GROUPS, retry_delays_s=[0.2])
+    fleet = make_fleet(shards=SHARDS, retry_delays_s=[0.2])
     for node in fleet.nodes:
         fleet.override(node, index_data=indexes(fleet, node))
     await fleet.start()
@@ -42,16 +42,16 @@ def indexes(fleet: Fleet, node: int) -> Path:
 
 def files_of(fleet: Fleet, topic_id: int) -> list[Path]:
     """Its ConsumeQueues on all disks."""
-    return list(fleet.directory.glob(f"indexes-*/group-*/queues/{topic_id}-*/*"))
+    return list(fleet.directory.glob(f"indexes-*/shard-*/queues/{topic_id}-*/*"))
 
 
 async def led(fleet: Fleet) -> None:
     async with AsyncAdmin(fleet.bootstrap) as admin:
 
         async def all_led() -> bool:
-            return len(await leaders(admin)) == GROUPS
+            return len(await leaders(admin)) == SHARDS
 
-        await eventually(all_led, "all groups are led")
+        await eventually(all_led, "all shards are led")
 
 
 async def sends(producer: AsyncProducer, topic: str, value: bytes) -> bool:
@@ -89,8 +89,8 @@ async def test_a_deleted_topic_is_gone_everywhere_and_another_one_of_its_name_be
         await producer.send_many("again", [b"old"] * 100)
         await admin.delete_topic("again")
         led_by = await leaders(admin)
-        for queue, group in enumerate(first.groups):  # once each: what was answered is so, in all groups
-            refused = error_of(await fleet.produce(led_by[group], sample_batch(first.topic_id, queue=queue)))
+        for queue, shard in enumerate(first.shards):  # once each: what was answered is so, in all shards
+            refused = error_of(await fleet.produce(led_by[shard], sample_batch(first.topic_id, queue=queue)))
             assert type(refused) is UnknownTopicError
             assert not refused.retriable
         for gone in (admin.describe_topic("again"), admin.delete_topic("again"), producer.send("again", b"late")):
@@ -108,8 +108,8 @@ async def test_a_deleted_topic_is_gone_everywhere_and_another_one_of_its_name_be
 
 async def test_fetches_that_wait_are_answered_at_once(fleet: Fleet) -> None:
     async with AsyncAdmin(fleet.bootstrap) as admin:
-        made = await admin.create_topic("waiting", GROUPS)
-        places = [(node, queue) for node in fleet.nodes for queue in range(GROUPS)]
+        made = await admin.create_topic("waiting", SHARDS)
+        places = [(node, queue) for node in fleet.nodes for queue in range(SHARDS)]
 
         async def known() -> bool:
             answers = [await fleet.fetch(node, made.topic_id, 0, queue=queue) for node, queue in places]
@@ -171,7 +171,7 @@ async def test_a_start_finds_nothing_wrong_and_rebuilds_what_is_left(fleet: Flee
             verify = ["log", "verify", str(fleet.data(node)), "--index-data", str(indexes(fleet, node))]
             await asyncio.to_thread(run, *verify)  # its status says that there is no flaw
             if not lost:
-                for queues in indexes(fleet, node).glob("group-*/queues"):
+                for queues in indexes(fleet, node).glob("shard-*/queues"):
                     shutil.rmtree(queues)
         await fleet.start()
         await led(fleet)
@@ -185,21 +185,21 @@ async def test_a_start_finds_nothing_wrong_and_rebuilds_what_is_left(fleet: Flee
         assert kept.topic_id == described.topic_id
 
 
-async def test_messages_of_a_group_that_came_later_are_consumed_again(fleet: Fleet) -> None:
+async def test_messages_of_a_shard_that_came_later_are_consumed_again(fleet: Fleet) -> None:
     """The topic that they are moved to has no queues there before somebody needs one."""
     async with AsyncAdmin(fleet.bootstrap) as admin:
         await admin.create_topic("spreading", 1)
         async with AsyncGroupConsumer("spreading", group="movers", bootstrap_servers=fleet.bootstrap) as consumer:
-            new = await admin.add_group()
-            spread = await eventually(lambda: _spread_to(admin, new), "the new group has a queue of the topic")
+            new = await admin.add_shard()
+            spread = await eventually(lambda: _spread_to(admin, new), "the new shard has a queue of the topic")
             async with AsyncProducer(fleet.bootstrap) as producer:
-                await producer.send("spreading", b"x", queue=spread.groups.index(new))
+                await producer.send("spreading", b"x", queue=spread.shards.index(new))
             (message,) = await read(consumer, 1)
             await consumer.reconsume_later(message)
             (again,) = await read(consumer, 1)
             assert (again.value, again.attempt, again.origin) == (b"x", 2, message.id)
 
 
-async def _spread_to(admin: AsyncAdmin, group: int) -> TopicDescription | None:
+async def _spread_to(admin: AsyncAdmin, shard: int) -> TopicDescription | None:
     altered = await admin.alter_topic("spreading", (await admin.describe_topic("spreading")).queues + 1)
-    return altered if group in altered.groups else None
+    return altered if shard in altered.shards else None

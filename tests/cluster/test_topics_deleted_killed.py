@@ -17,18 +17,18 @@ from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, 
 from ledger.errors import LedgerError, UnknownTopicError
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.command import run
-from tests.cluster.led_groups import NODES, all_lead_in_turn
+from tests.cluster.led_shards import NODES, all_lead_in_turn
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually, until
 
-GROUPS, SEED = 3, 11
+SHARDS, SEED = 3, 11
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DevCluster]:
     monkeypatch.setattr("ledger.client.routes._REFRESH_SECONDS", 0.5)
     cluster = DevCluster(tmp_path / "cluster")
-    cluster.start(3, base_port=free_base_port(3), groups=GROUPS)
+    cluster.start(3, base_port=free_base_port(3), shards=SHARDS)
     yield cluster
     cluster.purge()
 
@@ -54,7 +54,7 @@ def has(got: defaultdict[str, list[bytes]], topic: str, values: set[bytes]) -> b
     return values <= set(got[topic])
 
 
-@pytest.mark.parametrize("killed", [1, 2])  # the leader of group 0, which deletes it; of another that has queues of it
+@pytest.mark.parametrize("killed", [1, 2])  # the leader of shard 0, which deletes it; of another that has queues of it
 async def test_a_topic_is_deleted_although_a_leader_dies(cluster: DevCluster, killed: int) -> None:
     bootstrap = cluster.bootstrap
     plain: defaultdict[str, list[bytes]] = defaultdict(list)
@@ -64,9 +64,9 @@ async def test_a_topic_is_deleted_although_a_leader_dies(cluster: DevCluster, ki
         pushed[message.topic].append(message.value)
 
     async with AsyncAdmin(bootstrap) as admin:
-        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "every group is led")
-        gone = await admin.create_topic("gone", 2 * GROUPS)
-        await admin.create_topic("kept", GROUPS)
+        await eventually(lambda: all_lead_in_turn(admin, SHARDS), "every shard is led")
+        gone = await admin.create_topic("gone", 2 * SHARDS)
+        await admin.create_topic("kept", SHARDS)
         async with (
             AsyncConsumer("gone", "kept", bootstrap_servers=bootstrap) as consumer,
             AsyncPushConsumer("gone", "kept", group="both", listener=listener, bootstrap_servers=bootstrap),

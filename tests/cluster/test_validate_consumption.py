@@ -14,10 +14,10 @@ from ledger.validation.plain_engine import PlainEngine
 from ledger.validation.report import VALID
 from ledger.validation.validate import validate
 from tests.cluster.fleet import Fleet, MakeFleet
-from tests.cluster.led_groups import leaders
+from tests.cluster.led_shards import leaders
 from tests.cluster.waiter import eventually, until
 
-GROUPS, QUEUES, MESSAGES = 2, 2, 60
+SHARDS, QUEUES, MESSAGES = 2, 2, 60
 
 
 @pytest.fixture(autouse=True)
@@ -28,14 +28,14 @@ def quick_routes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_all_that_a_log_can_hold_is_valid(make_fleet: MakeFleet, tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    fleet = make_fleet(groups=GROUPS, retry_delays_s=[0.1])
+    fleet = make_fleet(shards=SHARDS, retry_delays_s=[0.1])
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
 
         async def all_led() -> bool:
-            return len(await leaders(admin)) == GROUPS
+            return len(await leaders(admin)) == SHARDS
 
-        await eventually(all_led, "all groups are led")
+        await eventually(all_led, "all shards are led")
         async with AsyncProducer(fleet.bootstrap, compression="lz4", history=history) as producer:
             sent = await make_anew_and_fill(admin, producer)
         await consume_in_trouble(fleet)
@@ -45,9 +45,9 @@ async def test_all_that_a_log_can_hold_is_valid(make_fleet: MakeFleet, tmp_path:
     assert (report.violations, report.not_judged, report.status) == ((), (), VALID)
     assert report.acknowledged is not None
     assert (report.acknowledged.acknowledged, report.acknowledged.dropped) == (sent, 0)
-    for group in report.groups:
-        assert len({replica.state for replica in group.replicas}) == 1
-        assert group.replicas[0].state is not None
+    for shard in report.shards:
+        assert len({replica.state for replica in shard.replicas}) == 1
+        assert shard.replicas[0].state is not None
 
 
 async def make_anew_and_fill(admin: AsyncAdmin, producer: AsyncProducer) -> int:

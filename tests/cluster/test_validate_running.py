@@ -29,7 +29,7 @@ async def fill(producer: AsyncProducer, segments: int) -> None:
 
 def start_of(fleet: Fleet) -> int:
     """Position where the log of node 1 begins."""
-    replica = fleet.running[1]._groups.first.replica
+    replica = fleet.running[1]._shards.first.replica
     assert replica is not None
     return replica.log.start
 
@@ -38,7 +38,7 @@ async def let_go_of(fleet: Fleet, position: int) -> None:
     """Waits until the log begins behind, and its files from before are gone."""
 
     async def gone() -> bool:
-        first = min(int(path.name) for path in (fleet.data(1) / "group-0" / "log").iterdir())
+        first = min(int(path.name) for path in (fleet.data(1) / "shard-0" / "log").iterdir())
         return start_of(fleet) > position and first >= start_of(fleet) - SEGMENT_BYTES
 
     await eventually(gone, f"the log begins behind position {position}")
@@ -73,8 +73,8 @@ async def test_what_retention_takes_meanwhile_is_no_violation(
 
         report = await asyncio.to_thread(judge)
     assert (report.violations, report.not_judged, report.status) == ((), (), VALID)
-    (group,) = report.groups
-    assert any("what lay before was dropped" in note for note in group.notes)
-    assert any("its state is not compared" in note for note in group.notes)
+    (shard,) = report.shards
+    assert any("what lay before was dropped" in note for note in shard.notes)
+    assert any("its state is not compared" in note for note in shard.notes)
     assert report.acknowledged is not None
     assert report.acknowledged.dropped > 0

@@ -33,7 +33,7 @@ class FakeCluster:
 
     leader: int = 1
     term: int = 1
-    # Who leads the groups 1, 2, ...; `leader` leads group 0.
+    # Who leads the shards 1, 2, ...; `leader` leads shard 0.
     others: dict[int, int] = field(default_factory=dict)
     topics: dict[str, broker_pb2.TopicRoute] = field(default_factory=dict)
     queues: dict[tuple[int, int], list[Stored]] = field(default_factory=dict)
@@ -44,16 +44,16 @@ class FakeCluster:
     largest_request: int = 0  # in batches
     appends: int = 0
 
-    def leader_of(self, group: int) -> int:
-        return self.others.get(group, self.leader)
+    def leader_of(self, shard: int) -> int:
+        return self.others.get(shard, self.leader)
 
-    def group_of(self, body: bytes) -> int:
+    def shard_of(self, body: bytes) -> int:
         header = BatchHeader.parse(body)
-        return next(route.groups[header.queue] for route in self.topics.values() if route.topic_id == header.topic_id)
+        return next(route.shards[header.queue] for route in self.topics.values() if route.topic_id == header.topic_id)
 
-    def create(self, name: str, queues: int, groups: Sequence[int] = ()) -> broker_pb2.TopicRoute:
-        groups = groups or [0] * queues
-        route = broker_pb2.TopicRoute(name=name, topic_id=len(self.topics) + 1, groups=groups, created_ms=1)
+    def create(self, name: str, queues: int, shards: Sequence[int] = ()) -> broker_pb2.TopicRoute:
+        shards = shards or [0] * queues
+        route = broker_pb2.TopicRoute(name=name, topic_id=len(self.topics) + 1, shards=shards, created_ms=1)
         self.topics[name] = route
         for queue in range(queues):
             self.queues[route.topic_id, queue] = []
@@ -106,8 +106,8 @@ class FakeBroker(BrokerServicer):
     async def stop(self) -> None:
         await self._server.stop(None)
 
-    def not_leader(self, group: int = 0) -> NotLeaderError | None:
-        leader = self.cluster.leader_of(group)
+    def not_leader(self, shard: int = 0) -> NotLeaderError | None:
+        leader = self.cluster.leader_of(shard)
         if self.node == leader:
             return None
         return NotLeaderError("not here", leader=leader, leader_address=self.cluster.addresses[leader])
@@ -121,9 +121,9 @@ class FakeBroker(BrokerServicer):
             if self.silent:
                 await asyncio.Event().wait()
             await asyncio.sleep(self.late_s)
-            group = self.cluster.group_of(request.batches[0])
+            shard = self.cluster.shard_of(request.batches[0])
             trouble = (
-                self.not_leader(group)
+                self.not_leader(shard)
                 or self.refusal
                 or (self.cluster.troubles.pop(0) if self.cluster.troubles else None)
             )
@@ -165,8 +165,8 @@ class FakeBroker(BrokerServicer):
         response = broker_pb2.GetRouteResponse(cluster="fake", max_message_bytes=MAX_MESSAGE_BYTES)
         for node, address in cluster.addresses.items():
             response.nodes.add(node=node, address=address)
-        for group in (0, *cluster.others):
-            response.groups.add(group=group, term=cluster.term, leader=cluster.leader_of(group))
+        for shard in (0, *cluster.others):
+            response.shards.add(shard=shard, term=cluster.term, leader=cluster.leader_of(shard))
         error = self.not_leader()
         if request.linearizable and error is not None:
             response.error.CopyFrom(to_wire(error))
@@ -196,5 +196,5 @@ class FakeBroker(BrokerServicer):
         self, request: broker_pb2.GetStatusRequest, context: Any
     ) -> broker_pb2.GetStatusResponse:
         response = broker_pb2.GetStatusResponse(node=self.node, cluster="fake", version="1")
-        response.groups.add(role="leader" if self.node == self.cluster.leader else "follower", term=self.cluster.term)
+        response.shards.add(role="leader" if self.node == self.cluster.leader else "follower", term=self.cluster.term)
         return response

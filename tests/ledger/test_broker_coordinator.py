@@ -180,17 +180,17 @@ async def test_what_a_member_changes_in_mid_assignment_makes_it_void(monkeypatch
         assert Counter(share.owner for share in group.shares.values()) == {"a": 50, "b": 50}
 
 
-async def test_queues_are_in_the_room_of_the_raft_group_in_which_they_are() -> None:
+async def test_queues_are_in_the_room_of_the_raft_shard_in_which_they_are() -> None:
     async with Working() as working:
-        topic = command_pb2.CreateTopic(name="orders", queues=4, groups=[0, 1, 0, 1])
-        added = command_pb2.AddGroup(group=1, nodes=[1], incarnations=[bytes(16)])
-        await working.replica.command(command_pb2.Command(add_group=added))
+        topic = command_pb2.CreateTopic(name="orders", queues=4, shards=[0, 1, 0, 1])
+        added = command_pb2.AddShard(shard=1, nodes=[1], incarnations=[bytes(16)])
+        await working.replica.command(command_pb2.Command(add_shard=added))
         await working.replica.command(command_pb2.Command(create_topic=topic))
         for member, room in (("a", "north"), ("b", "south")):
             wanted = joining(member, 4)
             wanted.strategy, wanted.room = "machine_room", room
-            wanted.rooms.add(group=0, room="south")
-            wanted.rooms.add(group=1, room="north")
+            wanted.rooms.add(shard=0, room="south")
+            wanted.rooms.add(shard=1, room="north")
             await working.coordinator.join("billing", wanted)
         shares = (await working.assigned()).shares
         assert "".join(shares[queue].owner for queue in sorted(shares)) == "baba"

@@ -30,14 +30,14 @@ from ledger.errors import (
 )
 from ledger.state import State
 from ledger.v1 import operations_pb2
-from raft.configuration_entry import GroupConfiguration, decode_configuration
+from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import ChangeInProgress, ChangeRefused, Configuration, Progress, TransferRefused
 from raft.core.progress import Mode
 from store import Suspect
 from tests.ledger.test_broker_membership import configuration
 
 ONE, TWO, THREE, FOUR = (str(node).encode() * 16 for node in (1, 2, 3, 4))
-GROUP = configuration({1: ONE, 2: TWO}, {3: THREE})
+SHARD = configuration({1: ONE, 2: TWO}, {3: THREE})
 COMMIT = 100
 
 
@@ -55,7 +55,7 @@ class Driver:
         self.leads = True
         self.refuses: dict[int, Exception] = {}
         """By node: what a transfer to it meets; 0: what a change meets."""
-        self.changes: list[tuple[GroupConfiguration, Configuration]] = []
+        self.changes: list[tuple[ShardConfiguration, Configuration]] = []
         self.transfers: list[int] = []
         self.proposal: Any = None
 
@@ -80,7 +80,7 @@ class Site:
         self.lost: Suspect | None = None
         self.accepted = False
 
-    async def ask_newcomer(self, node: int, address: str, configuration: GroupConfiguration) -> Introduction | None:
+    async def ask_newcomer(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         return self.answer
 
     def doubt(self) -> Suspect | None:
@@ -94,15 +94,15 @@ class Leader:
     """As much of a Replica as this needs."""
 
     def __init__(self) -> None:
-        self.group = 0
+        self.shard = 0
         self.driver = Driver()
         self.log = SimpleNamespace(first_index=1, last_index=COMMIT, span=lambda first, last: (last - first + 1) << 20)
         self.membership = Membership(1, ONE, {})
-        self.membership.applied(1, GROUP)
-        self.newest = GROUP
+        self.membership.applied(1, SHARD)
+        self.newest = SHARD
         self.state = State()
 
-    def newest_configuration(self) -> GroupConfiguration:
+    def newest_configuration(self) -> ShardConfiguration:
         return self.newest
 
     def not_leading(self) -> LedgerError:
@@ -174,7 +174,7 @@ async def test_a_node_that_cannot_be_added(
 
 async def test_an_address_that_contradicts_the_settings_of_the_leader(leader: Leader, site: Site) -> None:
     leader.membership = Membership(1, ONE, {4: "old:1"})
-    leader.membership.applied(1, GROUP)
+    leader.membership.applied(1, SHARD)
     site.answer = Introduction(4, FOUR, empty=True, refusal="")
     with pytest.raises(NodeExistsError, match="say that node 4 is at old:1"):
         await Members(leader, site.ask_newcomer).add(4, "n4:1")  # type: ignore[arg-type]
@@ -234,7 +234,7 @@ async def test_a_change_that_was_not_committed_ends_in_an_error(leader: Leader, 
 async def test_what_the_core_refuses(leader: Leader, members: Members) -> None:
     with pytest.raises(UnknownNodeError, match="its members are 1, 2, 3"):
         members.remove(9)
-    leader.driver.refuses[0] = ChangeRefused("a group needs a voter")
+    leader.driver.refuses[0] = ChangeRefused("a shard needs a voter")
     with pytest.raises(LastVoterError):
         members.remove(2)
     leader.driver.refuses[0] = ChangeInProgress("wait")
@@ -317,11 +317,11 @@ async def test_recovery(leader: Leader, site: Site, service: OperationsService) 
     assert site.accepted
 
 
-async def test_another_group_and_a_node_that_has_not_started(leader: Leader, site: Site) -> None:
+async def test_another_shard_and_a_node_that_has_not_started(leader: Leader, site: Site) -> None:
     replicas = Replicas()
     service = OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)))
-    request = operations_pb2.RemoveNodeRequest(group=7, node=2)
+    request = operations_pb2.RemoveNodeRequest(shard=7, node=2)
     assert from_wire((await service.RemoveNode(request, None)).error).code == "UNAVAILABLE"  # type: ignore[arg-type]
     replicas.add(leader)  # type: ignore[arg-type]
     answer = await service.RemoveNode(request, None)  # type: ignore[arg-type]
-    assert "no group 7" in answer.error.message
+    assert "no shard 7" in answer.error.message

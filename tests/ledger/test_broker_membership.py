@@ -1,17 +1,17 @@
-"""Where a node stands in its group, by the configurations that it has applied and by what others tell it."""
+"""Where a node stands in its shard, by the configurations that it has applied and by what others tell it."""
 
 from __future__ import annotations
 
 import pytest
 
 from ledger.broker.membership import Membership, Standing
-from raft.configuration_entry import GroupConfiguration, Member
+from raft.configuration_entry import Member, ShardConfiguration
 
 ME, OLD = b"m" * 16, b"o" * 16
 
 
-def configuration(voters: dict[int, bytes], learners: dict[int, bytes] | None = None) -> GroupConfiguration:
-    return GroupConfiguration(
+def configuration(voters: dict[int, bytes], learners: dict[int, bytes] | None = None) -> ShardConfiguration:
+    return ShardConfiguration(
         cluster="test",
         voters={node: Member(incarnation, f"n{node}:1") for node, incarnation in voters.items()},
         segment_bytes=1 << 20,
@@ -39,7 +39,7 @@ VOTING = configuration({1: b"1" * 16, 2: ME})
         ([VOTING, configuration({1: b"1" * 16, 2: OLD})], Standing.REMOVED),  # a later one
     ],
 )
-def test_standing(applied: list[GroupConfiguration], standing: Standing) -> None:
+def test_standing(applied: list[ShardConfiguration], standing: Standing) -> None:
     membership = Membership(2, ME, {})
     for index, each in enumerate(applied, 1):
         membership.applied(index, each)

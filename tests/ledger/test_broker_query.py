@@ -57,7 +57,7 @@ class Node:
         self.keys = KeyIndex(self.disk, Path("/keys"), first_capacity=4, max_capacity=16)
         nothing: Any = None
         self.replica = Replica(
-            group=0,
+            shard=0,
             commit_log=self.log,
             queues=ConsumeQueues(self.disk, Path("/queues")),
             keys=self.keys,

@@ -20,7 +20,7 @@ from tests.ledger.test_broker_membership import ME, VOTING
 def replica(leader: int = 0, doubt: Suspect | None = None) -> Replica:
     nothing: Any = None
     made = Replica(
-        group=0,
+        shard=0,
         commit_log=nothing,
         queues=nothing,
         keys=nothing,

@@ -1,4 +1,4 @@
-"""How a topic that was deleted in group 0 goes from all other groups, over replicas that are no more than a state."""
+"""How a topic that was deleted in shard 0 goes from all other shards, over replicas that are no more than a state."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from ledger.errors import (
 )
 from ledger.state import Topic
 from ledger.v1 import command_pb2
-from tests.ledger.test_broker_topic_opening import Group, cluster, made
+from tests.ledger.test_broker_topic_opening import Shard, cluster, made
 
 
 class Elsewhere:
-    """The leaders of groups on other nodes."""
+    """The leaders of shards on other nodes."""
 
     def __init__(self, trouble: Exception | None = None) -> None:
         self.trouble = trouble
         self.asked: list[tuple[int, int]] = []
 
-    async def drop_topic(self, group: int, topic_id: int) -> None:
-        self.asked.append((group, topic_id))
+    async def drop_topic(self, shard: int, topic_id: int) -> None:
+        self.asked.append((shard, topic_id))
         if self.trouble is not None:
             raise self.trouble
 
@@ -43,7 +43,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_deletion, "PATIENCE_S", 0.2)
 
 
-class Leading(Group):
+class Leading(Shard):
     """As much of a Replica as this needs besides."""
 
     @property
@@ -63,9 +63,9 @@ class Leading(Group):
         return self.propose_checked(command)
 
 
-def opened(group: Group, topic: Topic) -> None:
-    wanted = command_pb2.OpenTopic(topic_id=topic.topic_id, name=topic.name, groups=topic.groups, created_ms=7)
-    group.apply(open_topic=wanted)
+def opened(shard: Shard, topic: Topic) -> None:
+    wanted = command_pb2.OpenTopic(topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=7)
+    shard.apply(open_topic=wanted)
 
 
 async def looks(deletion: TopicDeletion, done: Callable[[], bool]) -> None:
@@ -76,7 +76,7 @@ async def looks(deletion: TopicDeletion, done: Callable[[], bool]) -> None:
     running.cancel()
 
 
-async def test_it_goes_from_group_0_and_then_from_those_that_have_queues_of_it() -> None:
+async def test_it_goes_from_shard_0_and_then_from_those_that_have_queues_of_it() -> None:
     first, second, elsewhere = Leading(0), Leading(1), Elsewhere()
     replicas = cluster(first, second)
     topic = made(first, 0, 1, 2)
@@ -87,7 +87,7 @@ async def test_it_goes_from_group_0_and_then_from_those_that_have_queues_of_it()
     assert len(first.state.topics) == len(second.state.topics) == 0
 
 
-async def test_to_ask_once_more_is_no_error_and_asks_all_groups() -> None:
+async def test_to_ask_once_more_is_no_error_and_asks_all_shards() -> None:
     first, elsewhere = Leading(0), Elsewhere(NoLeaderError("nobody leads"))
     deletion = TopicDeletion(cluster(first), elsewhere)
     topic = made(first, 0, 2)
@@ -96,13 +96,13 @@ async def test_to_ask_once_more_is_no_error_and_asks_all_groups() -> None:
     elsewhere.trouble = None
     await deletion.delete(topic.topic_id)
     assert first.proposed == ["delete_topic"]
-    assert sorted(elsewhere.asked[1:]) == [(group, topic.topic_id) for group in (1, 2, 3)]
+    assert sorted(elsewhere.asked[1:]) == [(shard, topic.topic_id) for shard in (1, 2, 3)]
     with pytest.raises(UnknownTopicError):
         await deletion.delete(topic.topic_id + 1)
 
 
 async def test_a_leader_deletes_by_itself_what_its_node_knows_to_be_deleted() -> None:
-    """The leader of group 0 died before it asked anybody; and what was opened late goes too."""
+    """The leader of shard 0 died before it asked anybody; and what was opened late goes too."""
     first, second = Leading(0, leads=False), Leading(1)
     replicas = cluster(first, second)
     topic, kept = made(first, 1), made_as(first, "kept", 1)
@@ -122,7 +122,7 @@ async def test_what_a_node_has_not_heard_of_is_not_deleted() -> None:
     replicas = cluster(first, second)
     topic = made(first, 1)
     opened(second, topic)
-    ahead = Topic(topic.topic_id + 1, "ahead", (1,), 7, 1)  # group 0 here is behind: it does not know this one yet
+    ahead = Topic(topic.topic_id + 1, "ahead", (1,), 7, 1)  # shard 0 here is behind: it does not know this one yet
     opened(second, ahead)
     deletion = TopicDeletion(replicas, Elsewhere())
     for each in (topic, ahead):
@@ -150,7 +150,7 @@ async def test_who_does_not_lead_leaves_it_to_the_leader() -> None:
     assert second.proposed == []
 
 
-async def test_before_group_0_has_started_nothing_is_looked_at() -> None:
+async def test_before_shard_0_has_started_nothing_is_looked_at() -> None:
     replicas = Replicas()
     replicas.add(cast(Any, Leading(1)))
     await TopicDeletion(replicas, Elsewhere())._look(cast(Any, Leading(1)))
@@ -161,7 +161,7 @@ def test_whoever_asks_for_a_queue_of_it_is_told_that_it_was_deleted() -> None:
     replicas = cluster(first, second)
     topic = made(first, 1)
     opened(second, topic)
-    assert replicas.of_queue(topic.topic_id, 0).group == 1
+    assert replicas.of_queue(topic.topic_id, 0).shard == 1
     first.apply(delete_topic=command_pb2.DeleteTopic(topic_id=topic.topic_id))
     assert replicas.topic(topic.topic_id) is None
     with pytest.raises(UnknownTopicError, match="was deleted"):
@@ -170,6 +170,6 @@ def test_whoever_asks_for_a_queue_of_it_is_told_that_it_was_deleted() -> None:
         replicas.require(9)
 
 
-def made_as(first: Group, name: str, *groups: int) -> Topic:
-    wanted = command_pb2.CreateTopic(name=name, queues=len(groups), groups=groups)
+def made_as(first: Shard, name: str, *shards: int) -> Topic:
+    wanted = command_pb2.CreateTopic(name=name, queues=len(shards), shards=shards)
     return cast(Topic, first.apply(create_topic=wanted))

@@ -1,4 +1,4 @@
-"""How the leader of group 0 has a topic opened everywhere, and which replica a queue lives in, over replicas that are
+"""How the leader of shard 0 has a topic opened everywhere, and which replica a queue lives in, over replicas that are
 no more than a state."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from ledger.state import State, Topic
 from ledger.v1 import command_pb2
 
 
-class Group:
+class Shard:
     """As much of a Replica as this needs: what is proposed is committed at once."""
 
-    def __init__(self, group: int, *, leads: bool = True) -> None:
-        self.group = group
+    def __init__(self, shard: int, *, leads: bool = True) -> None:
+        self.shard = shard
         self.state = State()
         self.knows_the_end = leads
         self.membership = Membership(1, b"", {})
@@ -45,7 +45,7 @@ class Group:
 
 
 class Elsewhere:
-    """The leaders of groups on other nodes. They answer once `there`."""
+    """The leaders of shards on other nodes. They answer once `there`."""
 
     def __init__(self) -> None:
         self.there = asyncio.Event()
@@ -53,11 +53,11 @@ class Elsewhere:
         self.asked: list[tuple[int, str]] = []
         self.was_asked = asyncio.Event()
 
-    async def open_topic(self, group: int, topic: Topic) -> None:
-        self.asked.append((group, topic.name))
+    async def open_topic(self, shard: int, topic: Topic) -> None:
+        self.asked.append((shard, topic.name))
         self.was_asked.set()
         if not self.there.is_set():
-            raise NoLeaderError(f"nobody leads group {group}")
+            raise NoLeaderError(f"nobody leads shard {shard}")
 
 
 @pytest.fixture(autouse=True)
@@ -70,20 +70,20 @@ def spawn(work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
     return asyncio.create_task(work, name=name)
 
 
-def cluster(*groups: Group) -> Replicas:
-    """Four groups, of which these have a replica here; nodes 1, 2, 3 have them all, but group 3 is not on node 1."""
+def cluster(*shards: Shard) -> Replicas:
+    """Four shards, of which these have a replica here; nodes 1, 2, 3 have them all, but shard 3 is not on node 1."""
     for number in (1, 2, 3):
         nodes = [2, 3, 4] if number == 3 else [1, 2, 3]
         incarnations = [bytes(16)] * len(nodes)
-        groups[0].apply(add_group=command_pb2.AddGroup(group=number, nodes=nodes, incarnations=incarnations))
+        shards[0].apply(add_shard=command_pb2.AddShard(shard=number, nodes=nodes, incarnations=incarnations))
     replicas = Replicas()
-    for group in groups:
-        replicas.add(cast(Replica, group))
+    for shard in shards:
+        replicas.add(cast(Replica, shard))
     return replicas
 
 
-def made(first: Group, *groups: int) -> Topic:
-    wanted = command_pb2.CreateTopic(name="t", queues=len(groups), groups=groups)
+def made(first: Shard, *shards: int) -> Topic:
+    wanted = command_pb2.CreateTopic(name="t", queues=len(shards), shards=shards)
     return cast(Topic, first.apply(create_topic=wanted))
 
 
@@ -91,7 +91,7 @@ def made(first: Group, *groups: int) -> Topic:
 
 
 async def test_queues_are_opened_here_and_elsewhere_and_then_the_topic_is_open() -> None:
-    first, second, elsewhere = Group(0), Group(1), Elsewhere()
+    first, second, elsewhere = Shard(0), Shard(1), Elsewhere()
     opening = TopicOpening(cluster(first, second), elsewhere, spawn)
     opened = await opening.wait(made(first, 0, 1, 2, 1))
     assert opened.is_open
@@ -100,12 +100,12 @@ async def test_queues_are_opened_here_and_elsewhere_and_then_the_topic_is_open()
     assert second.state.topics.require(opened.topic_id, 3) == opened
 
 
-async def test_it_goes_on_until_every_group_has_answered() -> None:
-    first, elsewhere = Group(0), Elsewhere()
+async def test_it_goes_on_until_every_shard_has_answered() -> None:
+    first, elsewhere = Shard(0), Elsewhere()
     elsewhere.there.clear()
     opening = TopicOpening(cluster(first), elsewhere, spawn)
     topic = made(first, 0, 2)
-    with pytest.raises(BusyError, match=r"not open yet \(nobody leads group 2\): it goes on"):
+    with pytest.raises(BusyError, match=r"not open yet \(nobody leads shard 2\): it goes on"):
         await opening.wait(topic)
     assert first.proposed == []
     assert len(elsewhere.asked) > 1
@@ -115,7 +115,7 @@ async def test_it_goes_on_until_every_group_has_answered() -> None:
 
 
 async def test_the_next_leader_goes_on_by_itself() -> None:
-    first, elsewhere = Group(0, leads=False), Elsewhere()
+    first, elsewhere = Shard(0, leads=False), Elsewhere()
     opening = TopicOpening(cluster(first), elsewhere, spawn)
     topic = made(first, 2)
     opening.look()  # a follower leaves it to the leader
@@ -129,7 +129,7 @@ async def test_the_next_leader_goes_on_by_itself() -> None:
 
 
 async def test_who_leads_no_more_stops() -> None:
-    first, elsewhere = Group(0), Elsewhere()
+    first, elsewhere = Shard(0), Elsewhere()
     elsewhere.there.clear()
     opening = TopicOpening(cluster(first), elsewhere, spawn)
     waiting = asyncio.create_task(opening.wait(made(first, 2)))
@@ -144,10 +144,10 @@ async def test_who_leads_no_more_stops() -> None:
 
 
 async def test_only_what_is_new_is_opened() -> None:
-    first, second, elsewhere = Group(0), Group(1), Elsewhere()
+    first, second, elsewhere = Shard(0), Shard(1), Elsewhere()
     opening = TopicOpening(cluster(first, second), elsewhere, spawn)
     topic = await opening.wait(made(first, 0, 1))
-    altered = first.apply(alter_topic=command_pb2.AlterTopic(topic_id=topic.topic_id, groups=[0, 1, 2]))
+    altered = first.apply(alter_topic=command_pb2.AlterTopic(topic_id=topic.topic_id, shards=[0, 1, 2]))
     assert (await opening.wait(altered)).opened == 3
     assert (second.proposed, elsewhere.asked) == (["open_topic"], [(2, "t")])
 
@@ -155,26 +155,26 @@ async def test_only_what_is_new_is_opened() -> None:
 # --- which replica
 
 
-def test_a_queue_lives_where_group_0_says() -> None:
-    first, second = Group(0), Group(1)
+def test_a_queue_lives_where_shard_0_says() -> None:
+    first, second = Shard(0), Shard(1)
     replicas = cluster(first, second)
     topic = made(first, 0, 1, 2, 3)
-    assert [replicas.of_queue(topic.topic_id, queue).group for queue in (0, 1)] == [0, 1]
-    with pytest.raises(UnavailableError, match="group 2 has not started on this node yet"):
+    assert [replicas.of_queue(topic.topic_id, queue).shard for queue in (0, 1)] == [0, 1]
+    with pytest.raises(UnavailableError, match="shard 2 has not started on this node yet"):
         replicas.of_queue(topic.topic_id, 2)
-    with pytest.raises(NotLeaderError, match="no replica of group 3"):
+    with pytest.raises(NotLeaderError, match="no replica of shard 3"):
         replicas.of_queue(topic.topic_id, 3)
-    with pytest.raises(InvalidArgumentError, match="there is no group 9: the last one is 3"):
+    with pytest.raises(InvalidArgumentError, match="there is no shard 9: the last one is 3"):
         replicas.require(9)
-    assert replicas.of_queue(topic.topic_id, 9).group == replicas.of_queue(99, 0).group == 0
+    assert replicas.of_queue(topic.topic_id, 9).shard == replicas.of_queue(99, 0).shard == 0
 
 
-def test_a_group_that_a_topic_was_opened_in_knows_it_before_group_0_here_does() -> None:
-    first, second = Group(0), Group(1)
+def test_a_shard_that_a_topic_was_opened_in_knows_it_before_shard_0_here_does() -> None:
+    first, second = Shard(0), Shard(1)
     replicas = cluster(first, second)
-    opened = command_pb2.OpenTopic(topic_id=5, name="t", groups=[0, 1], created_ms=3)
+    opened = command_pb2.OpenTopic(topic_id=5, name="t", shards=[0, 1], created_ms=3)
     second.apply(open_topic=opened)
-    assert replicas.of_queue(5, 1).group == 1
+    assert replicas.of_queue(5, 1).shard == 1
 
 
 def test_before_the_first_start_there_is_nothing_to_ask() -> None:

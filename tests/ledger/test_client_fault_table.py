@@ -1,4 +1,4 @@
-"""Which groups are passed over, and for how long."""
+"""Which shards are passed over, and for how long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ledger.errors import InvalidArgumentError
         *((5_000, 10_000), (14_999, 10_000), (15_000, 30_000), (1e9, 30_000)),
     ],
 )
-def test_a_slow_group_is_passed_over_for_as_long_as_rocketmqs_table_says(latency_ms: float, for_ms: float) -> None:
+def test_a_slow_shard_is_passed_over_for_as_long_as_rocketmqs_table_says(latency_ms: float, for_ms: float) -> None:
     table = FaultTable(ROCKETMQ)
     table.answered(3, latency_ms, 1_000)
     assert table.is_available(3, 1_000) == (for_ms == 0)

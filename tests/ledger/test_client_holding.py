@@ -19,7 +19,7 @@ def message(offset: int) -> Message:
 def holding_of(*fetched: Message) -> Holding:
     """It has been fetched, all of it."""
     cursor = SimpleNamespace(take=lambda count: list(fetched[:count]), position=9, fetch_offset=0)
-    return Holding(cast(Cursor, cursor), group=0, epoch=3, resets=0, settled=(), most=10, span=10)
+    return Holding(cast(Cursor, cursor), shard=0, epoch=3, resets=0, settled=(), most=10, span=10)
 
 
 def test_what_was_handed_out_by_an_earlier_claim_is_not_in_hand() -> None:

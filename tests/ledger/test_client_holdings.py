@@ -27,7 +27,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.asked: asyncio.Queue[int] = asyncio.Queue()
-        """Raft groups in which something is claimed, as they are asked."""
+        """shards in which something is claimed, as they are asked."""
         self.acknowledged: list[pb2.QueueAcknowledgement] = []
         self.acknowledges = asyncio.Event()
         self.acknowledges.set()
@@ -36,16 +36,16 @@ class Cluster:
         self.answers = {0: asyncio.Event(), 1: asyncio.Event()}
         self.backoff = Backoff(1, 10, random.Random(1))
         self.request_timeout_ms = 60_000
-        topic = SimpleNamespace(topic_id=1, groups=(0, 1))
-        table = SimpleNamespace(topics={"orders": topic}, leader_address=lambda group: None)
+        topic = SimpleNamespace(topic_id=1, shards=(0, 1))
+        table = SimpleNamespace(topics={"orders": topic}, leader_address=lambda shard: None)
         self.routes = SimpleNamespace(table=table, refresh_soon=lambda: None)
 
-    async def call(self, group: int, send: Callable[[Any, float], Awaitable[Any]]) -> Any:
+    async def call(self, shard: int, send: Callable[[Any, float], Awaitable[Any]]) -> Any:
         return await send(self, 1.0)
 
     async def Claim(self, request: pb2.ClaimRequest, timeout: float) -> pb2.ClaimResponse:  # noqa: N802 (gRPC's)
-        self.asked.put_nowait(request.group)
-        await self.answers[request.group].wait()
+        self.asked.put_nowait(request.shard)
+        await self.answers[request.shard].wait()
         return pb2.ClaimResponse(queues=[pb2.QueueProgress(offset=5, resets=self.resets) for _ in request.queues])
 
     async def Acknowledge(  # noqa: N802
@@ -59,8 +59,8 @@ class Cluster:
         self.moves.append(request)
         return pb2.MoveResponse()
 
-    async def claimed_in(self, group: int) -> None:
-        assert await asyncio.wait_for(self.asked.get(), 5) == group
+    async def claimed_in(self, shard: int) -> None:
+        assert await asyncio.wait_for(self.asked.get(), 5) == shard
 
 
 class Member:

@@ -10,7 +10,7 @@ import grpc.aio
 import pytest
 
 from ledger.client.cluster_client import ClusterClient
-from ledger.client.every_group import EveryGroup
+from ledger.client.every_shard import EveryShard
 from ledger.client.operator import Operator
 from ledger.client.records import Members
 from ledger.errors import (
@@ -48,7 +48,7 @@ class Cluster:
 
     async def call(
         self,
-        group: int,
+        shard: int,
         send: Callable[[Any, float], Awaitable[Any]],
         *,
         node: int | None = None,
@@ -164,7 +164,7 @@ async def test_leadership_that_does_not_move(later: Any) -> None:
 
 
 class Routes:
-    """Of a client that has heard of group 0 only."""
+    """Of a client that has heard of shard 0 only."""
 
     class table:  # noqa: N801
         leaders = (0,)
@@ -173,30 +173,30 @@ class Routes:
 
 
 class GrownCluster(Cluster):
-    """It has three groups by now."""
+    """It has three shards by now."""
 
-    routes, groups = Routes(), ClusterClient.groups
+    routes, shards = Routes(), ClusterClient.shards
 
     def __init__(self, **answers: list[Any]) -> None:
-        groups = [broker_pb2.GroupRoute(group=group) for group in (0, 1, 2)]
-        super().__init__(GetRoute=[broker_pb2.GetRouteResponse(groups=groups)], **answers)
+        shards = [broker_pb2.ShardRoute(shard=shard) for shard in (0, 1, 2)]
+        super().__init__(GetRoute=[broker_pb2.GetRouteResponse(shards=shards)], **answers)
 
 
-async def test_a_node_is_removed_from_groups_that_its_client_had_not_heard_of() -> None:
+async def test_a_node_is_removed_from_shards_that_its_client_had_not_heard_of() -> None:
     cluster = GrownCluster(RemoveNode=[DONE], GetMembers=[view(n4=True)])
-    await EveryGroup(cluster).remove(4, None, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
+    await EveryShard(cluster).remove(4, None, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
     assert cluster.asked[0].linearizable
-    removed = [request.group for request in cluster.asked if isinstance(request, wire.RemoveNodeRequest)]
+    removed = [request.shard for request in cluster.asked if isinstance(request, wire.RemoveNodeRequest)]
     assert removed == [2, 1, 0]
 
 
-async def test_a_node_comes_to_groups_that_its_client_had_not_heard_of() -> None:
+async def test_a_node_comes_to_shards_that_its_client_had_not_heard_of() -> None:
     cluster = GrownCluster(AddNode=[DONE])
-    await EveryGroup(cluster).add(4, "d:4", None, promote=False, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
-    assert [request.group for request in cluster.asked[1:]] == [0, 1, 2]
+    await EveryShard(cluster).add(4, "d:4", None, promote=False, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
+    assert [request.shard for request in cluster.asked[1:]] == [0, 1, 2]
 
 
-async def test_what_is_asked_of_one_group_is_asked_of_no_other() -> None:
+async def test_what_is_asked_of_one_shard_is_asked_of_no_other() -> None:
     cluster = GrownCluster(RemoveNode=[DONE])
-    await EveryGroup(cluster).remove(4, 0, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
-    assert [request.group for request in cluster.asked] == [0]
+    await EveryShard(cluster).remove(4, 0, **{**OPTIONS, "wait": False})  # type: ignore[arg-type]
+    assert [request.shard for request in cluster.asked] == [0]

@@ -213,8 +213,8 @@ def test_lanes_do_not_hold_each_other_up(outbox: Outbox) -> None:
     assert [dispatch.lane for dispatch in outbox.poll(0).dispatches] == [free]
 
 
-def test_batches_gather_while_their_group_owes_an_answer_to_any_of_its_queues(outbox: Outbox) -> None:
-    first, second, third, elsewhere = (outbox.lane(1, queue, group) for queue, group in enumerate((0, 0, 0, 5)))
+def test_batches_gather_while_their_shard_owes_an_answer_to_any_of_its_queues(outbox: Outbox) -> None:
+    first, second, third, elsewhere = (outbox.lane(1, queue, shard) for queue, shard in enumerate((0, 0, 0, 5)))
     outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
     [under_way] = outbox.poll(0).dispatches
     for lane in (second, third, elsewhere):
@@ -225,7 +225,7 @@ def test_batches_gather_while_their_group_owes_an_answer_to_any_of_its_queues(ou
     assert [dispatch.lane for dispatch in outbox.poll(2).dispatches] == [second, third], "in one request"
 
 
-def test_what_has_lingered_goes_whatever_its_group_owes(outbox: Outbox) -> None:
+def test_what_has_lingered_goes_whatever_its_shard_owes(outbox: Outbox) -> None:
     first, second = outbox.lane(1, 0, 0), outbox.lane(1, 1, 0)
     outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
     outbox.poll(0)
@@ -234,13 +234,13 @@ def test_what_has_lingered_goes_whatever_its_group_owes(outbox: Outbox) -> None:
     assert [dispatch.lane for dispatch in outbox.poll(6).dispatches] == [second]
 
 
-def test_only_the_lanes_of_the_group_that_has_a_new_leader_hurry(outbox: Outbox) -> None:
+def test_only_the_lanes_of_the_shard_that_has_a_new_leader_hurry(outbox: Outbox) -> None:
     lanes = [outbox.lane(1, 0, 0), outbox.lane(1, 1, 5)]
     for lane in lanes:
         outbox.add(lane, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
     for dispatch in outbox.poll(0).dispatches:
         outbox.answered(dispatch.lane, dispatch.batches[0], NotLeaderError(), 0)
-    outbox.hurry(0, lambda lane: lane.group == 5)
+    outbox.hurry(0, lambda lane: lane.shard == 5)
     assert [dispatch.lane for dispatch in outbox.poll(0).dispatches] == [lanes[1]]
 
 

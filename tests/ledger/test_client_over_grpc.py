@@ -378,7 +378,7 @@ async def test_nodes_that_do_not_answer_are_shown_as_such(brokers: list[FakeBrok
     async with ledger.AsyncAdmin(list(cluster.addresses.values())) as admin:
         await brokers[1].stop()
         first, second = await admin.cluster()
-    assert (first.node, first.reachable, first.groups[0].role) == (1, True, "leader")
+    assert (first.node, first.reachable, first.shards[0].role) == (1, True, "leader")
     assert (second.node, second.reachable) == (2, False)
     assert cluster.addresses[2] in second.error
 

@@ -123,7 +123,7 @@ def test_a_node_that_has_no_topics_yet_takes_none_away(table: RouteTable) -> Non
     assert table.topics == {"one": ONE}
 
 
-def test_a_group_of_which_a_node_only_knows_that_it_is_there_is_in_doubt_until_another_tells(table: RouteTable) -> None:
+def test_a_shard_of_which_a_node_only_knows_that_it_is_there_is_in_doubt_until_another_tells(table: RouteTable) -> None:
     elsewhere = Said("dev", NODES, {0: Leader(1, 5), 1: Leader(0, 0)}, (), max_message_bytes=4096)
     doubts = []
     for answer in (elsewhere, Said("dev", NODES, {1: Leader(3, 2)}, (), max_message_bytes=4096)):
@@ -166,7 +166,7 @@ def test_members_come_and_go_by_the_newest_configuration(table: RouteTable) -> N
     assert table.addresses() == ("moved:1", "d:4", "a:1", "z:9"), "whom the user named is always asked"
 
 
-def test_a_group_is_in_the_room_of_its_leader_once_that_one_has_told(table: RouteTable) -> None:
+def test_a_shard_is_in_the_room_of_its_leader_once_that_one_has_told(table: RouteTable) -> None:
     assert table.room(0) is None
     table.learn(replace(said(1, 5), rooms={1: "north"}))
     assert table.room(0) == "north"

@@ -1,5 +1,5 @@
-"""Where a producer sends a message, over real gRPC: by the user's own selector, past groups that answer late, and to
-another group where the first one fails. Two nodes; each leads one of two groups."""
+"""Where a producer sends a message, over real gRPC: by the user's own selector, past shards that answer late, and to
+another shard where the first one fails. Two nodes; each leads one of two shards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.ledger.fake_broker import FakeBroker, FakeCluster
 async def brokers() -> AsyncIterator[list[FakeBroker]]:
     cluster = FakeCluster(others={1: 2})
     cluster.create("wide", 3)
-    cluster.create("spread", 4, groups=[0, 1, 0, 1])
+    cluster.create("spread", 4, shards=[0, 1, 0, 1])
     brokers = [FakeBroker(node, cluster) for node in (1, 2)]
     for broker in brokers:
         await broker.start()
@@ -82,7 +82,7 @@ async def test_a_queue_that_no_node_told_of_so_far_is_asked_for(
 ) -> None:
     """All nodes answer from before the topic got its third queue, as a follower may."""
     for broker in brokers:
-        broker.applied = [broker_pb2.TopicRoute(name="wide", topic_id=cluster.topics["wide"].topic_id, groups=[0, 0])]
+        broker.applied = [broker_pb2.TopicRoute(name="wide", topic_id=cluster.topics["wide"].topic_id, shards=[0, 0])]
     async with producer(cluster) as one:
         assert (await one.send("wide", b"a", queue=2)).queue == 2
         with pytest.raises(UnknownQueueError, match="its queues are 0 to 2"):
@@ -138,10 +138,10 @@ def test_the_synchronous_twin_takes_it_too(tmp_path: Any) -> None:
     asyncio.run(served())
 
 
-# --- another group ---------------------------------------------------------------------------------------------------
+# --- another shard ---------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_group_refuses_goes_to_another_one(brokers: list[FakeBroker], cluster: FakeCluster) -> None:
+async def test_what_a_shard_refuses_goes_to_another_one(brokers: list[FakeBroker], cluster: FakeCluster) -> None:
     brokers[1].refusal = BusyError("full")
     async with producer(cluster, delivery_timeout_ms=5_000) as one:
         receipts = [await one.send("spread", b"%d" % number) for number in range(8)]
@@ -171,7 +171,7 @@ async def test_it_goes_back_once_that_answers(brokers: list[FakeBroker], cluster
 
 
 async def late_share(brokers: list[FakeBroker], cluster: FakeCluster, late_s: float, **settings: Any) -> int:
-    """How many of twenty messages that come one after another go to the group that answers late."""
+    """How many of twenty messages that come one after another go to the shard that answers late."""
     brokers[1].late_s = late_s
     async with producer(cluster, **settings) as one:
         for number in range(20):
@@ -179,7 +179,7 @@ async def late_share(brokers: list[FakeBroker], cluster: FakeCluster, late_s: fl
     return total(cluster, "spread", 1, 3)
 
 
-async def test_a_group_that_answers_late_is_passed_over_where_that_is_wished(
+async def test_a_shard_that_answers_late_is_passed_over_where_that_is_wished(
     brokers: list[FakeBroker], cluster: FakeCluster
 ) -> None:
     assert await late_share(brokers, cluster, 0.6, latency_faults=[(500, 60_000)]) == 1

@@ -53,7 +53,7 @@ def test_without_a_key_a_queue_is_kept_until_its_batch_closes(lanes: list[Lane])
         lanes[expected].add(Piece([b"b"], 1, Nobody()), 0, wall_ms=0, close=True)
 
 
-def test_queues_of_a_group_that_is_passed_over_are_skipped_while_there_are_others(lanes: list[Lane]) -> None:
+def test_queues_of_a_shard_that_is_passed_over_are_skipped_while_there_are_others(lanes: list[Lane]) -> None:
     passed_over = {1}
     topic = TopicLanes("t", 1, lanes, first=0, is_available=lambda lane: lane.queue not in passed_over)
     for expected in (0, 2, 0, 2):

@@ -25,24 +25,24 @@ def said(
     topics: dict[str, int] | None = None,
     topics_index: int = 0,
 ) -> broker_pb2.GetRouteResponse:
-    """`leaders`: group -> (term, leader); `topics`: name -> queues."""
+    """`leaders`: shard -> (term, leader); `topics`: name -> queues."""
     routes = broker_pb2.GetRouteResponse(cluster=cluster, configuration_index=configuration, coordinators=1)
     routes.topics_index = topics_index
     for node in nodes:
         routes.nodes.add(node=node, address=f"host{node}:1")
-    for group, (term, leader) in (leaders or {}).items():
-        routes.groups.add(group=group, term=term, leader=leader)
+    for shard, (term, leader) in (leaders or {}).items():
+        routes.shards.add(shard=shard, term=term, leader=leader)
     for number, (name, queues) in enumerate((topics or {}).items(), 1):
-        routes.topics.add(name=name, topic_id=number, groups=[0] * queues)
+        routes.topics.add(name=name, topic_id=number, shards=[0] * queues)
     return routes
 
 
-def test_of_each_group_the_newest_term_counts_and_of_one_term_who_names_a_leader() -> None:
+def test_of_each_shard_the_newest_term_counts_and_of_one_term_who_names_a_leader() -> None:
     known = Registrations(Clock())
     known.register(1, said(leaders={0: (7, 1), 1: (4, 0), 2: (9, 3)}), object())
     known.register(2, said(leaders={0: (8, 2), 1: (4, 2), 2: (9, 0)}), object())
     routes = known.routes(())
-    assert [(each.group, each.term, each.leader) for each in routes.groups] == [(0, 8, 2), (1, 4, 2), (2, 9, 3)]
+    assert [(each.shard, each.term, each.leader) for each in routes.shards] == [(0, 8, 2), (1, 4, 2), (2, 9, 3)]
 
 
 def test_no_more_nodes_are_known_than_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +75,7 @@ def test_the_topics_are_those_of_the_node_that_has_heard_of_most() -> None:
     known.register(1, said(topics={"a": 4, "deleted": 2}, topics_index=7), object())
     known.register(2, said(topics={"a": 6, "b": 1}, topics_index=9), object())
     routes = known.routes(())
-    assert {topic.name: len(topic.groups) for topic in routes.topics} == {"a": 6, "b": 1}
+    assert {topic.name: len(topic.shards) for topic in routes.topics} == {"a": 6, "b": 1}
     assert routes.topics_index == 9
     assert [topic.name for topic in known.routes(["b"]).topics] == ["b"]
 

@@ -357,9 +357,9 @@ def test_a_consumer_group_is_forgotten_once_nobody_is_in_it() -> None:
     assert command(state, 7, forget_consumer_group=forget) == 0
 
 
-def test_the_room_of_a_raft_group_is_what_a_member_told_last_and_a_new_one_asks_for_an_assignment() -> None:
-    def rooms(**told: str) -> list[command_pb2.GroupRoom]:
-        return [command_pb2.GroupRoom(group=int(group[1:]), room=room) for group, room in told.items()]
+def test_the_room_of_a_raft_shard_is_what_a_member_told_last_and_a_new_one_asks_for_an_assignment() -> None:
+    def rooms(**told: str) -> list[command_pb2.ShardRoom]:
+        return [command_pb2.ShardRoom(shard=int(group[1:]), room=room) for group, room in told.items()]
 
     state = State()
     assert command(state, 1, join_consumer_group=join_command("a", rooms=rooms(g0="north", g1="south"))) is True
@@ -394,8 +394,8 @@ def test_who_is_no_member_is_told_to_join_again() -> None:
         ({"member": "x" * 128}, InvalidArgumentError),
         ({"client_id": "x" * 128}, InvalidArgumentError),
         ({"room": "ö" * 64}, InvalidArgumentError),
-        ({"rooms": [command_pb2.GroupRoom(group=0, room="x" * 128)]}, InvalidArgumentError),
-        ({"rooms": [command_pb2.GroupRoom(group=group) for group in range(1025)]}, InvalidArgumentError),
+        ({"rooms": [command_pb2.ShardRoom(shard=0, room="x" * 128)]}, InvalidArgumentError),
+        ({"rooms": [command_pb2.ShardRoom(shard=group) for group in range(1025)]}, InvalidArgumentError),
         ({"strategy": "random"}, InvalidArgumentError),
         ({"session_timeout_ms": 999}, InvalidArgumentError),
         ({"session_timeout_ms": 300_001}, InvalidArgumentError),

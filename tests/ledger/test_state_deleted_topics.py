@@ -1,4 +1,4 @@
-"""Topics that are deleted: what the state forgets with them, in group 0 and in others, and what it goes on to know."""
+"""Topics that are deleted: what the state forgets with them, in shard 0 and in others, and what it goes on to know."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Log:
         body = command_pb2.Command(**command).SerializeToString()
         return self.state.apply_command(body, self.index, index=self.index)
 
-    def create(self, name: str, *groups: int) -> Topic:
-        made = self.apply(create_topic=command_pb2.CreateTopic(name=name, queues=len(groups), groups=groups))
+    def create(self, name: str, *shards: int) -> Topic:
+        made = self.apply(create_topic=command_pb2.CreateTopic(name=name, queues=len(shards), shards=shards))
         assert isinstance(made, Topic)
         return made
 
@@ -116,7 +116,7 @@ def test_what_still_comes_about_it_is_refused() -> None:
 
 def test_a_topic_that_is_not_open_yet_need_not_be_opened_any_more() -> None:
     log = Log()
-    log.apply(add_group=command_pb2.AddGroup(group=1, nodes=[1], incarnations=[bytes(16)]))
+    log.apply(add_shard=command_pb2.AddShard(shard=1, nodes=[1], incarnations=[bytes(16)]))
     topic = log.create("t", 0, 1)
     assert log.state.topics.opening() == [topic]
     log.delete(topic.topic_id)
@@ -145,10 +145,10 @@ def test_members_have_nothing_of_it_any_more_and_are_assigned_anew() -> None:
     assert group.queues == {kept: 2}, "who has not heard of it yet subscribes to what there is"
 
 
-def test_of_two_topics_of_one_name_another_group_knows_the_later_one_until_the_first_is_deleted() -> None:
+def test_of_two_topics_of_one_name_another_shard_knows_the_later_one_until_the_first_is_deleted() -> None:
     log = Log()
     for topic_id in (9, 4):  # the second one was opened before the first one, which is to be deleted, came late
-        opened = command_pb2.OpenTopic(topic_id=topic_id, name="t", groups=[1], created_ms=topic_id)
+        opened = command_pb2.OpenTopic(topic_id=topic_id, name="t", shards=[1], created_ms=topic_id)
         log.apply(open_topic=opened)
     for state in (log.state, State.decode(log.state.encode())):
         named = state.topics.named("t")

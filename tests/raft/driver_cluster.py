@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from raft.base_piece import Piece
-from raft.configuration_entry import GroupConfiguration, decode_configuration, encode_configuration
 from raft.configuration_entry import Member as GroupMember
+from raft.configuration_entry import ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Message, Raft, RoleChange, TermRun, Timing
 from raft.driver import Driver
 from raft.held_up import HeldUp
@@ -118,7 +118,7 @@ class Member:
         self.machine = RecordingMachine()
         self.turns: deque[Callable[[], None]] = deque()
         self.sent_ranges: list[Append] = []
-        self.configured_with: list[GroupConfiguration] = []
+        self.configured_with: list[ShardConfiguration] = []
         self.monotonic_ms = 0
         self._cluster = cluster
         self.configurations: list[tuple[int, Configuration]] = []
@@ -197,7 +197,7 @@ class Member:
             )
             self._cluster.deliver(bare, bytes(entries))
 
-    def configured(self, configuration: GroupConfiguration, served: Container[int]) -> None:
+    def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         self.configured_with.append(configuration)
 
     def bytes_of_log(self) -> bytes:
@@ -214,7 +214,7 @@ class DriverCluster:
     def __init__(self, size: int) -> None:
         self.nodes = list(range(1, size + 1))
         self.voters = {node: GroupMember(bytes([node]) * 16) for node in self.nodes}
-        configuration = GroupConfiguration("test", self.voters, SEGMENT_BYTES, SEGMENT_BYTES)
+        configuration = ShardConfiguration("test", self.voters, SEGMENT_BYTES, SEGMENT_BYTES)
         self.first_entry = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
         self.mail: deque[tuple[Message, bytes | Piece]] = deque()
         self.cut_off: set[int] = set()

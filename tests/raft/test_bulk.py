@@ -21,7 +21,7 @@ HEADS = st.builds(
     prev_index=NUMBERS,
     prev_term=NUMBERS,
     commit=NUMBERS,
-    base=st.none() | st.builds(raft_pb2.BasePiece, index=NUMBERS, piece=st.binary(max_size=20)),
+    snapshot=st.none() | st.builds(raft_pb2.SnapshotPiece, index=NUMBERS, piece=st.binary(max_size=20)),
 )
 ENTRIES = st.one_of(st.binary(max_size=300), st.integers(16_380, 16_390).map(bytes))
 

@@ -1,4 +1,4 @@
-"""Votes and heartbeats of several groups by one stream: what is said in one turn goes together, and is bounded."""
+"""Votes and heartbeats of several shards by one stream: what is said in one turn goes together, and is bounded."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ async def turn() -> None:
 async def test_what_is_said_in_one_turn_is_one_message() -> None:
     sent: list[raft_pb2.ControlBundle] = []
     bundles = Bundles(sent.append)
-    for group in range(3):
-        bundles.add(raft_pb2.ControlMessage(group=group))
+    for shard in range(3):
+        bundles.add(raft_pb2.ControlMessage(shard=shard))
     assert sent == []
     await turn()
-    bundles.add(raft_pb2.ControlMessage(group=9))
+    bundles.add(raft_pb2.ControlMessage(shard=9))
     await turn()
-    assert [[message.group for message in bundle.messages] for bundle in sent] == [[0, 1, 2], [9]]
+    assert [[message.shard for message in bundle.messages] for bundle in sent] == [[0, 1, 2], [9]]
     await turn()
     assert len(sent) == 2
 
@@ -30,8 +30,8 @@ async def test_what_is_said_in_one_turn_is_one_message() -> None:
 async def test_more_than_a_bundle_may_have_is_dropped() -> None:
     sent: list[raft_pb2.ControlBundle] = []
     bundles = Bundles(sent.append)
-    for group in range(BUNDLE_BOUND + 5):
-        bundles.add(raft_pb2.ControlMessage(group=group))
+    for shard in range(BUNDLE_BOUND + 5):
+        bundles.add(raft_pb2.ControlMessage(shard=shard))
     await turn()
     (bundle,) = sent
-    assert [message.group for message in bundle.messages] == [*range(BUNDLE_BOUND)]
+    assert [message.shard for message in bundle.messages] == [*range(BUNDLE_BOUND)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from raft.configuration_entry import GroupConfiguration, encode_configuration
+from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Append, Busy, ChangeRefused, Crowded, NotLeader, Transferring
 from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_AGAIN_TICKS
 from raft.errors import CutFailedError, LossAcceptedError
@@ -440,7 +440,7 @@ def test_a_cut_that_fails_ends_the_node_for_the_log_is_not_known_any_more() -> N
 
 
 def change(member: Member, cluster: DriverCluster, voters: tuple[int, ...]) -> TestProposal:
-    configuration = GroupConfiguration(
+    configuration = ShardConfiguration(
         "test", {node: cluster.voters[node] for node in voters}, SEGMENT_BYTES, SEGMENT_BYTES
     )
     proposal = TestProposal(encode_configuration(configuration), Kind.CONFIGURATION)

@@ -154,7 +154,7 @@ def test_check_quorum_who_hears_the_leader_ignores_votes_and_their_term(pre: boo
     assert step(network, VoteRequest(3, 2, 9, 99, 9, pre)) == [VoteResponse(2, 3, 9, granted=True, pre=pre)]
 
 
-def test_check_quorum_alone_in_its_group_a_node_hears_its_majority() -> None:
+def test_check_quorum_alone_in_its_shard_a_node_hears_its_majority() -> None:
     network = Network(1)
     network.elect(1)
     network.propose(1, "a", "b")

@@ -8,8 +8,8 @@ import pytest
 
 from raft import log_start
 from raft.base_piece import Piece
-from raft.configuration_entry import GroupConfiguration, encode_configuration
 from raft.configuration_entry import Member as GroupMember
+from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import BaseChunk, Mode
 from raft.log_start import log_start_draft
 from store import DiskFailedError, DiskFullError, Kind
@@ -48,7 +48,7 @@ def move(cluster: DriverCluster, leader: Member) -> int:
 
 def change(cluster: DriverCluster, leader: Member, voters: list[int], learners: list[int]) -> None:
     members = {node: GroupMember(bytes([node]) * 16) for node in (*voters, *learners)}
-    configuration = GroupConfiguration(
+    configuration = ShardConfiguration(
         "test",
         {node: members[node] for node in voters},
         SEGMENT_BYTES,

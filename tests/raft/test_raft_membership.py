@@ -54,7 +54,7 @@ def test_a_learner_that_is_promoted_counts() -> None:
 
 
 def test_a_voter_that_does_not_know_of_its_promotion_votes_all_the_same() -> None:
-    """Otherwise the group may stand still: here 3 needs the vote of 2, which believes that it is a learner."""
+    """Otherwise the shard may stand still: here 3 needs the vote of 2, which believes that it is a learner."""
     network = Network(1)
     network.elect(1)
     network.join(2)
@@ -184,7 +184,7 @@ def test_two_replicas_are_replaced_one_after_the_other_and_nothing_is_lost() -> 
     assert network.raft(leader).commit == network.raft(leader).log.last_index
 
 
-def test_a_group_grows_from_one_to_five_and_shrinks_to_one() -> None:
+def test_a_shard_grows_from_one_to_five_and_shrinks_to_one() -> None:
     network = Network(1)
     network.elect(1)
     for node in (2, 3, 4, 5):

@@ -169,7 +169,7 @@ def test_5_2_the_own_vote_counts_only_once_it_is_saved() -> None:
     ],
 )
 def test_5_2_one_round_wins_loses_or_leaves_it_open(nodes: int, votes: dict[int, bool], role: Role) -> None:
-    """5.2, and Figure 2, Candidates 2: a majority of the whole group in the same term elects."""
+    """5.2, and Figure 2, Candidates 2: a majority of the whole shard in the same term elects."""
     network = Network(nodes)
     stand(network)
     for voter, granted in votes.items():
@@ -178,7 +178,7 @@ def test_5_2_one_round_wins_loses_or_leaves_it_open(nodes: int, votes: dict[int,
     assert network.raft(1).voted_for == 1, "a lost vote stays given"
 
 
-def test_5_2_alone_in_its_group_a_server_elects_itself() -> None:
+def test_5_2_alone_in_its_shard_a_server_elects_itself() -> None:
     """5.2: its own vote is a majority of one."""
     network = Network(1)
     network.tick(1, 10)
@@ -274,7 +274,7 @@ def test_5_2_a_leader_sends_heartbeats_to_all_at_a_steady_pace_though_nothing_el
 
 @pytest.mark.parametrize("ticks_before", [0, 1])
 def test_5_2_heartbeats_come_on_the_servers_own_beat_whenever_it_was_elected(ticks_before: int) -> None:
-    """Beyond 5.2: so the groups of one node, which tick together, speak together."""
+    """Beyond 5.2: so the shards of one node, which tick together, speak together."""
     network = Network(3)
     network.tick(1, ticks_before)
     step(network, TimeoutNow(2, 1, 1))
@@ -356,7 +356,7 @@ def test_5_4_1_a_refused_candidates_newer_term_is_taken_over_all_the_same() -> N
 
 
 def test_5_4_1_a_server_that_lacks_entries_does_not_win_though_it_stands_first() -> None:
-    """5.4.1: in the whole group, with everyone connected."""
+    """5.4.1: in the whole shard, with everyone connected."""
     network = Network(logs={1: [1], 2: [1, 1], 3: [1, 1]})
     for _ in range(60):
         network.tick(1)

@@ -316,7 +316,7 @@ def test_5_3_followers_learn_the_commit_index_with_what_the_leader_sends_next() 
 
 
 def test_5_3_entries_reach_everyone_and_commit_in_the_same_order() -> None:
-    """5.3: the whole way, in a group of five."""
+    """5.3: the whole way, in a shard of five."""
     network = Network(5)
     network.elect(1)
     network.propose(1, "a", "b")

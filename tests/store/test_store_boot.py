@@ -64,7 +64,7 @@ def test_a_new_directory_has_not_crashed_and_one_killed_before_it_wrote_has_not_
     disk = MemoryDisk()
     assert not opened(disk).crashed(0, "a")
     opened(disk := disk.after_kill()).log_directory(0)
-    disk.make_directory(PATH / "group-0" / "log")
+    disk.make_directory(PATH / "shard-0" / "log")
     assert not opened(disk.after_kill()).crashed(0, "b")
 
 
@@ -73,7 +73,7 @@ def test_the_same_run_of_the_machine_is_a_kill_another_or_an_unknown_one_a_crash
     disk: MemoryDisk, boot_id: str, crashed: bool
 ) -> None:
     assert opened(disk).crashed(0, boot_id) is crashed
-    assert not opened(disk.after_kill()).crashed(1, boot_id), "of another group there is nothing"
+    assert not opened(disk.after_kill()).crashed(1, boot_id), "of another shard there is nothing"
 
 
 def test_after_an_orderly_stop_no_run_is_a_crash(disk: MemoryDisk) -> None:
@@ -86,7 +86,7 @@ def test_after_an_orderly_stop_no_run_is_a_crash(disk: MemoryDisk) -> None:
 
 
 def test_data_of_which_nobody_says_when_it_was_written_is_mistrusted(disk: MemoryDisk) -> None:
-    disk.unlink(PATH / "group-0" / "boot")
+    disk.unlink(PATH / "shard-0" / "boot")
     assert opened(disk).crashed(0, "a")
 
 
@@ -167,7 +167,7 @@ class TestSuspectMark:
     )
     def test_or_a_record_that_cannot_be_read_is_damage(self, disk: MemoryDisk, name: str, content: bytes) -> None:
         directory = opened(disk)
-        if disk.exists(path := directory.group_directory(0) / name):
+        if disk.exists(path := directory.shard_directory(0) / name):
             disk.unlink(path)
         disk.create(path, 0).write(0, content)
         with pytest.raises(DamagedError, match=r"no (suspect mark|boot record)"):

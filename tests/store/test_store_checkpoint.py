@@ -25,7 +25,7 @@ from store.base import Base
 from store.positions import Positions
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
-GROUP = Path("/group-0")
+SHARD = Path("/shard-0")
 POSITIONS = Path("/positions")
 
 
@@ -50,28 +50,28 @@ def test_bytes_that_are_no_checkpoint_are_noticed(data: st.DataObject) -> None:
 
 def test_a_checkpoint_ends_with_its_log() -> None:
     disk = MemoryDisk()
-    bases = Bases(disk, GROUP)
+    bases = Bases(disk, SHARD)
     number = bases.log_number
     bases.save(checkpoint(), number)
-    assert Bases(disk, GROUP).checkpoint() == checkpoint()
+    assert Bases(disk, SHARD).checkpoint() == checkpoint()
     bases.begin_reset(checkpoint(3).base)
-    assert Bases(disk, GROUP).checkpoint() is None
+    assert Bases(disk, SHARD).checkpoint() is None
     bases.save(checkpoint(), number)  # it was on its way
     bases.finish_reset()
-    assert Bases(disk, GROUP).checkpoint() is None
+    assert Bases(disk, SHARD).checkpoint() is None
     bases.save(checkpoint(4), bases.log_number)
-    assert Bases(disk, GROUP).checkpoint() == checkpoint(4)
+    assert Bases(disk, SHARD).checkpoint() == checkpoint(4)
 
 
 def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use() -> None:
     disk = MemoryDisk()
-    bases = Bases(disk, GROUP)
+    bases = Bases(disk, SHARD)
     bases.save(checkpoint(7), 0)
     bases.keep(checkpoint(8).base)
     bases.begin_behind(checkpoint(8).base)
     assert bases.checkpoint() is None
     bases.save(checkpoint(9), 0)
-    disk.open(GROUP / "checkpoint").write(30, b"?")
+    disk.open(SHARD / "checkpoint").write(30, b"?")
     assert bases.checkpoint() is None
 
 

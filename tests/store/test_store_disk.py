@@ -128,6 +128,18 @@ def test_rename_replaces_and_unlink_removes(place: tuple[Disk, Path]) -> None:
     assert not disk.exists(root / "old")
 
 
+def test_a_directory_is_renamed_with_everything_in_it(place: tuple[Disk, Path]) -> None:
+    disk, root = place
+    disk.make_directory(root / "old" / "inner")
+    disk.create(root / "old" / "a", 0).write(0, b"a")
+    disk.create(root / "old" / "inner" / "b", 0).write(0, b"b")
+    disk.rename(root / "old", root / "new")
+    disk.sync_directory(root)
+    assert list(disk.list(root)) == ["new"]
+    assert list(disk.list(root / "new")) == ["a", "inner"]
+    assert read_file(disk, root / "new" / "inner" / "b") == b"b"
+
+
 def test_unlinked_file_stays_readable_for_who_has_it_open(place: tuple[Disk, Path]) -> None:
     disk, root = place
     file = disk.create(root / "a", 0)

@@ -57,8 +57,8 @@ def test_another_node_or_cluster_is_refused_by_both_names(place: tuple[Disk, Pat
 
 
 def test_a_newer_layout_is_refused(place: tuple[Disk, Path]) -> None:
-    write(place, b'{"format": 2, "cluster": "dev", "node": 1}')
-    with pytest.raises(WrongDirectoryError, match="format 2"):
+    write(place, b'{"format": 3, "cluster": "dev", "node": 1}')
+    with pytest.raises(WrongDirectoryError, match="format 3"):
         opened(place)
 
 
@@ -71,7 +71,7 @@ def test_an_unreadable_identity_is_damage(place: tuple[Disk, Path], content: byt
 
 def test_data_without_an_identity_is_not_adopted(place: tuple[Disk, Path]) -> None:
     directory = opened(place)
-    directory.group_directory(0)
+    directory.shard_directory(0)
     directory.close()
     disk, path = place
     disk.unlink(path / "identity.json")
@@ -79,16 +79,16 @@ def test_data_without_an_identity_is_not_adopted(place: tuple[Disk, Path]) -> No
         opened(place)
 
 
-def test_parts_lie_under_their_group(place: tuple[Disk, Path]) -> None:
+def test_parts_lie_under_their_shard(place: tuple[Disk, Path]) -> None:
     directory = opened(place)
     disk, path = place
     assert directory.path == path
-    assert directory.group_directory(0) == path / "group-0"
-    assert disk.exists(path / "group-0")
-    assert directory.log_directory(2) == path / "group-2" / "log"
-    assert directory.queues_directory(2) == path / "group-2" / "queues"
-    assert directory.keys_directory(2) == path / "group-2" / "keys"
-    assert directory.vote_path(2) == path / "group-2" / "vote"
+    assert directory.shard_directory(0) == path / "shard-0"
+    assert disk.exists(path / "shard-0")
+    assert directory.log_directory(2) == path / "shard-2" / "log"
+    assert directory.queues_directory(2) == path / "shard-2" / "queues"
+    assert directory.keys_directory(2) == path / "shard-2" / "keys"
+    assert directory.vote_path(2) == path / "shard-2" / "vote"
 
 
 def test_a_second_opening_is_refused_until_the_first_is_closed(place: tuple[Disk, Path]) -> None:
@@ -162,7 +162,7 @@ class TestCleanMark:
     def test_killed_at_any_byte_is_whole_or_absent(self) -> None:
         path = Path("/data/n")
         before = MemoryDisk()
-        opened((before, path)).group_directory(0)
+        opened((before, path)).shard_directory(0)
         before = before.after_kill()
         for _, survivor in each_kill(before, lambda disk: opened((disk, path)).write_clean_mark(0, MARK)):
             assert opened((survivor, path)).clean_mark(0) is None
@@ -171,6 +171,6 @@ class TestCleanMark:
     def test_that_cannot_be_read_is_damage(self, place: tuple[Disk, Path], content: bytes) -> None:
         directory = opened(place)
         disk, _ = place
-        disk.create(directory.group_directory(0) / "clean", 0).write(0, content)
+        disk.create(directory.shard_directory(0) / "clean", 0).write(0, content)
         with pytest.raises(DamagedError, match="no clean mark"):
             directory.clean_mark(0)

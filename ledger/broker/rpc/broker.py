@@ -42,12 +42,12 @@ from ledger.errors import (
     to_wire,
 )
 from ledger.state import Topic
-from ledger.topics import TOPICS_GROUP, validate_topic_name
+from ledger.topics import TOPICS_SHARD, validate_topic_name
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from store import CommitLog, ConsumeQueue
 
 COORDINATORS = 1
-"""Consumer groups are coordinated in the groups 0 .. COORDINATORS - 1."""
+"""Consumer groups are coordinated in the shards 0 .. COORDINATORS - 1."""
 
 UNREADABLE = "this node cannot read that"
 """Another node may be able to."""
@@ -67,14 +67,14 @@ class NodeFacts:
     """It waits to be added to a cluster, if it has not been."""
     room: str = ""
     """The machine room that it is in."""
-    groups: int = 1
+    shards: int = 1
     """How many there are to be at least: a topic that came before would not spread over them."""
     outside: Mapping[int, str] = field(default_factory=dict)
     """Where clients from outside of the nodes' network reach them, as far as this node was told."""
 
 
 class Beginning(Protocol):
-    """A group of this node, before its replica is there."""
+    """A shard of this node, before its replica is there."""
 
     @property
     def max_message_bytes(self) -> int: ...
@@ -113,7 +113,7 @@ def add_broker(service: BrokerService, server: aio.Server) -> None:
 
 
 class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
-    """Serves clients of one node. Until group 0 has started here, it can only say so."""
+    """Serves clients of one node. Until shard 0 has started here, it can only say so."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         delays: Delays,
         quotas: Quotas | None = None,
     ) -> None:
-        """`beginnings`: the groups of this node, by number, as they come. `arrivals`: whom all these replicas wake.
+        """`beginnings`: the shards of this node, by number, as they come. `arrivals`: whom all these replicas wake.
         `quotas`: of each client; None: there are none."""
         self._facts = facts
         self._beginnings = beginnings
@@ -145,7 +145,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
 
     @property
     def configuration_index(self) -> int:
-        """Of group 0: its members are the cluster's nodes."""
+        """Of shard 0: its members are the cluster's nodes."""
         return self._replicas.first.membership.index if self._replicas.first else 0
 
     # -- produce
@@ -237,7 +237,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self, request: broker_pb2.QueryMessagesRequest, response: broker_pb2.QueryMessagesResponse
     ) -> None:
         with storage_checked(UNREADABLE):
-            replica = await reading(self._replicas.require(request.group), linearizable=request.linearizable)
+            replica = await reading(self._replicas.require(request.shard), linearizable=request.linearizable)
             response.CopyFrom(await query_messages(replica, request))
 
     @answers(broker_pb2.GetRouteResponse)
@@ -260,7 +260,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
     def _put_nodes(self, response: broker_pb2.GetRouteResponse) -> None:
         facts = self._facts
         response.cluster = facts.cluster
-        response.max_message_bytes = self._beginnings[TOPICS_GROUP].max_message_bytes
+        response.max_message_bytes = self._beginnings[TOPICS_SHARD].max_message_bytes
         response.coordinators = COORDINATORS
         for node, address in self._addresses().items():
             room = facts.room if node == facts.node else None
@@ -269,21 +269,21 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         response.configuration_index = self.configuration_index
 
     def _put_routes(self, response: broker_pb2.GetRouteResponse, names: Collection[str]) -> None:
-        """Leaders and topics; nothing before group 0 has started here."""
+        """Leaders and topics; nothing before shard 0 has started here."""
         if (replica := self._replicas.first) is None:
             return
-        response.groups.extend(self._group_route(group) for group in replica.state.groups.numbers)
+        response.shards.extend(self._shard_route(shard) for shard in replica.state.shards.numbers)
         topics = replica.state.topics
         response.topics_index = topics.changed_at
         named = (topics.named(name) for name in names) if names else topics
         response.topics.extend(topic_route(topic) for topic in named if topic is not None and topic.opened)
 
-    def _group_route(self, group: int) -> broker_pb2.GroupRoute:
-        replica = self._replicas.get(group)
+    def _shard_route(self, shard: int) -> broker_pb2.ShardRoute:
+        replica = self._replicas.get(shard)
         if replica is None or replica.membership.is_removed:
-            return broker_pb2.GroupRoute(group=group)
+            return broker_pb2.ShardRoute(shard=shard)
         raft = replica.driver.raft
-        return broker_pb2.GroupRoute(group=group, term=raft.term, leader=raft.leader)
+        return broker_pb2.ShardRoute(shard=shard, term=raft.term, leader=raft.leader)
 
     @answers(broker_pb2.CreateTopicResponse)
     async def CreateTopic(  # noqa: N802
@@ -293,8 +293,8 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
 
     async def _create_topic(self, name: str, queues: int) -> Topic:
         replica = self._replicas.topics
-        if replica.knows_the_end and len(replica.state.groups.numbers) < self._facts.groups:
-            raise BusyError(f"the {self._facts.groups} groups of the cluster are still being made: try again shortly")
+        if replica.knows_the_end and len(replica.state.shards.numbers) < self._facts.shards:
+            raise BusyError(f"the {self._facts.shards} shards of the cluster are still being made: try again shortly")
         known = replica.state.topics.named(name)
         if known is not None and replica.knows_the_end and not known.opened:
             await self._opening.wait(known)  # begun before; perhaps this very client asks once more
@@ -328,18 +328,18 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             data_directory=facts.data_directory,
             version=facts.version,
         )
-        for group, beginning in sorted(self._beginnings.items()):
-            if (replica := self._replicas.get(group)) is not None:
-                response.groups.append(self._status(replica))
+        for shard, beginning in sorted(self._beginnings.items()):
+            if (replica := self._replicas.get(shard)) is not None:
+                response.shards.append(self._status(replica))
             else:
                 role = "damaged" if beginning.is_closed else self._outside
-                response.groups.add(group=group, role=role)
+                response.shards.add(shard=shard, role=role)
         return response
 
-    def _status(self, replica: Replica) -> broker_pb2.GroupStatus:
+    def _status(self, replica: Replica) -> broker_pb2.ShardStatus:
         raft, log = replica.driver.raft, replica.log
-        return broker_pb2.GroupStatus(
-            group=replica.group,
+        return broker_pb2.ShardStatus(
+            shard=replica.shard,
             role=self._role(replica),
             term=raft.term,
             leader=raft.leader,
@@ -377,7 +377,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         return own or self._facts.addresses.get(self._facts.node, "")
 
     async def _list_offsets(self, request: broker_pb2.ListOffsetsRequest) -> broker_pb2.ListOffsetsResponse:
-        """Group by group, as the queues live."""
+        """Shard by shard, as the queues live."""
         topic = self._replicas.topic(request.topic_id)
         if topic is None or max(request.queues, default=0) >= topic.queues:
             replica = await reading(self._replicas.topics, linearizable=request.linearizable)
@@ -385,9 +385,9 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             topic = replica.state.topics.require(request.topic_id, 0)
         response = broker_pb2.ListOffsetsResponse()
         queues = request.queues or range(topic.queues)
-        for group in sorted({topic.groups[queue] for queue in queues}):
-            replica = await reading(self._replicas.require(group), linearizable=request.linearizable)
-            here = [queue for queue in queues if topic.groups[queue] == group]
+        for shard in sorted({topic.shards[queue] for queue in queues}):
+            replica = await reading(self._replicas.require(shard), linearizable=request.linearizable)
+            here = [queue for queue in queues if topic.shards[queue] == shard]
             await list_offsets(replica, request, here, response)
         return response
 
@@ -408,6 +408,6 @@ def topic_route(topic: Topic) -> broker_pb2.TopicRoute:
     return broker_pb2.TopicRoute(
         name=topic.name,
         topic_id=topic.topic_id,
-        groups=topic.groups[: topic.opened],
+        shards=topic.shards[: topic.opened],
         created_ms=topic.created_ms,
     )

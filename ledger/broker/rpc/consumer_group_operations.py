@@ -1,7 +1,7 @@
 """The gRPC rim of what operators ask about consumer groups: which there are, how far they have come; to set them back
 or forward, and to forget them.
 
-The one idea: each answer is about one Raft group, from its leader, as of that moment; whoever asks puts them together.
+The one idea: each answer is about one shard, from its leader, as of that moment; whoever asks puts them together.
 It must not decide anything of its own: that is in the state, claims.py and coordinator.py.
 """
 
@@ -23,7 +23,7 @@ from ledger.retries import DEAD_LETTERS, RETRY, dead_letter_topic, resending_gro
 from ledger.state import ConsumerGroup, Topic, TopicQueueId
 from ledger.state.consumption import check_has_no_members
 from ledger.state.progress_table import ConsumedQueue, Progress
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import command_pb2, consumer_group_operations_pb2, consumer_group_operations_pb2_grpc
 
 QUEUES_AT_ONCE = 100
@@ -31,7 +31,7 @@ QUEUES_AT_ONCE = 100
 
 
 class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grpc.ConsumerGroupOperationsServicer):
-    """`service` has the Raft groups that this node serves. `now_ms`: since 1970."""
+    """`service` has the shards that this node serves. `now_ms`: since 1970."""
 
     def __init__(self, service: ConsumerGroupService, deletion: TopicDeletion, now_ms: Callable[[], int]) -> None:
         self._service = service
@@ -45,7 +45,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ListConsumerGroupsResponse,
     ) -> None:
         response.now_ms = self._now_ms()
-        response.consumer_groups.extend(await summaries((await self._leading(request.group)).replica))
+        response.consumer_groups.extend(await summaries((await self._leading(request.shard)).replica))
 
     @answers(consumer_group_operations_pb2.DescribeConsumerGroupResponse)
     async def DescribeConsumerGroup(  # noqa: N802
@@ -55,7 +55,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
     ) -> None:
         response.now_ms = self._now_ms()
         validate_consumed_name(request.consumer_group)
-        replica = (await self._leading(request.group)).replica
+        replica = (await self._leading(request.shard)).replica
         group = replica.state.consumption.groups.get(request.consumer_group)
         if group is not None:
             put_members(group, response)
@@ -89,7 +89,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
             ],
         )
         validate_consumed_name(request.consumer_group)
-        desk = await self._leading(request.group)
+        desk = await self._leading(request.shard)
         for each in wanted.offsets:
             check_offset(desk.replica, each.topic_id, each.queue, each.offset)
         results = await asyncio.shield(desk.claims.reset(wanted))
@@ -103,7 +103,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         request: consumer_group_operations_pb2.RenewQueuesRequest,
         response: consumer_group_operations_pb2.RenewQueuesResponse,
     ) -> None:
-        coordinator = self._service.coordinator(request.group, request.consumer_group)
+        coordinator = self._service.coordinator(request.shard, request.consumer_group)
         queues = [TopicQueueId(each.topic_id, each.queue) for each in request.queues]
         await coordinator.renew(request.consumer_group, queues)
 
@@ -114,7 +114,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ForgetConsumerGroupResponse,
     ) -> None:
         validate_consumed_name(request.consumer_group)
-        forgetting = self._service.desk(request.group).claims.forget(request.consumer_group)
+        forgetting = self._service.desk(request.shard).claims.forget(request.consumer_group)
         response.queues = await asyncio.shield(forgetting)
 
     @answers(consumer_group_operations_pb2.ForgetRetriesResponse)
@@ -125,21 +125,21 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
     ) -> None:
         name = request.consumer_group
         validate_consumed_name(name)
-        state = (await self._leading(TOPICS_GROUP)).replica.state
+        state = (await self._leading(TOPICS_SHARD)).replica.state
         for topic in map(state.topics.named, (retry_topic(name), dead_letter_topic(name))):
             check_has_no_members(state.consumption.groups, name)
             if topic is not None:
                 await self._deletion.delete(topic.topic_id)
 
-    async def _leading(self, group: int) -> Desk:
-        """Of the Raft group, which this node leads at this moment, with all applied that was committed before."""
-        desk = self._service.desk(group)
+    async def _leading(self, shard: int) -> Desk:
+        """Of the shard, which this node leads at this moment, with all applied that was committed before."""
+        desk = self._service.desk(shard)
         await desk.replica.confirm_still_leading()
         return desk
 
 
 async def summaries(replica: Replica) -> list[consumer_group_operations_pb2.ConsumerGroupSummary]:
-    """Of every consumer group that this Raft group knows of, by name."""
+    """Of every consumer group that this shard knows of, by name."""
     found: defaultdict[str, consumer_group_operations_pb2.ConsumerGroupSummary] = defaultdict(
         consumer_group_operations_pb2.ConsumerGroupSummary
     )
@@ -171,7 +171,7 @@ async def summaries(replica: Replica) -> list[consumer_group_operations_pb2.Cons
 def not_sent_again(replica: Replica, topic: Topic, resending: str) -> int:
     """So many dead letters are kept in that topic that were not sent again by that consumer group."""
     count = 0
-    for queue in [queue for queue, group in enumerate(topic.groups) if group == replica.group]:
+    for queue in [queue for queue, shard in enumerate(topic.shards) if shard == replica.shard]:
         key = ConsumedQueue(resending, topic.topic_id, queue)
         progress = replica.state.consumption.progress.get(key) or Progress(epoch=0, offset=0)
         count += lag_of(replica, key, progress).messages

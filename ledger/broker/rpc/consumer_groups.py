@@ -23,7 +23,7 @@ from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.topic_commands import keep_topic
 from ledger.broker.topic_opening import TopicOpening
 from ledger.consumer_groups import (
-    coordinator_group,
+    coordinator_shard,
     validate_consumed_name,
     validate_group_name,
 )
@@ -37,7 +37,7 @@ MAX_WAIT_MS = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What one Raft group has for consumers."""
+    """What one shard has for consumers."""
 
     replica: Replica
     coordinator: Coordinator
@@ -46,7 +46,7 @@ class Desk:
 
 
 class Site(Protocol):
-    """A group on this node."""
+    """A shard on this node."""
 
     @property
     def desk(self) -> Desk | None:
@@ -54,7 +54,7 @@ class Site(Protocol):
 
 
 class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGroupsServicer):
-    """Until a Raft group has started here, this can only say so."""
+    """Until a shard has started here, this can only say so."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         retries: int,
         coordinators: int = COORDINATORS,
     ) -> None:
-        """`sites`: the groups of this node, by number, as they come. `retries`: after how many different delays a
+        """`sites`: the shards of this node, by number, as they come. `retries`: after how many different delays a
         message may be handed out again."""
         self._sites = sites
         self._replicas = replicas
@@ -76,7 +76,7 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
 
     @property
     def desks(self) -> dict[int, Desk]:
-        """Of the Raft groups that have started here, by number."""
+        """Of the shards that have started here, by number."""
         return {number: site.desk for number, site in sorted(self._sites.items()) if site.desk is not None}
 
     # -- as a coordinator
@@ -96,16 +96,16 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
                 command_pb2.QueueCount(topic_id=each.topic_id, queues=each.queues) for each in request.subscriptions
             ],
             configured=[command_pb2.QueueRef(topic_id=each.topic_id, queue=each.queue) for each in request.configured],
-            rooms=[command_pb2.GroupRoom(group=each.group, room=each.room) for each in request.rooms],
+            rooms=[command_pb2.ShardRoom(shard=each.shard, room=each.room) for each in request.rooms],
         )
-        await self.coordinator(request.group, request.consumer_group).join(request.consumer_group, wanted)
+        await self.coordinator(request.shard, request.consumer_group).join(request.consumer_group, wanted)
 
-    @answers(consumer_group_pb2.AttendResponse)
-    async def Attend(  # noqa: N802
-        self, request: consumer_group_pb2.AttendRequest, response: consumer_group_pb2.AttendResponse
+    @answers(consumer_group_pb2.AwaitAssignmentResponse)
+    async def AwaitAssignment(  # noqa: N802
+        self, request: consumer_group_pb2.AwaitAssignmentRequest, response: consumer_group_pb2.AwaitAssignmentResponse
     ) -> None:
         wait_s = min(request.max_wait_ms, MAX_WAIT_MS) / 1000
-        coordinator = self.coordinator(request.group, request.consumer_group)
+        coordinator = self.coordinator(request.shard, request.consumer_group)
         group = await coordinator.attend(request.consumer_group, request.member, request.version, wait_s)
         response.version = group.members[request.member].version
         for each in group.view(request.member):
@@ -125,13 +125,13 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
                 for each in request.queues
             ],
         )
-        await self.coordinator(request.group, request.consumer_group).release(request.consumer_group, wanted)
+        await self.coordinator(request.shard, request.consumer_group).release(request.consumer_group, wanted)
 
     @answers(consumer_group_pb2.LeaveResponse)
     async def Leave(  # noqa: N802
         self, request: consumer_group_pb2.LeaveRequest, response: consumer_group_pb2.LeaveResponse
     ) -> None:
-        coordinator = self.coordinator(request.group, request.consumer_group)
+        coordinator = self.coordinator(request.shard, request.consumer_group)
         await coordinator.leave(request.consumer_group, [request.member])
 
     # -- where the queues are
@@ -141,7 +141,7 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         self, request: consumer_group_pb2.ClaimRequest, response: consumer_group_pb2.ClaimResponse
     ) -> None:
         validate_consumed_name(request.consumer_group)
-        desk = self.desk(request.group)
+        desk = self.desk(request.shard)
         wanted = command_pb2.ClaimQueues(
             consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
         )
@@ -158,18 +158,18 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
             )
             for each in request.queues
         ]
-        results = await self.desk(request.group).acknowledgements.add(request.consumer_group, offsets)
+        results = await self.desk(request.shard).acknowledgements.add(request.consumer_group, offsets)
         response.queues.extend(self._progress_of(results))
 
     @answers(consumer_group_pb2.MoveResponse)
     async def Move(  # noqa: N802
         self, request: consumer_group_pb2.MoveRequest, response: consumer_group_pb2.MoveResponse
     ) -> None:
-        moving = self.desk(request.group).claims.move(request)
+        moving = self.desk(request.shard).claims.move(request)
         if moving is not None:
             await asyncio.shield(moving)
 
-    # -- in group 0
+    # -- in shard 0
 
     @answers(consumer_group_pb2.PrepareRetriesResponse)
     async def PrepareRetries(  # noqa: N802
@@ -200,29 +200,29 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         self.refusals[error.code] += 1
 
     async def _kept(self, name: str, queues: int) -> Topic:
-        """The broker's own topic of that name, with so many queues in each group, once it is open."""
+        """The broker's own topic of that name, with so many queues in each shard, once it is open."""
         try:
             topic = await keep_topic(self._replicas.topics, name, queues)
         except TopicExistsError:  # somebody else is making it
             raise BusyError(f"topic {name!r} is being made: try again shortly") from None
         return await self._opening.wait(topic)
 
-    def coordinator(self, group: int, consumer_group: str) -> Coordinator:
+    def coordinator(self, shard: int, consumer_group: str) -> Coordinator:
         """Raises LedgerError where it is not here."""
         validate_group_name(consumer_group)
-        right = coordinator_group(consumer_group, self._coordinators)
-        if group != right:
+        right = coordinator_shard(consumer_group, self._coordinators)
+        if shard != right:
             raise InvalidArgumentError(
-                f"consumer group {consumer_group!r} is coordinated in group {right}, not in group {group}"
+                f"consumer group {consumer_group!r} is coordinated in shard {right}, not in shard {shard}"
             )
-        return self.desk(group).coordinator
+        return self.desk(shard).coordinator
 
-    def desk(self, group: int) -> Desk:
-        """Of the Raft group. Raises LedgerError where it is not here."""
-        self._replicas.require(group)
-        desk = self._sites[group].desk
+    def desk(self, shard: int) -> Desk:
+        """Of the shard. Raises LedgerError where it is not here."""
+        self._replicas.require(shard)
+        desk = self._sites[shard].desk
         if desk is None:
-            raise UnavailableError(f"group {group} has not started on this node yet: try again shortly")
+            raise UnavailableError(f"shard {shard} has not started on this node yet: try again shortly")
         return desk
 
 

@@ -1,4 +1,4 @@
-"""The Operations service: members, leadership, suspect nodes, the start of the log and holds on it, groups.
+"""The Operations service: members, leadership, suspect nodes, the start of the log and holds on it, shards.
 
 Each method checks its request, finds the replica, calls the module that decides (members.py, handover.py, log_trim.py,
 topic_commands.py), and puts the result into protobuf. The identity of a new node, and the loss of a suspect node, come
@@ -20,7 +20,7 @@ from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention import Candidate
 from ledger.broker.rpc.refusals import RefusingService, answers, storage_checked
-from ledger.broker.topic_commands import add_group, open_topic
+from ledger.broker.topic_commands import add_shard, open_topic
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.errors import (
     InvalidArgumentError,
@@ -28,18 +28,18 @@ from ledger.errors import (
     RecoveryRefusedError,
 )
 from ledger.state import Hold, Topic
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 from ledger.v1 import operations_pb2, operations_pb2_grpc
-from raft.configuration_entry import GroupConfiguration
+from raft.configuration_entry import ShardConfiguration
 from store import Suspect
 
 log = logging.getLogger("ledger.operations")
 
 
 class Site(Protocol):
-    """The group as it stands on this node, and the way to nodes that are no members yet."""
+    """The shard as it stands on this node, and the way to nodes that are no members yet."""
 
-    async def ask_newcomer(self, node: int, address: str, configuration: GroupConfiguration) -> Introduction | None:
+    async def ask_newcomer(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Who is there? None: nobody answers."""
 
     def doubt(self) -> Suspect | None:
@@ -50,12 +50,12 @@ class Site(Protocol):
 
 
 class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer):
-    """Until group 0 has started on this node, it can only say so."""
+    """Until shard 0 has started on this node, it can only say so."""
 
     def __init__(
         self, node: int, cluster: str, sites: Mapping[int, Site], replicas: Replicas, deletion: TopicDeletion
     ) -> None:
-        """`sites`: the groups, by number, as they come to this node."""
+        """`sites`: the shards, by number, as they come to this node."""
         self._node = node
         self._cluster = cluster
         self._sites = sites
@@ -67,7 +67,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         self, request: operations_pb2.GetMembersRequest, response: operations_pb2.GetMembersResponse
     ) -> None:
         response.cluster = self._cluster
-        replica = await self._leading(request.group)
+        replica = await self._leading(request.shard)
         raft, membership = replica.driver.raft, replica.membership
         assert membership.configuration is not None, "what a leader has applied begins with its own configuration"
         response.term, response.leader, response.transferring_to = raft.term, raft.leader, raft.transferring_to
@@ -90,28 +90,28 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         self, request: operations_pb2.AddNodeRequest, response: operations_pb2.ChangeResponse
     ) -> None:
         check_address(request.address)
-        change = await self._members(self._replicas.require(request.group)).add(number(request.node), request.address)
+        change = await self._members(self._replicas.require(request.shard)).add(number(request.node), request.address)
         response.CopyFrom(await changed(change, wait=request.wait))
 
     @answers(operations_pb2.ChangeResponse)
     async def PromoteNode(  # noqa: N802
         self, request: operations_pb2.PromoteNodeRequest, response: operations_pb2.ChangeResponse
     ) -> None:
-        change = await self._members(self._replicas.require(request.group)).promote(number(request.node))
+        change = await self._members(self._replicas.require(request.shard)).promote(number(request.node))
         response.CopyFrom(await changed(change, wait=request.wait))
 
     @answers(operations_pb2.ChangeResponse)
     async def RemoveNode(  # noqa: N802
         self, request: operations_pb2.RemoveNodeRequest, response: operations_pb2.ChangeResponse
     ) -> None:
-        change = self._members(self._replicas.require(request.group)).remove(number(request.node))
+        change = self._members(self._replicas.require(request.shard)).remove(number(request.node))
         response.CopyFrom(await changed(change, wait=request.wait))
 
     @answers(operations_pb2.TransferLeadershipResponse)
     async def TransferLeadership(  # noqa: N802
         self, request: operations_pb2.TransferLeadershipRequest, response: operations_pb2.TransferLeadershipResponse
     ) -> None:
-        replica = self._replicas.require(request.group)
+        replica = self._replicas.require(request.shard)
         other_leads = request.from_node not in (0, self._node)
         if replica.driver.leads and (other_leads or request.to == self._node):
             response.to = self._node  # it came about already
@@ -122,26 +122,26 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def RecoverNode(  # noqa: N802
         self, request: operations_pb2.RecoverNodeRequest, response: operations_pb2.RecoverNodeResponse
     ) -> None:
-        replica = self._replicas.require(request.group)
+        replica = self._replicas.require(request.shard)
         doubt = self._doubt(replica, number(request.node))
         response.reason, response.since_ms, response.last_index = doubt.reason, doubt.since_ms, doubt.last_index
         if request.accept_loss:
             self._check_is_alone(replica)
-            await self._sites[replica.group].accept_loss()
+            await self._sites[replica.shard].accept_loss()
             response.recovered = True
 
     @answers(operations_pb2.TrimLogResponse)
     async def TrimLog(  # noqa: N802
         self, request: operations_pb2.TrimLogRequest, response: operations_pb2.TrimLogResponse
     ) -> None:
-        replica = await self._leading(request.group)
+        replica = await self._leading(request.shard)
         with storage_checked("the log of this node cannot be looked at"):
             trim = LogTrim(replica)
             to = kept_by(trim, request)
             cut = trim.cut(to)
             response.held_by.extend(trim.held_by())
             if to is not None and not request.dry_run:
-                log.info("group %d: an operator has the log begin with entry %d", request.group, cut.first_index)
+                log.info("shard %d: an operator has the log begin with entry %d", request.shard, cut.first_index)
                 await asyncio.shield(trim.move(to).future)
         response.first_index, response.entries, response.bytes = cut.first_index, cut.entries, cut.size
         response.messages, response.newest_ms, response.bytes_kept = cut.messages, cut.newest_ms, cut.bytes_kept
@@ -150,7 +150,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def HoldLog(  # noqa: N802
         self, request: operations_pb2.HoldLogRequest, response: operations_pb2.HoldLogResponse
     ) -> None:
-        replica = self._replicas.require(request.group)
+        replica = self._replicas.require(request.shard)
         hold = await asyncio.shield(replica.hold_log(request.name, request.ttl_ms))
         response.hold.CopyFrom(hold_on_the_wire(hold))
         response.first_index = replica.log.first_index
@@ -159,52 +159,52 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def ReleaseLog(  # noqa: N802
         self, request: operations_pb2.ReleaseLogRequest, response: operations_pb2.ReleaseLogResponse
     ) -> None:
-        response.released = await asyncio.shield(self._replicas.require(request.group).release_log(request.name))
+        response.released = await asyncio.shield(self._replicas.require(request.shard).release_log(request.name))
 
     @answers(operations_pb2.GetHoldsResponse)
     async def GetHolds(  # noqa: N802
         self, request: operations_pb2.GetHoldsRequest, response: operations_pb2.GetHoldsResponse
     ) -> None:
-        replica = await self._leading(request.group)
+        replica = await self._leading(request.shard)
         response.holds.extend(hold_on_the_wire(hold) for hold in replica.state.holds)
 
-    @answers(operations_pb2.AddGroupResponse)
-    async def AddGroup(  # noqa: N802
-        self, request: operations_pb2.AddGroupRequest, response: operations_pb2.AddGroupResponse
+    @answers(operations_pb2.AddShardResponse)
+    async def AddShard(  # noqa: N802
+        self, request: operations_pb2.AddShardRequest, response: operations_pb2.AddShardResponse
     ) -> None:
-        replica = await self._leading(TOPICS_GROUP)
-        groups = replica.state.groups
-        if request.groups and len(groups.numbers) == request.groups + 1:
-            response.group = groups.numbers[-1]  # it came about already
+        replica = await self._leading(TOPICS_SHARD)
+        shards = replica.state.shards
+        if request.shards and len(shards.numbers) == request.shards + 1:
+            response.shard = shards.numbers[-1]  # it came about already
         else:
-            response.group = await add_group(replica, request.nodes)
-        response.nodes.extend(replica.state.groups.nodes(response.group))
+            response.shard = await add_shard(replica, request.nodes)
+        response.nodes.extend(replica.state.shards.nodes(response.shard))
 
     @answers(operations_pb2.OpenTopicResponse)
     async def OpenTopic(  # noqa: N802
         self, request: operations_pb2.OpenTopicRequest, response: operations_pb2.OpenTopicResponse
     ) -> None:
         topic = Topic(
-            request.topic_id, request.name, tuple(request.groups), request.created_ms, opened=len(request.groups)
+            request.topic_id, request.name, tuple(request.shards), request.created_ms, opened=len(request.shards)
         )
-        await asyncio.shield(open_topic(self._replicas.require(request.group), topic))
+        await asyncio.shield(open_topic(self._replicas.require(request.shard), topic))
 
     @answers(operations_pb2.DropTopicResponse)
     async def DropTopic(  # noqa: N802
         self, request: operations_pb2.DropTopicRequest, response: operations_pb2.DropTopicResponse
     ) -> None:
-        await self._deletion.drop(self._replicas.require(request.group), request.topic_id)
+        await self._deletion.drop(self._replicas.require(request.shard), request.topic_id)
 
-    async def _leading(self, group: int) -> Replica:
-        """The group's replica, which leads at this moment and has applied all that was committed before it."""
-        replica = self._replicas.require(group)
+    async def _leading(self, shard: int) -> Replica:
+        """The shard's replica, which leads at this moment and has applied all that was committed before it."""
+        replica = self._replicas.require(shard)
         await replica.confirm_still_leading()
         return replica
 
     def _doubt(self, replica: Replica, node: int) -> Suspect:
         if node != self._node:
             raise InvalidArgumentError(f"this is node {self._node}, not node {node}: ask the suspect node itself")
-        doubt = self._sites[replica.group].doubt()
+        doubt = self._sites[replica.shard].doubt()
         if doubt is None or not replica.driver.raft.is_suspect:
             raise NotSuspectError(f"node {node} is not suspect: nothing that it acknowledged is in doubt")
         return doubt
@@ -217,7 +217,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
             )
 
     def _members(self, replica: Replica) -> Members:
-        return Members(replica, self._sites[replica.group].ask_newcomer)
+        return Members(replica, self._sites[replica.shard].ask_newcomer)
 
 
 async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:

@@ -29,7 +29,7 @@ REQUESTS_IN_FLIGHT = 64
 
 
 class Batches(Protocol):
-    """Where batches go: the broker, which finds the group of each."""
+    """Where batches go: the broker, which finds the shard of each."""
 
     @property
     def configuration_index(self) -> int:

@@ -1,6 +1,6 @@
 """The page of a validation: one file that a browser shows without any network. Needs jinja2 and matplotlib.
 
-One idea: its size is bounded, whatever was found: violations in the table, groups with pictures, and notes are the
+One idea: its size is bounded, whatever was found: violations in the table, shards with pictures, and notes are the
 first ones, and how many more there are is said.
 """
 
@@ -13,17 +13,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from ledger.validation.page import plots
 from ledger.validation.page.places import without_place
-from ledger.validation.report import GroupReport, Report
-from ledger.validation.summary import acknowledged_sentence, group_sentence, only_counted, violation_line
+from ledger.validation.report import Report, ShardReport
+from ledger.validation.summary import acknowledged_sentence, only_counted, shard_sentence, violation_line
 from ledger.validation.violation import Violation
 
 PAGE = "index.html"
 PICTURES = 16
-"""Groups that have one: first those in which something is wrong."""
+"""Shards that have one: first those in which something is wrong."""
 ROWS = 500
 """Violations in the table."""
 NOTES = 50
-"""Of each group."""
+"""Of each shard."""
 _MEANINGS = (
     "everything that was looked at is as it must be",
     "what is committed is damaged, differs, or is missing",
@@ -43,7 +43,7 @@ def write_page(report: Report, directory: Path) -> Path:
         meaning=_MEANINGS[report.status],
         figures=_figures(report),
         acknowledged=acknowledged_sentence(report),
-        groups=[_group(report, group, is_drawn=group.group in drawn) for group in report.groups],
+        shards=[_shard(report, shard, is_drawn=shard.shard in drawn) for shard in report.shards],
         rows=report.violations[:ROWS],
         more=report.violation_count - len(report.violations[:ROWS]),
         only_counted=only_counted(report),
@@ -54,33 +54,33 @@ def write_page(report: Report, directory: Path) -> Path:
 
 
 def _drawn(report: Report) -> set[int]:
-    wrong = {violation.group for violation in report.violations}
-    ordered = sorted(report.groups, key=lambda group: (group.group not in wrong, group.group))
-    return {group.group for group in ordered[:PICTURES]}
+    wrong = {violation.shard for violation in report.violations}
+    ordered = sorted(report.shards, key=lambda shard: (shard.shard not in wrong, shard.shard))
+    return {shard.shard for shard in ordered[:PICTURES]}
 
 
-def _group(report: Report, group: GroupReport, *, is_drawn: bool) -> dict[str, Any]:
-    violations = [violation for violation in report.violations if violation.group == group.group]
+def _shard(report: Report, shard: ShardReport, *, is_drawn: bool) -> dict[str, Any]:
+    violations = [violation for violation in report.violations if violation.shard == shard.shard]
     return {
-        "group": group,
-        "sentence": group_sentence(group),
-        "replicas": [(replica, replica.terms[-1][0] if replica.terms else None) for replica in group.replicas],
-        "picture": _picture(group, violations) if is_drawn else "",
-        "undrawn": len(group.replicas) - plots.REPLICAS_DRAWN,
-        "without_place": without_place(group, violations),
-        "notes": group.notes[:NOTES],
-        "more_notes": len(group.notes) - NOTES,
+        "shard": shard,
+        "sentence": shard_sentence(shard),
+        "replicas": [(replica, replica.terms[-1][0] if replica.terms else None) for replica in shard.replicas],
+        "picture": _picture(shard, violations) if is_drawn else "",
+        "undrawn": len(shard.replicas) - plots.REPLICAS_DRAWN,
+        "without_place": without_place(shard, violations),
+        "notes": shard.notes[:NOTES],
+        "more_notes": len(shard.notes) - NOTES,
     }
 
 
-def _picture(group: GroupReport, violations: list[Violation]) -> str:
-    return plots.as_svg(plots.draw(group, violations), f"group {group.group}")
+def _picture(shard: ShardReport, violations: list[Violation]) -> str:
+    return plots.as_svg(plots.draw(shard, violations), f"shard {shard.shard}")
 
 
 def _figures(report: Report) -> list[tuple[str, str]]:
-    replicas = [replica for group in report.groups for replica in group.replicas]
+    replicas = [replica for shard in report.shards for replica in shard.replicas]
     return [
-        ("groups", f"{len(report.groups):,}"),
+        ("shards", f"{len(report.shards):,}"),
         ("replicas", f"{len(replicas):,}"),
         ("entries read", f"{sum(replica.entries for replica in replicas):,}"),
         ("messages read", f"{sum(replica.messages for replica in replicas):,}"),

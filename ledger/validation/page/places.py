@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ledger.validation.report import GroupReport, ReplicaReport
+from ledger.validation.report import ReplicaReport, ShardReport
 from ledger.validation.violation import Violation, ViolationKind
 
 _IN_LOG = frozenset(
@@ -45,7 +45,7 @@ class Mark:
 
 
 def marks_of(replica: ReplicaReport, violations: Iterable[Violation]) -> list[Mark]:
-    """Those of this replica, of it and another one, and of its whole group, that have a place."""
+    """Those of this replica, of it and another one, and of its whole shard, that have a place."""
     found = (_mark(replica, each) for each in violations if is_of(replica, each))
     return [mark for mark in found if mark is not None]
 
@@ -64,8 +64,8 @@ def _mark(replica: ReplicaReport, violation: Violation) -> Mark | None:
     return Mark(violation.kind, index, at, float(max(index, violation.last_index or 0)))
 
 
-def without_place(group: GroupReport, violations: Sequence[Violation]) -> Counter[str]:
-    """How many, by kind, no picture of the group has."""
+def without_place(shard: ShardReport, violations: Sequence[Violation]) -> Counter[str]:
+    """How many, by kind, no picture of the shard has."""
     return Counter(
-        each.kind.value for each in violations if not any(marks_of(replica, [each]) for replica in group.replicas)
+        each.kind.value for each in violations if not any(marks_of(replica, [each]) for replica in shard.replicas)
     )

@@ -1,4 +1,4 @@
-"""The picture of one group: what each replica has and lacks, the terms of the log, and where violations are.
+"""The picture of one shard: what each replica has and lacks, the terms of the log, and where violations are.
 
     node 1  ##########::   behind      entries each replica has, committed ones dark
     node 2  ########::::   ##
@@ -23,7 +23,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
 from ledger.validation.page.places import Mark, marks_of
-from ledger.validation.report import GroupReport, ReplicaReport
+from ledger.validation.report import ReplicaReport, ShardReport
 from ledger.validation.violation import ORDER, Violation, ViolationKind
 
 REPLICAS_DRAWN = 9
@@ -43,9 +43,9 @@ _SETTINGS: Any = {
 _COUNT = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
-def draw(group: GroupReport, violations: Sequence[Violation]) -> Figure:
-    """`violations`: of this group. Draws `REPLICAS_DRAWN` of its replicas at most."""
-    replicas = group.replicas[:REPLICAS_DRAWN]
+def draw(shard: ShardReport, violations: Sequence[Violation]) -> Figure:
+    """`violations`: of this shard. Draws `REPLICAS_DRAWN` of its replicas at most."""
+    replicas = shard.replicas[:REPLICAS_DRAWN]
     marks = [marks_of(replica, violations) for replica in replicas]
     heights = [0.34 * len(replicas) + 0.3, 1.3, *[1.15] * len(replicas)]
     with mpl.rc_context(_SETTINGS):
@@ -53,7 +53,7 @@ def draw(group: GroupReport, violations: Sequence[Violation]) -> Figure:
         grid = figure.add_gridspec(len(heights), 2, width_ratios=(5, 1.25), height_ratios=heights)
         entries = figure.add_subplot(grid[0, 0])
         names = names_of(replicas)
-        _draw_entries(entries, group, replicas, names)
+        _draw_entries(entries, shard, replicas, names)
         _draw_lag(figure.add_subplot(grid[0, 1]), replicas)
         terms = figure.add_subplot(grid[1, 0], sharex=entries)
         _draw_terms(terms, replicas)
@@ -94,13 +94,13 @@ def _short(source: str) -> str:
 # -- entries and lag
 
 
-def _draw_entries(axes: Axes, group: GroupReport, replicas: Sequence[ReplicaReport], names: Sequence[str]) -> None:
+def _draw_entries(axes: Axes, shard: ShardReport, replicas: Sequence[ReplicaReport], names: Sequence[str]) -> None:
     for row, replica in enumerate(replicas):
         if replica.first_index is None:
             axes.text(0.01, row, "no entries", va="center", transform=axes.get_yaxis_transform())
             continue
         parted = replica.parts_at if replica.parts_at is not None else replica.last_index + 1
-        settled = min(replica.last_index, group.committed, parted - 1)
+        settled = min(replica.last_index, shard.committed, parted - 1)
         for first, last, colour in (
             (replica.first_index, settled, _COLOURS[row]),
             (max(replica.first_index, settled + 1), replica.last_index, _TAIL),
@@ -111,7 +111,7 @@ def _draw_entries(axes: Axes, group: GroupReport, replicas: Sequence[ReplicaRepo
             axes.plot([replica.parts_at - 0.5] * 2, [row - 0.45, row + 0.45], color=_LACKING, linewidth=2)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.axvline(group.committed + 0.5, color=_INK, linewidth=1, linestyle=(0, (3, 2)))
+    axes.axvline(shard.committed + 0.5, color=_INK, linewidth=1, linestyle=(0, (3, 2)))
     axes.set_title(
         "entries (dashed: committed up to here; yellow: a tail; red line: parts there)", fontsize=9, loc="left"
     )

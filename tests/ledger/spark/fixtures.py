@@ -48,9 +48,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    """Three nodes, two Raft groups."""
+    """Three nodes, two shards."""
     cluster = DevCluster(tmp_path_factory.mktemp("cluster"))
-    cluster.start(3, base_port=free_base_port(3), groups=2, segment_bytes=8 << 20)
+    cluster.start(3, base_port=free_base_port(3), shards=2, segment_bytes=8 << 20)
     yield cluster
     cluster.purge()
 

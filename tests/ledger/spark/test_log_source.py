@@ -23,7 +23,7 @@ def log(spark: SparkSession, *paths: Path | str, **options: str) -> DataFrame:
 
 @pytest.fixture(scope="module")
 def filled(admin: Admin, producer: Producer) -> str:
-    """A topic in both groups, with keys, tags and headers; and one that was deleted, and made again."""
+    """A topic in both shards, with keys, tags and headers; and one that was deleted, and made again."""
     topic = admin.create_topic("filled", 4).name
     for number in range(40):
         extras = {"key": b"k", "tag": "t" if number % 2 else None, "headers": [("n", b"%d" % number)]}
@@ -79,11 +79,11 @@ def test_damage_is_told_with_its_place_or_passed_over(
     spark: SparkSession, nodes: DevCluster, filled: str, tmp_path: Path
 ) -> None:
     copy = copy_live(nodes.directory / "node-1" / "data", tmp_path / "node-1")
-    for segment in sorted((copy / "group-0" / "log").iterdir())[:1]:
+    for segment in sorted((copy / "shard-0" / "log").iterdir())[:1]:
         content = bytearray(segment.read_bytes())
         content[content.index(b"LMQB") + 70] ^= 1  # in the body of a batch
         segment.write_bytes(bytes(content))
-    with pytest.raises(PySparkException, match=r"(?s)group-0/log/0+, position \d+.*failOnDataLoss"):
+    with pytest.raises(PySparkException, match=r"(?s)shard-0/log/0+, position \d+.*failOnDataLoss"):
         log(spark, copy).collect()
     rest = log(spark, copy, subscribe=filled, failOnDataLoss="false")
     assert 30 <= rest.count() <= 40

@@ -1,4 +1,4 @@
-"""The validation on Spark: every planted corruption is told at its exact place, in one run over as many groups, and the
+"""The validation on Spark: every planted corruption is told at its exact place, in one run over as many shards, and the
 engine of one process says the same."""
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def planted(path: Path) -> tuple[list[str], list[Path], dict[int, tuple[str, Planted]]]:
-    """Three nodes with a group for each plant: sources, histories, and what is due in each group."""
+    """Three nodes with a shard for each plant: sources, histories, and what is due in each shard."""
     dues: dict[int, tuple[str, Planted]] = {}
     histories = []
-    for group, (name, plant) in enumerate(PLANTS.items()):
-        cluster = StoppedCluster.make(path, group=group)
-        dues[group] = name, plant(cluster)
-        histories.append(cluster.history(path / f"history-{group}.jsonl", dues[group][1].sends))
+    for shard, (name, plant) in enumerate(PLANTS.items()):
+        cluster = StoppedCluster.make(path, shard=shard)
+        dues[shard] = name, plant(cluster)
+        histories.append(cluster.history(path / f"history-{shard}.jsonl", dues[shard][1].sends))
     return [str(path / f"node-{node}") for node in NODES], histories, dues
 
 
@@ -38,10 +38,10 @@ def test_every_plant_is_found_and_both_engines_say_the_same(spark: SparkSession,
     out = tmp_path / "out"
     report = validate(sources, SparkEngine(spark), histories=histories, out=out, span_bytes=4096)
     assert report.not_judged == ()
-    groups = {group.group: group for group in report.groups}
-    for group, (name, due) in dues.items():
-        check(name, due, [violation for violation in report.violations if violation.group == group])
-        assert all(part in " ".join(groups[group].notes) for part in due.notes), name
+    shards = {shard.shard: shard for shard in report.shards}
+    for shard, (name, due) in dues.items():
+        check(name, due, [violation for violation in report.violations if violation.shard == shard])
+        assert all(part in " ".join(shards[shard].notes) for part in due.notes), name
     plain = validate(sources, PlainEngine(), histories=histories, out=tmp_path / "plain", span_bytes=4096)
     assert verdict_of(report) == verdict_of(plain)
     rows = spark.read.parquet(str(out / "violations.parquet"))
@@ -58,4 +58,4 @@ def test_what_is_too_much_to_be_told_is_counted_by_both_engines(spark: SparkSess
 
 def verdict_of(report: Report) -> tuple[object, ...]:
     """All that does not depend on who judged, and how the work was cut up."""
-    return report.status, report.counts, report.violations, report.groups, report.acknowledged, report.not_judged
+    return report.status, report.counts, report.violations, report.shards, report.acknowledged, report.not_judged

@@ -33,14 +33,14 @@ SPAN_BYTES = 64 << 10
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
     cluster = DevCluster(tmp_path_factory.mktemp("validated"))
-    cluster.start(3, base_port=free_base_port(3), groups=2, segment_bytes=8 << 20)
+    cluster.start(3, base_port=free_base_port(3), shards=2, segment_bytes=8 << 20)
     yield cluster
     cluster.purge()
 
 
 @pytest.fixture(scope="module")
 def history(cluster: DevCluster) -> Path:
-    """Of a load in whose midst the leader of group 0 was killed."""
+    """Of a load in whose midst the leader of shard 0 was killed."""
     path = cluster.node(1).data.parent.parent / "history.jsonl"
     asyncio.run(load(cluster, path))
     return path
@@ -61,7 +61,7 @@ async def load(cluster: DevCluster, path: Path) -> None:
 
 async def are_level(cluster: DevCluster) -> bool:
     async with AsyncAdmin(cluster.bootstrap) as admin:
-        lags = [each.lag_entries for group in (0, 1) for each in (await admin.members(group=group)).members]
+        lags = [each.lag_entries for shard in (0, 1) for each in (await admin.members(shard=shard)).members]
     return lags == [0] * 6
 
 
@@ -86,11 +86,11 @@ def assert_valid(report: Report, *, indexes: bool) -> None:
     assert report.not_judged == ()
     assert report.violations == ()
     assert report.status == VALID
-    assert [group.group for group in report.groups] == [0, 1]
+    assert [shard.shard for shard in report.shards] == [0, 1]
     assert report.acknowledged is not None
     assert report.acknowledged.acknowledged == 3 * MESSAGES
-    assert sum(group.replicas[0].messages for group in report.groups) == 3 * MESSAGES
-    units = sum(replica.units for group in report.groups for replica in group.replicas)
+    assert sum(shard.replicas[0].messages for shard in report.shards) == 3 * MESSAGES
+    units = sum(replica.units for shard in report.shards for replica in shard.replicas)
     assert (units > 0) == indexes  # of nodes that run, only what nobody changes any more is looked at
 
 
@@ -108,7 +108,7 @@ def test_a_node_that_dies_while_it_is_read_is_never_valid_and_hides_no_violation
     cluster: DevCluster, history: Path, tmp_path: Path
 ) -> None:
     copy = copy_live(cluster.node(1).data, tmp_path / "copy")
-    segment = min((copy / "group-0" / "log").iterdir())
+    segment = min((copy / "shard-0" / "log").iterdir())
     damaged = bytearray(segment.read_bytes())
     damaged[8] ^= 1
     segment.write_bytes(damaged)
@@ -131,8 +131,8 @@ def test_a_stopped_cluster_is_valid_and_a_lost_message_is_not(
     for engine in (PlainEngine(), SparkEngine(spark)):
         report = validate(directories(cluster), engine, histories=[history])
         assert_valid(report, indexes=True)
-        assert sum(replica.units for group in report.groups for replica in group.replicas) == 9 * MESSAGES
-    segment = max((Path(directories(cluster)[0]) / "group-1" / "log").iterdir())
+        assert sum(replica.units for shard in report.shards for replica in shard.replicas) == 9 * MESSAGES
+    segment = max((Path(directories(cluster)[0]) / "shard-1" / "log").iterdir())
     data = bytearray(segment.read_bytes())
     data[len(data.rstrip(b"\0")) - 40] ^= 1
     segment.write_bytes(data)

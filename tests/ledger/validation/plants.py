@@ -1,7 +1,7 @@
 """What is planted into the logs of stopped nodes, and where the validation must find it.
 
-Each plant changes one group of three replicas by hand, and says what must be told of it: kind, replica, index and
-place. `alone`: nothing else may be told of the group; otherwise what follows from it may be too, but nothing before it.
+Each plant changes one shard of three replicas by hand, and says what must be told of it: kind, replica, index and
+place. `alone`: nothing else may be told of the shard; otherwise what follows from it may be too, but nothing before it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ K = ViolationKind
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What must be told. `node` 0: of the whole group, or of no replica. None: anything."""
+    """What must be told. `node` 0: of the whole shard, or of no replica. None: anything."""
 
     kind: ViolationKind
     node: int
@@ -339,12 +339,12 @@ def a_tail_that_contradicts_what_is_committed(cluster: StoppedCluster) -> Plante
 
 def _cut(replica: StoppedReplica, last: int) -> Header:
     """Entries behind `last` are not there any more."""
-    replica_was_clean = (replica.group / "clean").exists()
-    mark = (replica.group / "clean").read_bytes() if replica_was_clean else b""
+    replica_was_clean = (replica.shard / "clean").exists()
+    mark = (replica.shard / "clean").read_bytes() if replica_was_clean else b""
     headers = replica.headers()
     replica.rewritten(last + 1, lambda _header, _body: None)
     if replica_was_clean:
-        (replica.group / "clean").write_bytes(mark)
+        (replica.shard / "clean").write_bytes(mark)
     return headers[last - 1]
 
 
@@ -365,7 +365,7 @@ def a_committed_suffix_cut_off_in_two_killed_replicas(cluster: StoppedCluster) -
 def a_log_that_ends_before_its_checkpoint(cluster: StoppedCluster) -> Planted:
     replica = cluster.replicas[1].killed()
     _cut(replica, 30)
-    return Planted([Due(K.LOG_CUT, 2, 31, path=str(replica.group / "checkpoint"))], alone=False)
+    return Planted([Due(K.LOG_CUT, 2, 31, path=str(replica.shard / "checkpoint"))], alone=False)
 
 
 # -- offsets, sequences, topics, batches: the same on all replicas
@@ -530,13 +530,13 @@ def a_key_that_leads_astray(cluster: StoppedCluster) -> Planted:
 
 
 def _stale(base: Base) -> Base:
-    """With the state of an empty group."""
+    """With the state of an empty shard."""
     return replace(base, state=State().encode())
 
 
 @plant
 def a_stale_base(cluster: StoppedCluster) -> Planted:
-    (path,) = sorted((cluster.replicas[2].group / "bases").iterdir())
+    (path,) = sorted((cluster.replicas[2].shard / "snapshots").iterdir())
     base = Base.decode(path.read_bytes())
     path.write_bytes(_stale(base).encode())
     return Planted([Due(K.STALE_SNAPSHOT, 3, base.index, path=str(path))])
@@ -544,7 +544,7 @@ def a_stale_base(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_base_of_another_log(cluster: StoppedCluster) -> Planted:
-    (path,) = sorted((cluster.replicas[2].group / "bases").iterdir())
+    (path,) = sorted((cluster.replicas[2].shard / "snapshots").iterdir())
     base = Base.decode(path.read_bytes())
     path.write_bytes(replace(base, chain=base.chain ^ 1).encode())
     return Planted([Due(K.STALE_SNAPSHOT, 3, base.index, path=str(path))])
@@ -552,7 +552,7 @@ def a_base_of_another_log(cluster: StoppedCluster) -> Planted:
 
 @plant
 def a_stale_checkpoint(cluster: StoppedCluster) -> Planted:
-    path = cluster.replicas[0].group / "checkpoint"
+    path = cluster.replicas[0].shard / "checkpoint"
     checkpoint = Checkpoint.decode(path.read_bytes())
     path.write_bytes(replace(checkpoint, base=_stale(checkpoint.base)).encode())
     return Planted([Due(K.STALE_SNAPSHOT, 1, checkpoint.index, path=str(path))])
@@ -561,7 +561,7 @@ def a_stale_checkpoint(cluster: StoppedCluster) -> Planted:
 @plant
 def a_damaged_base(cluster: StoppedCluster) -> Planted:
     replica = cluster.replicas[0]
-    (path,) = sorted((replica.group / "bases").iterdir())
+    (path,) = sorted((replica.shard / "snapshots").iterdir())
     replica.flip(path, 60)
     return Planted([Due(K.DAMAGED_FILE, 1, path=str(path))])
 

@@ -1,4 +1,4 @@
-"""Replicas of one group whose nodes are down, made by the store and the state machine themselves, and open to damage.
+"""Replicas of one shard whose nodes are down, made by the store and the state machine themselves, and open to damage.
 
     entry 1         configuration: nodes 1 to 3
     entries 2, 3    topics `orders` (id 1, two queues) and `events` (id 2, one queue)
@@ -23,7 +23,7 @@ from ledger.batch.header import seal
 from ledger.history import HistoryWriter, Open, Outcome, Send
 from ledger.state import State
 from ledger.v1 import command_pb2
-from raft.configuration_entry import GroupConfiguration, Member, encode_configuration
+from raft.configuration_entry import Member, ShardConfiguration, encode_configuration
 from store import (
     Base,
     Checkpoint,
@@ -47,9 +47,9 @@ NODES = (1, 2, 3)
 ORDERS, EVENTS = 1, 2
 
 
-def topics_of(group: int) -> dict[int, str]:
-    """Names of the two topics in that group."""
-    behind = f"-{group}" if group else ""
+def topics_of(shard: int) -> dict[int, str]:
+    """Names of the two topics in that shard."""
+    behind = f"-{shard}" if shard else ""
     return {ORDERS: f"orders{behind}", EVENTS: f"events{behind}"}
 
 
@@ -72,7 +72,7 @@ class Writer:
     term: int = 1
     cluster: str = "test"
     node: int = 1
-    group: int = 0
+    shard: int = 0
     producer: int = PRODUCER
     segment_bytes: int = SEGMENT
     state: State = field(default_factory=State)
@@ -83,15 +83,15 @@ class Writer:
     def __post_init__(self) -> None:
         disk = PosixDisk()
         self.directory = NodeDirectory.open(disk, self.path, cluster=self.cluster, node=self.node)
-        VoteFile.open(disk, self.directory.vote_path(self.group), new_incarnation=bytes(range(16))).close()
-        self.bases = self.directory.bases(self.group)
-        self.directory.record_boot(self.group, "a-boot")
-        group = self.directory.group_directory(self.group)
-        self.log = CommitLog.open(disk, group / "log", segment_bytes=self.segment_bytes)
-        self.queues = ConsumeQueues(disk, group / "queues")
-        self.keys = KeyIndex(disk, group / "keys", first_capacity=16)
+        VoteFile.open(disk, self.directory.vote_path(self.shard), new_incarnation=bytes(range(16))).close()
+        self.bases = self.directory.bases(self.shard)
+        self.directory.record_boot(self.shard, "a-boot")
+        shard = self.directory.shard_directory(self.shard)
+        self.log = CommitLog.open(disk, shard / "log", segment_bytes=self.segment_bytes)
+        self.queues = ConsumeQueues(disk, shard / "queues")
+        self.keys = KeyIndex(disk, shard / "keys", first_capacity=16)
         self.configuration = encode_configuration(
-            GroupConfiguration(
+            ShardConfiguration(
                 self.cluster,
                 {node: Member(bytes([self.incarnation, node]) * 8) for node in NODES},
                 self.segment_bytes,
@@ -136,7 +136,7 @@ class Writer:
         header = self.append(draft, time_ms=time_ms)
         self.sequences[producer, topic_id, queue] = sequence + len(values)
         self.apply(header, body)
-        name = topics_of(self.group)[topic_id]
+        name = topics_of(self.shard)[topic_id]
         self.written += [Written(name, queue, offset + at, sequence + at, value) for at, value in enumerate(values)]
         return header
 
@@ -167,7 +167,7 @@ class Writer:
 
     def stop(self) -> None:
         self.log.sync()
-        self.directory.write_clean_mark(self.group, self.log.clean_mark())
+        self.directory.write_clean_mark(self.shard, self.log.clean_mark())
         self.log.close()
         self.queues.close()
         self.keys.close()
@@ -176,37 +176,37 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class StoppedReplica:
-    """One group in one node's directory."""
+    """One shard in one node's directory."""
 
     path: Path
     number: int = 0
 
     @property
-    def group(self) -> Path:
-        return self.path / f"group-{self.number}"
+    def shard(self) -> Path:
+        return self.path / f"shard-{self.number}"
 
     def segment(self, position: int) -> Path:
-        return self.group / "log" / f"{position - position % SEGMENT:020}"
+        return self.shard / "log" / f"{position - position % SEGMENT:020}"
 
     def units(self, queue: int, topic: int = ORDERS) -> Path:
-        return self.group / "queues" / f"{topic}-{queue}" / f"{0:020}"
+        return self.shard / "queues" / f"{topic}-{queue}" / f"{0:020}"
 
     def key_files(self) -> list[Path]:
-        return sorted(path for path in (self.group / "keys").iterdir() if not path.suffix)
+        return sorted(path for path in (self.shard / "keys").iterdir() if not path.suffix)
 
     def bytes_of(self, header: Header) -> bytes:
         at = header.position % SEGMENT
         return self.segment(header.position).read_bytes()[at : at + padded(header.size)]
 
     def headers(self) -> list[Header]:
-        log = CommitLog.open(PosixDisk(), self.group / "log", segment_bytes=SEGMENT)
+        log = CommitLog.open(PosixDisk(), self.shard / "log", segment_bytes=SEGMENT)
         try:
             return [log.header(index) for index in range(1, log.last_index + 1)]
         finally:
             log.close()
 
     def killed(self) -> StoppedReplica:
-        (self.group / "clean").unlink(missing_ok=True)
+        (self.shard / "clean").unlink(missing_ok=True)
         return self
 
     def overwrite(self, path: Path, offset: int, data: bytes) -> None:
@@ -228,7 +228,7 @@ class StoppedReplica:
         bodies = [self.bytes_of(header)[HEADER_SIZE : header.size] for header in headers]
         chain = headers[first - 2].chain if first > 1 else 0
         position = headers[first - 1].position
-        for path in sorted((self.group / "log").iterdir()):
+        for path in sorted((self.shard / "log").iterdir()):
             base = int(path.name)
             if base + SEGMENT > position:
                 at = max(0, position - base)
@@ -265,17 +265,17 @@ def resealed_batch(body: bytes, **changes: int) -> bytes:
 
 @dataclass(slots=True)
 class StoppedCluster:
-    """One group of it; several of them may lie in one place."""
+    """One shard of it; several of them may lie in one place."""
 
     path: Path
-    group: int
+    shard: int
     replicas: list[StoppedReplica]
     written: list[Written]
 
     @staticmethod
-    def make(path: Path, batches: int = 60, *, group: int = 0, **settings: object) -> StoppedCluster:
-        writer = Writer(path / "node-1", group=group, producer=PRODUCER + group, **settings)  # type: ignore[arg-type]
-        for topic, queues in zip(topics_of(group).values(), (2, 1), strict=True):
+    def make(path: Path, batches: int = 60, *, shard: int = 0, **settings: object) -> StoppedCluster:
+        writer = Writer(path / "node-1", shard=shard, producer=PRODUCER + shard, **settings)  # type: ignore[arg-type]
+        for topic, queues in zip(topics_of(shard).values(), (2, 1), strict=True):
             writer.create_topic(topic, queues)
         for number in range(batches):
             write_batch(writer, number)
@@ -287,21 +287,21 @@ class StoppedCluster:
                 writer.append(Draft(Kind.NO_OP, b""))
         writer.append(Draft(Kind.NO_OP, b""))
         writer.stop()
-        cluster = StoppedCluster(path, group, [StoppedReplica(path / "node-1", group)], writer.written)
+        cluster = StoppedCluster(path, shard, [StoppedReplica(path / "node-1", shard)], writer.written)
         cluster.replicas += [cluster.copy(node) for node in NODES[1:]]
         return cluster
 
     @property
     def producer(self) -> int:
-        return PRODUCER + self.group
+        return PRODUCER + self.shard
 
     def copy(self, node: int) -> StoppedReplica:
-        """Node 1's group, as that of another node."""
+        """Node 1's shard, as that of another node."""
         of, to = self.path / "node-1", self.path / f"node-{node}"
-        shutil.copytree(of / f"group-{self.group}", to / f"group-{self.group}")
+        shutil.copytree(of / f"shard-{self.shard}", to / f"shard-{self.shard}")
         identity = json.loads((of / "identity.json").read_text())
         (to / "identity.json").write_text(json.dumps({**identity, "node": node}))
-        return StoppedReplica(to, self.group)
+        return StoppedReplica(to, self.shard)
 
     @property
     def sources(self) -> list[str]:

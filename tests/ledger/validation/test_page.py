@@ -55,7 +55,7 @@ def test_a_valid_report_shows_its_replicas_and_no_violation(cluster: StoppedClus
     assert "Exit status 0" in page
     for source in cluster.sources:
         assert source in page
-    (state,) = {replica.state for replica in report.groups[0].replicas}
+    (state,) = {replica.state for replica in report.shards[0].replicas}
     assert page.count(str(state)) == 3
     (picture,) = pictures_in(page)
     said = words_of(picture)
@@ -75,9 +75,9 @@ def test_violations_are_in_the_table_and_in_the_picture(cluster: StoppedCluster,
         assert violation.kind.value in page
     said = words_of(pictures_in(page)[0])
     assert "damaged entry" in said
-    for kind in {kind for kind, _ in report.counts} - without_place(report.groups[0], report.violations).keys():
+    for kind in {kind for kind, _ in report.counts} - without_place(report.shards[0], report.violations).keys():
         assert kind in said
-    lacking = [replica for replica in report.groups[0].replicas if replica.behind]
+    lacking = [replica for replica in report.shards[0].replicas if replica.behind]
     assert lacking
     for replica in lacking:
         assert f" {replica.behind:,} " in said
@@ -85,8 +85,8 @@ def test_violations_are_in_the_table_and_in_the_picture(cluster: StoppedCluster,
 
 def test_a_mark_is_at_its_index_and_position_on_its_own_replica_only(cluster: StoppedCluster) -> None:
     report = judged(cluster, "a flipped bit in a body")
-    group, (violation,) = report.groups[0], report.violations
-    marks = {replica.node: marks_of(replica, report.violations) for replica in group.replicas}
+    shard, (violation,) = report.shards[0], report.violations
+    marks = {replica.node: marks_of(replica, report.violations) for replica in shard.replicas}
     assert marks[1] == marks[3] == []
     (mark,) = marks[2]
     assert (mark.kind, mark.index, mark.position) == (violation.kind, violation.index, violation.position)
@@ -95,7 +95,7 @@ def test_a_mark_is_at_its_index_and_position_on_its_own_replica_only(cluster: St
 def test_a_mark_is_drawn_in_the_panel_of_its_replica(cluster: StoppedCluster) -> None:
     report = judged(cluster, "a flipped bit in a body")
     (violation,) = report.violations
-    figure = draw(report.groups[0], report.violations)
+    figure = draw(report.shards[0], report.violations)
     points = {
         axes.get_title(loc="left"): [
             tuple(np.asarray(line.get_xydata())[0].tolist()) for line in axes.lines if line.get_marker() == "o"
@@ -112,39 +112,39 @@ def test_a_mark_is_drawn_in_the_panel_of_its_replica(cluster: StoppedCluster) ->
 
 def test_a_violation_of_a_file_beside_the_log_lies_on_the_course_of_the_log(cluster: StoppedCluster) -> None:
     report = judged(cluster)
-    group, replica = report.groups[0], report.groups[0].replicas[0]
+    shard, replica = report.shards[0], report.shards[0].replicas[0]
     unit = Violation(ViolationKind.UNIT_WRONG, 0, replica.source, "", index=30, position=7_777_777)
     (mark,) = marks_of(replica, [unit])
     header = cluster.replicas[0].headers()[29]
     assert abs(mark.position - header.position) < 1024
     nowhere = Violation(ViolationKind.UNIT_SURPLUS, 0, replica.source, "", position=5)
     assert marks_of(replica, [nowhere]) == []
-    assert without_place(group, [unit, nowhere]) == {"unit surplus": 1}
+    assert without_place(shard, [unit, nowhere]) == {"unit surplus": 1}
 
 
 def test_the_course_of_a_log_is_made_of_its_entries(cluster: StoppedCluster) -> None:
     headers = cluster.replicas[0].headers()
-    course = judged(cluster).groups[0].replicas[0].course
+    course = judged(cluster).shards[0].replicas[0].course
     assert course[0] == (1, headers[0].position)
     assert course[-1] == (headers[-1].index, headers[-1].position)
     assert set(course) <= {(header.index, header.position) for header in headers}
-    fine = validate(cluster.sources, PlainEngine(), span_bytes=104).groups[0].replicas[0].course
+    fine = validate(cluster.sources, PlainEngine(), span_bytes=104).shards[0].replicas[0].course
     assert len(fine) <= COURSE_POINTS < 2 * len(headers)
     assert (fine[0], fine[-1]) == (course[0], course[-1])
 
 
 def test_the_page_is_bounded_and_says_what_it_leaves_out(cluster: StoppedCluster, tmp_path: Path) -> None:
     report = judged(cluster)
-    one, (replica, *_) = report.groups[0], report.groups[0].replicas
+    one, (replica, *_) = report.shards[0], report.shards[0].replicas
     replicas = tuple(replace(replica, source=f"copy {number}") for number in range(REPLICAS_DRAWN + 2))
-    groups = tuple(replace(one, group=number, replicas=replicas[:1]) for number in range(PICTURES + 3))
+    shards = tuple(replace(one, shard=number, replicas=replicas[:1]) for number in range(PICTURES + 3))
     wrong = [
         Violation(ViolationKind.DAMAGED_ENTRY, PICTURES + 2, "copy 0", f"reason {number}.", index=1 + number % 60)
         for number in range(ROWS + 5)
     ]
     many = replace(
         report,
-        groups=(replace(one, replicas=replicas), *groups[1:]),
+        shards=(replace(one, replicas=replicas), *shards[1:]),
         violations=tuple(wrong),
         counts=(("damaged entry", 12_345),),
     )
@@ -153,7 +153,7 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out(cluster: StoppedCluster
     assert len(pictures) == PICTURES
     assert "damaged entry" in words_of(
         pictures[-1]
-    )  # the group where something is wrong has one, though it is the last
+    )  # the shard where something is wrong has one, though it is the last
     assert "2 replicas more are not in the picture" in page
     assert f"reason {ROWS - 1}." in page
     assert f"reason {ROWS}." not in page
@@ -161,7 +161,7 @@ def test_the_page_is_bounded_and_says_what_it_leaves_out(cluster: StoppedCluster
     assert "No picture" in page
 
 
-def test_a_report_without_groups_says_why(tmp_path: Path) -> None:
+def test_a_report_without_shards_says_why(tmp_path: Path) -> None:
     report = validate(["/nowhere/<b>"], PlainEngine())
     page = page_of(report, tmp_path)
     assert "could not be judged" in page
@@ -171,6 +171,6 @@ def test_a_report_without_groups_says_why(tmp_path: Path) -> None:
 
 
 def test_replicas_of_the_same_node_are_told_apart(cluster: StoppedCluster) -> None:
-    replica = judged(cluster).groups[0].replicas[0]
+    replica = judged(cluster).shards[0].replicas[0]
     assert names_of([replica, replace(replica, source="copy")]) == [names_of([replace(replica, node=None)])[0], "copy"]
     assert names_of([replica]) == ["node 1"]

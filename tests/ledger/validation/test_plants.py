@@ -22,5 +22,5 @@ def test_a_plant_is_found_where_it_is(tmp_path: Path, name: str) -> None:
         assert report.not_judged == ()
         check(f"{name}, spans of {span_bytes}", planted, report.violations)
         assert report.status == (1 if report.violations else 0)
-        notes = " ".join(report.groups[0].notes)
+        notes = " ".join(report.shards[0].notes)
         assert all(part in notes for part in planted.notes)

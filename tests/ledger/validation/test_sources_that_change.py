@@ -77,7 +77,7 @@ def test_a_segment_that_goes_while_a_source_is_opened_is_looked_for_again(
 
 @pytest.mark.parametrize("index", ["keys", "queues/1-0"])
 def test_an_index_that_cannot_be_read_is_named(cluster: StoppedCluster, index: str) -> None:
-    (file, *_) = sorted((cluster.replicas[0].group / index).iterdir())
+    (file, *_) = sorted((cluster.replicas[0].shard / index).iterdir())
     file.unlink()
     file.mkdir()
     report = validate(cluster.sources, PlainEngine())
@@ -85,20 +85,20 @@ def test_an_index_that_cannot_be_read_is_named(cluster: StoppedCluster, index: s
     assert all(f"{file} cannot be read: Is a directory" in why for why in report.not_judged)
 
 
-def test_a_group_of_another_cluster_among_the_groups_of_a_node_is_told(cluster: StoppedCluster, tmp_path: Path) -> None:
-    other = StoppedCluster.make(tmp_path / "other", 3, cluster="another", group=1)
-    shutil.copytree(other.replicas[0].group, cluster.replicas[0].path / "group-1")
+def test_a_shard_of_another_cluster_among_the_shards_of_a_node_is_told(cluster: StoppedCluster, tmp_path: Path) -> None:
+    other = StoppedCluster.make(tmp_path / "other", 3, cluster="another", shard=1)
+    shutil.copytree(other.replicas[0].shard, cluster.replicas[0].path / "shard-1")
     report = validate(cluster.sources, PlainEngine())
     assert report.status == NOT_JUDGED
     (why,) = report.not_judged
-    assert "group 1 is of cluster 'another', and the node of cluster 'test'" in why
+    assert "shard 1 is of cluster 'another', and the node of cluster 'test'" in why
     assert cluster.sources[0] in why
 
 
 # -- over HTTP
 
 ANSWER = b"HTTP/1.1 206 Partial Content\r\nContent-Length: 100\r\n\r\n"
-SEGMENT = Segment("http://{}/groups/0/segments/00000000000000000000", 0, 1000)
+SEGMENT = Segment("http://{}/shards/0/segments/00000000000000000000", 0, 1000)
 
 
 @contextmanager

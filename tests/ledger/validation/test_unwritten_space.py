@@ -19,7 +19,7 @@ def cluster(tmp_path: Path) -> StoppedCluster:
     """Of each segment only the beginning was ever written."""
     cluster = StoppedCluster.make(tmp_path, 3, segment_bytes=SEGMENT)
     for replica in cluster.replicas:
-        segment = segment_of(replica.group)
+        segment = segment_of(replica.shard)
         data = segment.read_bytes().rstrip(b"\0")
         segment.unlink()
         segment.write_bytes(data)
@@ -28,8 +28,8 @@ def cluster(tmp_path: Path) -> StoppedCluster:
     return cluster
 
 
-def segment_of(group: Path) -> Path:
-    (segment,) = (group / "log").iterdir()
+def segment_of(shard: Path) -> Path:
+    (segment,) = (shard / "log").iterdir()
     return segment
 
 
@@ -43,7 +43,7 @@ def test_unwritten_space_is_not_read(cluster: StoppedCluster) -> None:
 
 
 def test_what_stands_far_behind_the_log_is_found(cluster: StoppedCluster) -> None:
-    with segment_of(cluster.replicas[1].group).open("r+b") as file:
+    with segment_of(cluster.replicas[1].shard).open("r+b") as file:
         file.seek(SEGMENT - 5_000)
         file.write(b"junk")
     (violation,) = validate(cluster.sources, PlainEngine()).violations

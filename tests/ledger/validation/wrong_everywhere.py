@@ -35,7 +35,7 @@ def write_wrong_log(path: Path) -> tuple[str, Path]:
         writer.append(Draft(Kind.BATCH, b"this is no batch"))
     writer.append(Draft(Kind.NO_OP, b""))
     writer.stop()
-    units = path / "node-1" / "group-0" / "queues" / f"{ORDERS}-0" / f"{0:020}"
+    units = path / "node-1" / "shard-0" / "queues" / f"{ORDERS}-0" / f"{0:020}"
     data = bytearray(units.read_bytes())
     for number in range(UNITS):
         data[2 * number * UNIT_BYTES] ^= 1

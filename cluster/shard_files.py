@@ -1,4 +1,4 @@
-"""The files of one group but its vote: log, indexes and checkpoints, opened together.
+"""The files of one shard but its vote: log, indexes and checkpoints, opened together.
 
 The one idea: they are opened in one order, and when the log turns out to be damaged all are let go again, so that it
 can be repaired and everything opened once more from the beginning.
@@ -11,18 +11,18 @@ from dataclasses import dataclass
 
 from cluster.checkpoints import Checkpoints
 from cluster.file_limit import queues_open_at_once
-from cluster.group_log import GroupLog
 from cluster.settings import NodeSettings
+from cluster.shard_log import ShardLog
 from cluster.surroundings import Surroundings
 from store import Bases, ConsumeQueues, Disk, KeyIndex, NodeDirectory, PositionFiles
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFiles:
+class ShardFiles:
     queues: ConsumeQueues
     keys: KeyIndex
     checkpoints: Checkpoints
-    opened: GroupLog
+    opened: ShardLog
 
     @staticmethod
     def open(
@@ -35,16 +35,16 @@ class GroupFiles:
         surroundings: Surroundings,
         *,
         reads_again: bool,
-    ) -> GroupFiles:
+    ) -> ShardFiles:
         """Reads the log, or what came since the last checkpoint; and, if it `reads_again`, some of what came before.
-        Raises StoreError, GroupError."""
-        open_queues = queues_open_at_once(surroundings.file_limit(), max(settings.groups, number + 1))
+        Raises StoreError, ShardError."""
+        open_queues = queues_open_at_once(surroundings.file_limit(), max(settings.shards, number + 1))
         queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)
         keys = KeyIndex(disk, directory.keys_directory(number))
         try:
             positions = PositionFiles(disk, directory.positions_directory(number))
             checkpoints = Checkpoints(bases, positions, queues, keys)
-            opened = GroupLog(
+            opened = ShardLog(
                 number,
                 settings,
                 disk,
@@ -59,7 +59,7 @@ class GroupFiles:
             queues.close()
             keys.close()
             raise
-        return GroupFiles(queues, keys, checkpoints, opened)
+        return ShardFiles(queues, keys, checkpoints, opened)
 
     def close(self) -> None:
         """Orderly: the log is flushed, with a clean mark."""

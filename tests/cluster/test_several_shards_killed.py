@@ -1,5 +1,5 @@
-"""Three real processes with four groups, and SIGKILL: only the groups of the dead node elect, nothing acknowledged is
-lost in any of them, and a topic that was being made when group 0's leader died is made all the same."""
+"""Three real processes with four shards, and SIGKILL: only the shards of the dead node elect, nothing acknowledged is
+lost in any of them, and a topic that was being made when shard 0's leader died is made all the same."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from cluster.local.processes import DevCluster
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import LedgerError
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
-from tests.cluster.led_groups import NODES, all_lead_in_turn, leaders
+from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually
 
-GROUPS = 4
+SHARDS = 4
 SEED = 5
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
-    cluster = DevCluster(tmp_path_factory.mktemp("groups"))
-    cluster.start(3, base_port=free_base_port(3), segment_bytes=6 << 20, groups=GROUPS)
+    cluster = DevCluster(tmp_path_factory.mktemp("shards"))
+    cluster.start(3, base_port=free_base_port(3), segment_bytes=6 << 20, shards=SHARDS)
     yield cluster
     cluster.purge()
 
@@ -34,29 +34,29 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
 @pytest_asyncio.fixture
 async def admin(cluster: DevCluster) -> AsyncIterator[AsyncAdmin]:
     async with AsyncAdmin(cluster.bootstrap) as admin:
-        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "every group is led by whose turn it is")
+        await eventually(lambda: all_lead_in_turn(admin, SHARDS), "every shard is led by whose turn it is")
         yield admin
 
 
 async def terms(admin: AsyncAdmin) -> dict[int, int]:
-    return {group.group: group.term for node in await admin.cluster() for group in node.groups}
+    return {shard.shard: shard.term for node in await admin.cluster() for shard in node.shards}
 
 
 async def level(admin: AsyncAdmin) -> None:
-    """Waits until all nodes have applied the same log to its end, in every group."""
+    """Waits until all nodes have applied the same log to its end, in every shard."""
 
     async def same() -> bool:
         ends: dict[int, set[tuple[int, int, int]]] = {}
         for node in await admin.cluster():
-            for group in node.groups:
-                ends.setdefault(group.group, set()).add((group.last_index, group.applied, group.chain))
-        return len(ends) == GROUPS and all(len(each) == 1 for each in ends.values())
+            for shard in node.shards:
+                ends.setdefault(shard.shard, set()).add((shard.last_index, shard.applied, shard.chain))
+        return len(ends) == SHARDS and all(len(each) == 1 for each in ends.values())
 
-    await eventually(same, "all replicas of all groups are level")
+    await eventually(same, "all replicas of all shards are level")
 
 
-async def test_only_the_groups_of_a_dead_node_elect_and_nothing_is_lost(cluster: DevCluster, admin: AsyncAdmin) -> None:
-    await admin.create_topic("killed", GROUPS)
+async def test_only_the_shards_of_a_dead_node_elect_and_nothing_is_lost(cluster: DevCluster, admin: AsyncAdmin) -> None:
+    await admin.create_topic("killed", SHARDS)
     before = await terms(admin)
     async with Load(cluster.bootstrap, "killed", random.Random(SEED), writers=16) as load:
         await load.more(2000)
@@ -65,23 +65,23 @@ async def test_only_the_groups_of_a_dead_node_elect_and_nothing_is_lost(cluster:
 
         async def others_lead() -> bool:
             now = await leaders(admin)
-            return len(now) == GROUPS and 2 not in now.values()
+            return len(now) == SHARDS and 2 not in now.values()
 
-        await eventually(others_lead, "others lead the groups of the dead node")
+        await eventually(others_lead, "others lead the shards of the dead node")
         after = await terms(admin)
-        led = {group: in_turn(group, NODES) == 2 for group in range(GROUPS)}
-        assert {group: after[group] > before[group] for group in range(GROUPS)} == led
+        led = {shard: in_turn(shard, NODES) == 2 for shard in range(SHARDS)}
+        assert {shard: after[shard] > before[shard] for shard in range(SHARDS)} == led
         await load.more(2000)
         await asyncio.to_thread(cluster.restart, 2)
-        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "node 2 leads its groups again", deadline_s=30)
+        await eventually(lambda: all_lead_in_turn(admin, SHARDS), "node 2 leads its shards again", deadline_s=30)
         await load.more(1000)
     await level(admin)
-    assert {queue for queue, _ in load.acknowledged} == set(range(GROUPS)), "all groups were written to"
+    assert {queue for queue, _ in load.acknowledged} == set(range(SHARDS)), "all shards were written to"
     await assert_every_replica_holds(cluster.bootstrap, "killed", load.acknowledged)
 
 
 @pytest.mark.parametrize("wait_ms", [0, 5, 20])
-async def test_a_topic_is_made_although_the_leader_of_group_0_dies(
+async def test_a_topic_is_made_although_the_leader_of_shard_0_dies(
     cluster: DevCluster, admin: AsyncAdmin, wait_ms: int
 ) -> None:
     """At several moments: before it is in the log, while its queues are being opened, or just after."""
@@ -92,7 +92,7 @@ async def test_a_topic_is_made_although_the_leader_of_group_0_dies(
     await asyncio.to_thread(cluster.kill, dead)
     try:
         made = await making
-        assert sorted(made.groups) == sorted([*range(GROUPS)] * 2)
+        assert sorted(made.shards) == sorted([*range(SHARDS)] * 2)
         async with AsyncProducer(cluster.bootstrap) as producer:
             receipts = [await producer.send(name, b"x", queue=queue) for queue in range(8)]
         assert [(receipt.queue, receipt.offset) for receipt in receipts] == [(queue, 0) for queue in range(8)]
@@ -100,18 +100,18 @@ async def test_a_topic_is_made_although_the_leader_of_group_0_dies(
         await asyncio.to_thread(cluster.restart, dead)
 
 
-async def test_what_a_dead_leader_of_group_0_began_the_next_one_finishes(
+async def test_what_a_dead_leader_of_shard_0_began_the_next_one_finishes(
     cluster: DevCluster, admin: AsyncAdmin
 ) -> None:
-    """A group without a majority cannot open its queues. Once it can, the topic is made, whoever leads group 0 by then,
-    and though nobody asks any more. (The last test here: it leaves one more group behind.)"""
-    alone = await admin.add_group([2])
+    """A shard without a majority cannot open its queues. Once it can, the topic is made, whoever leads shard 0 by then,
+    and though nobody asks any more. (The last test here: it leaves one more shard behind.)"""
+    alone = await admin.add_shard([2])
     await asyncio.to_thread(cluster.kill, 2)
 
     async def led() -> bool:
         return 0 in await leaders(admin)
 
-    await eventually(led, "group 0 has a leader")
+    await eventually(led, "shard 0 has a leader")
     async with AsyncAdmin(cluster.bootstrap, request_timeout_ms=1000) as impatient:
         with pytest.raises(LedgerError) as failed:
             await impatient.create_topic("later", 10)
@@ -123,7 +123,7 @@ async def test_what_a_dead_leader_of_group_0_began_the_next_one_finishes(
     await asyncio.to_thread(cluster.restart, began)
 
     async def made() -> bool:
-        return any(topic.name == "later" and alone in topic.groups for topic in await admin.list_topics())
+        return any(topic.name == "later" and alone in topic.shards for topic in await admin.list_topics())
 
     await eventually(made, "the topic is made by itself")
     async with AsyncProducer(cluster.bootstrap) as producer:

@@ -1,4 +1,4 @@
-"""The outbox over three queues of two groups, each with a naive broker that loses, refuses and forgets: batches that
+"""The outbox over three queues of two shards, each with a naive broker that loses, refuses and forgets: batches that
 belong in no queue go elsewhere, and no message is ever in two places.
 """
 
@@ -29,27 +29,27 @@ from ledger.errors import (
 )
 from tests.ledger.naive_broker import Fate, NaiveBroker
 
-GROUPS = (0, 1, 1)
+SHARDS = (0, 1, 1)
 """Of each queue."""
 
 
 def made(outbox: Outbox) -> list[Lane]:
     """The lanes of one topic."""
-    lanes = [outbox.lane(1, queue, group) for queue, group in enumerate(GROUPS)]
+    lanes = [outbox.lane(1, queue, shard) for queue, shard in enumerate(SHARDS)]
     TopicLanes("t", 1, lanes, 0)
     return lanes
 
 
-class GroupsMachine(RuleBasedStateMachine):
+class ShardsMachine(RuleBasedStateMachine):
     """`self.wire` is what is on its way to each queue, oldest first."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
-        self.brokers = [NaiveBroker() for _ in GROUPS]
+        self.brokers = [NaiveBroker() for _ in SHARDS]
         self.fates: list[Fate] = []
         self.bound: dict[bytes, int] = {}
-        self.wire: list[list[tuple[Lane, OutgoingBatch]]] = [[] for _ in GROUPS]
+        self.wire: list[list[tuple[Lane, OutgoingBatch]]] = [[] for _ in SHARDS]
         self.reserved = self.released = 0
 
     @initialize(
@@ -90,9 +90,9 @@ class GroupsMachine(RuleBasedStateMachine):
             self.answer(lane, batch, error("not now", throttle_ms=50))
 
     @precondition(lambda self: any(self.wire))
-    @rule(group=st.sampled_from([0, 1]), arrived=st.integers(0, 3), sent=st.integers(0, 6))
-    def the_stream_to_a_group_breaks(self, group: int, arrived: int, sent: int) -> None:
-        for queue in (queue for queue, of in enumerate(GROUPS) if of == group):
+    @rule(shard=st.sampled_from([0, 1]), arrived=st.integers(0, 3), sent=st.integers(0, 6))
+    def the_stream_to_a_shard_breaks(self, shard: int, arrived: int, sent: int) -> None:
+        for queue in (queue for queue, of in enumerate(SHARDS) if of == shard):
             wire, self.wire[queue] = self.wire[queue], []
             for _, batch in wire[:arrived]:
                 self.brokers[queue].produce(batch.encoded)
@@ -110,9 +110,9 @@ class GroupsMachine(RuleBasedStateMachine):
         self.now += ms
         self.poll()
 
-    @rule(group=st.sampled_from([0, 1]))
-    def there_is_a_new_leader(self, group: int) -> None:
-        self.outbox.hurry(self.now, lambda lane: lane.group == group)
+    @rule(shard=st.sampled_from([0, 1]))
+    def there_is_a_new_leader(self, shard: int) -> None:
+        self.outbox.hurry(self.now, lambda lane: lane.shard == shard)
         self.poll()
 
     @rule()
@@ -163,7 +163,7 @@ class GroupsMachine(RuleBasedStateMachine):
         self.holds()
 
 
-TestGroups = GroupsMachine.TestCase
+TestGroups = ShardsMachine.TestCase
 TestGroups.settings = settings(
     max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
@@ -184,7 +184,7 @@ def sent_to(outbox: Outbox, now: float) -> dict[int, list[OutgoingBatch]]:
     return {dispatch.lane.queue: dispatch.batches for dispatch in outbox.poll(now).dispatches}
 
 
-def test_on_failure_the_next_attempt_is_made_in_another_group(outbox: Outbox) -> None:
+def test_on_failure_the_next_attempt_is_made_in_another_shard(outbox: Outbox) -> None:
     lanes = made(outbox)
     fate = add(outbox, lanes[0], b"a")
     [batch] = sent_to(outbox, 0)[0]
@@ -220,7 +220,7 @@ def test_what_belongs_in_a_queue_stays_there(outbox: Outbox) -> None:
     assert sent_to(outbox, 1000) == {0: [batch]}
 
 
-def test_without_another_group_that_answers_it_stays(outbox: Outbox) -> None:
+def test_without_another_shard_that_answers_it_stays(outbox: Outbox) -> None:
     lanes = made(outbox)
     for lane in lanes:
         add(outbox, lane, b"%d" % lane.queue, bound=lane.queue > 0)
@@ -230,7 +230,7 @@ def test_without_another_group_that_answers_it_stays(outbox: Outbox) -> None:
     assert sorted(sent_to(outbox, 1000)) == [0, 1, 2]
 
 
-def test_a_group_that_is_passed_over_takes_nothing_over() -> None:
+def test_a_shard_that_is_passed_over_takes_nothing_over() -> None:
     faults = FaultTable(((100, 5_000),))
     outbox = Outbox(Delivery(producer_id=9), Backoff(20, 1000, random.Random(1)), faults)
     lanes = made(outbox)
@@ -242,7 +242,7 @@ def test_a_group_that_is_passed_over_takes_nothing_over() -> None:
 
 
 def test_what_is_put_off_stays(outbox: Outbox) -> None:
-    """To be throttled is no failure: another group is not asked instead."""
+    """To be throttled is no failure: another shard is not asked instead."""
     lanes = made(outbox)
     add(outbox, lanes[0], b"a")
     [batch] = sent_to(outbox, 0)[0]

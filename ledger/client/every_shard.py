@@ -1,11 +1,11 @@
-"""An operator's requests in all groups that they are about, one group after the other.
+"""An operator's requests in all shards that they are about, one shard after the other.
 
-The one idea: a group knows nothing of others, so what is to be so in all of them is asked of each; asked once more,
-what is done already is no error, and the rest goes on. Group 0 has all nodes: a node comes to it first, and leaves it
-last. Which groups there are, its leader is asked whenever something is changed in all of them: a node that left the
-cluster, and not a group that is new, would be missing there for ever.
+The one idea: a shard knows nothing of others, so what is to be so in all of them is asked of each; asked once more,
+what is done already is no error, and the rest goes on. Shard 0 has all nodes: a node comes to it first, and leaves it
+last. Which shards there are, its leader is asked whenever something is changed in all of them: a node that left the
+cluster, and not a shard that is new, would be missing there for ever.
 
-It must not know what one group does with a request.
+It must not know what one shard does with a request.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from ledger.client.log_operator import LogOperator
 from ledger.client.operator import Deadline, OnProgress, Operator
 from ledger.client.records import Doubt, LogCut, LogHold
 from ledger.errors import InvalidArgumentError, NotSuspectError, UnknownTopicError
-from ledger.topics import TOPICS_GROUP
+from ledger.topics import TOPICS_SHARD
 
 
-class EveryGroup:
-    """Over the connections of one admin client. `group`, everywhere: that one alone; None: all."""
+class EveryShard:
+    """Over the connections of one admin client. `shard`, everywhere: that one alone; None: all."""
 
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
 
-    async def numbers(self, group: int | None = None) -> list[int]:
-        """The groups that there are, as nodes said last; or the one, if there is such a group."""
+    async def numbers(self, shard: int | None = None) -> list[int]:
+        """The shards that there are, as nodes said last; or the one, if there is such a shard."""
         known = self._known()
-        if group is None:
+        if shard is None:
             return known
-        if group not in known:  # it may be new
+        if shard not in known:  # it may be new
             await self._client.routes.refresh()
             known = self._known()
-        if group not in known:
-            raise InvalidArgumentError(f"There is no group {group}: the last one is {known[-1]}.")
-        return [group]
+        if shard not in known:
+            raise InvalidArgumentError(f"There is no shard {shard}: the last one is {known[-1]}.")
+        return [shard]
 
-    async def _all(self, group: int | None, timeout_ms: float | None) -> list[int]:
-        """The same, but all that there are, as group 0's leader knows."""
-        return await self._client.groups(timeout_ms) if group is None else await self.numbers(group)
+    async def _all(self, shard: int | None, timeout_ms: float | None) -> list[int]:
+        """The same, but all that there are, as shard 0's leader knows."""
+        return await self._client.shards(timeout_ms) if shard is None else await self.numbers(shard)
 
     def _known(self) -> list[int]:
-        return sorted(self._client.routes.table.leaders) or [TOPICS_GROUP]
+        return sorted(self._client.routes.table.leaders) or [TOPICS_SHARD]
 
     # -- members
 
@@ -52,7 +52,7 @@ class EveryGroup:
         self,
         node: int,
         address: str,
-        group: int | None,
+        shard: int | None,
         *,
         promote: bool,
         wait: bool,
@@ -60,42 +60,42 @@ class EveryGroup:
         on_progress: OnProgress | None,
     ) -> None:
         deadline = Deadline(timeout_ms)
-        for number in await self._all(group, deadline.left_ms):
+        for number in await self._all(shard, deadline.left_ms):
             await Operator(self._client, number).add(
                 node, address, promote=promote, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
 
     async def promote(
-        self, node: int, group: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+        self, node: int, shard: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
     ) -> None:
         deadline = Deadline(timeout_ms)
-        for number in await self._groups_of(node, group, deadline):
+        for number in await self._shards_of(node, shard, deadline):
             await Operator(self._client, number).promote(
                 node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
 
     async def remove(
-        self, node: int, group: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+        self, node: int, shard: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
     ) -> None:
         deadline = Deadline(timeout_ms)
-        for number in reversed(await self._groups_of(node, group, deadline)):
+        for number in reversed(await self._shards_of(node, shard, deadline)):
             await Operator(self._client, number).remove(
                 node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
 
-    async def _groups_of(self, node: int, group: int | None, deadline: Deadline) -> list[int]:
-        """Those of them that it is a member of; group 0 where it is in none, which says so."""
-        groups = await self._all(group, deadline.left_ms)
-        if len(groups) == 1:
-            return groups
-        members = {number: await Operator(self._client, number).members(deadline.left_ms) for number in groups}
-        return [number for number in groups if members[number].get(node) is not None] or [TOPICS_GROUP]
+    async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:
+        """Those of them that it is a member of; shard 0 where it is in none, which says so."""
+        shards = await self._all(shard, deadline.left_ms)
+        if len(shards) == 1:
+            return shards
+        members = {number: await Operator(self._client, number).members(deadline.left_ms) for number in shards}
+        return [number for number in shards if members[number].get(node) is not None] or [TOPICS_SHARD]
 
-    async def recover(self, node: int, group: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
-        """Of each group in which that node is suspect."""
-        deadline, groups = Deadline(timeout_ms), await self.numbers(group)
+    async def recover(self, node: int, shard: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
+        """Of each shard in which that node is suspect."""
+        deadline, shards = Deadline(timeout_ms), await self.numbers(shard)
         doubts, trusted = [], None
-        for number in groups:
+        for number in shards:
             try:
                 operator = Operator(self._client, number)
                 doubts.append(await operator.recover(node, accept_loss=accept_loss, timeout_ms=deadline.left_ms))
@@ -109,7 +109,7 @@ class EveryGroup:
 
     async def trim(
         self,
-        group: int | None,
+        shard: int | None,
         *,
         before_time_ms: int | None,
         keep_bytes: int | None,
@@ -118,7 +118,7 @@ class EveryGroup:
         timeout_ms: float | None,
     ) -> LogCut:
         if before is not None:
-            group = await self._group_of(*before[:2])
+            shard = await self._shard_of(*before[:2])
         cuts = [
             await LogOperator(self._client, number).trim(
                 before_time_ms=before_time_ms,
@@ -127,43 +127,43 @@ class EveryGroup:
                 dry_run=dry_run,
                 timeout_ms=timeout_ms,
             )
-            for number in await self._all(group, timeout_ms)
+            for number in await self._all(shard, timeout_ms)
         ]
         return cuts[0] if len(cuts) == 1 else summed(cuts)
 
-    async def _group_of(self, name: str, queue: int) -> int:
-        """Where that queue lives. What is wrong with such a place, group 0 says."""
+    async def _shard_of(self, name: str, queue: int) -> int:
+        """Where that queue lives. What is wrong with such a place, shard 0 says."""
         try:
-            groups = (await self._client.topic(name)).groups
+            shards = (await self._client.topic(name)).shards
         except UnknownTopicError:
-            return TOPICS_GROUP
-        return groups[queue] if 0 <= queue < len(groups) else TOPICS_GROUP
+            return TOPICS_SHARD
+        return shards[queue] if 0 <= queue < len(shards) else TOPICS_SHARD
 
-    async def hold(self, name: str, group: int | None, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
+    async def hold(self, name: str, shard: int | None, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
         """The one that expires first."""
         taken = [
             await LogOperator(self._client, number).hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
-            for number in await self._all(group, timeout_ms)
+            for number in await self._all(shard, timeout_ms)
         ]
         return min(taken, key=lambda hold: hold.expires_ms)
 
-    async def release(self, name: str, group: int | None, *, timeout_ms: float | None) -> bool:
+    async def release(self, name: str, shard: int | None, *, timeout_ms: float | None) -> bool:
         """Whether there was one anywhere."""
         released = [
             await LogOperator(self._client, number).release(name, timeout_ms=timeout_ms)
-            for number in await self._all(group, timeout_ms)
+            for number in await self._all(shard, timeout_ms)
         ]
         return any(released)
 
-    async def holds(self, group: int | None, *, timeout_ms: float | None) -> list[LogHold]:
+    async def holds(self, shard: int | None, *, timeout_ms: float | None) -> list[LogHold]:
         found: list[LogHold] = []
-        for number in await self.numbers(group):
+        for number in await self.numbers(shard):
             found += await LogOperator(self._client, number).holds(timeout_ms)
         return found
 
 
 def summed(cuts: list[LogCut]) -> LogCut:
-    """Of several groups."""
+    """Of several shards."""
 
     def total(of: Callable[[LogCut], int]) -> int:
         return sum(of(cut) for cut in cuts)
@@ -177,5 +177,5 @@ def summed(cuts: list[LogCut]) -> LogCut:
         newest_ms=max(cut.newest_ms for cut in cuts),
         bytes_kept=total(lambda cut: cut.bytes_kept),
         held_by=tuple(sorted({name for cut in cuts for name in cut.held_by})),
-        by_group=tuple(cuts),
+        by_shard=tuple(cuts),
     )

@@ -1,4 +1,4 @@
-"""The log of one group, opened: what a start finds on the disk, and what follows from it.
+"""The log of one shard, opened: what a start finds on the disk, and what follows from it.
 
     crashed?  ->  base and log (a loss is remembered before anything is cut)  ->  flushed  ->  this boot is recorded
 
@@ -23,19 +23,19 @@ from cluster.checkpoints import Checkpoints
 from cluster.metrics import MeasuredLog
 from cluster.settings import NodeSettings
 from cluster.surroundings import Surroundings
-from raft.configuration_entry import GroupConfiguration, decode_configuration
+from raft.configuration_entry import ShardConfiguration, decode_configuration
 from store import Base, Bases, CrashEnd, Disk, File, Header, Kind, NodeDirectory, RepairMark, StoreError, Suspect
 from store.entry import HEADER_SIZE, EntryFlawError, padded, parse, verified
 from store.numbered import name_of
 
-log = logging.getLogger("cluster.group")
+log = logging.getLogger("cluster.shard")
 
 
-class GroupError(Exception):
-    """The group cannot run on this node. The sentence says why and what to do."""
+class ShardError(Exception):
+    """The shard cannot run on this node. The sentence says why and what to do."""
 
 
-class GroupLog:
+class ShardLog:
     def __init__(
         self,
         number: int,
@@ -51,12 +51,12 @@ class GroupLog:
     ) -> None:
         """Reads what no checkpoint knows of the log. `observe_append` is told how many seconds each group write takes.
         `reads_again`: something of what a checkpoint knows, too.
-        Raises StoreError, LogDamagedError among them, and GroupError."""
+        Raises StoreError, LogDamagedError among them, and ShardError."""
         self.bases = bases
-        self.configurations: list[tuple[int, GroupConfiguration]] = []
+        self.configurations: list[tuple[int, ShardConfiguration]] = []
         """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
         self.max_message_bytes = settings.max_message_bytes
-        """As set; less where the group began with smaller entries."""
+        """As set; less where the shard began with smaller entries."""
         self._number = number
         self._settings = settings
         self._disk = disk
@@ -64,7 +64,7 @@ class GroupLog:
         self._surroundings = surroundings
         self._checkpoints = checkpoints
         self.segment_bytes = settings.segment_bytes
-        """As set, or as the group began."""
+        """As set, or as the shard began."""
         self.log = self._open(directory.log_directory(number), reads_again=reads_again)
         self.log.observe, self.log.clock_ms = observe_append, surroundings.monotonic_ms
         self._check_peers()
@@ -75,7 +75,7 @@ class GroupLog:
             self.log.sync()
             self._directory.write_clean_mark(self._number, self.log.clean_mark())
         except StoreError as error:
-            log.error("group %d: no clean mark, the log could not be flushed: %s", self._number, error)
+            log.error("shard %d: no clean mark, the log could not be flushed: %s", self._number, error)
         finally:
             self.log.close()
 
@@ -113,7 +113,7 @@ class GroupLog:
         directory.remove_clean_mark(number)  # until then it vouches for what is here
         seconds = time.perf_counter() - started
         log.info(
-            "group %d: a log of %d entries, %d bytes, read in %.2f s", number, opened.last_index, opened.end, seconds
+            "shard %d: a log of %d entries, %d bytes, read in %.2f s", number, opened.last_index, opened.end, seconds
         )
         return opened
 
@@ -132,7 +132,7 @@ class GroupLog:
         found = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=end.last_index)
         mark = self._directory.mark_suspect(self._number, found)
         log.warning(
-            "group %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
+            "shard %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
             "caught up with a leader",
             self._number,
             mark.last_index,
@@ -144,7 +144,7 @@ class GroupLog:
         if not is_as_stopped:
             mark = self._directory.mark_suspect(self._number, repair.doubt)
             log.warning(
-                "group %d: %s: this node neither votes nor counts until it has caught up with a leader",
+                "shard %d: %s: this node neither votes nor counts until it has caught up with a leader",
                 self._number,
                 mark.reason,
             )
@@ -153,7 +153,7 @@ class GroupLog:
     # -- what is fixed for ever
 
     def _take_fixed_sizes(self, path: Path) -> None:
-        """Segment size, and the bound on messages, as the group's first configuration entry fixed them; as the settings
+        """Segment size, and the bound on messages, as the shard's first configuration entry fixed them; as the settings
         say before there is one."""
         settings = self._settings
         fixed = configuration_at_start(self._disk, path, self.bases.base)
@@ -161,21 +161,21 @@ class GroupLog:
             return
         if fixed.segment_bytes != settings.segment_bytes:
             self.segment_bytes = fixed.segment_bytes
-            log.warning("`segment_bytes` is ignored: this group began with %d, and keeps it", fixed.segment_bytes)
+            log.warning("`segment_bytes` is ignored: this shard began with %d, and keeps it", fixed.segment_bytes)
         beside_the_message = settings.largest_entry_bytes - settings.max_message_bytes
         if fixed.max_entry_bytes < settings.largest_entry_bytes:
             self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
-            log.warning("`max_message_bytes` is %d here: this group began with that", self.max_message_bytes)
+            log.warning("`max_message_bytes` is %d here: this shard began with that", self.max_message_bytes)
 
     def _check_peers(self) -> None:
         members = self.configurations[-1][1].members if self.configurations else {}
         peers = self._settings.peers
         if missing := [node for node, member in members.items() if not member.address and node not in peers]:
             self.log.close()
-            raise GroupError(f"`peers` lacks node {missing[0]}, a member of group {self._number}: add its address")
+            raise ShardError(f"`peers` lacks node {missing[0]}, a member of shard {self._number}: add its address")
 
 
-def configuration_at_start(disk: Disk, log_directory: Path, base: Base | None) -> GroupConfiguration | None:
+def configuration_at_start(disk: Disk, log_directory: Path, base: Base | None) -> ShardConfiguration | None:
     """The one that the log, or its base, begins with; None where there is none that can be read."""
     if base is not None:
         return decode_configuration(base.configuration)
@@ -189,7 +189,7 @@ def configuration_at_start(disk: Disk, log_directory: Path, base: Base | None) -
         file.close()
 
 
-def first_entry(first_segment: File) -> GroupConfiguration | None:
+def first_entry(first_segment: File) -> ShardConfiguration | None:
     """What entry 1 says; None where the file does not begin with a whole configuration (opening the log tells why)."""
     try:
         header = parse(first_segment.read(0, HEADER_SIZE), 0)

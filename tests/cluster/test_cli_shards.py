@@ -1,4 +1,4 @@
-"""The command line with several groups: started, shown, added to; topics that are given queues; one group or all."""
+"""The command line with several shards: started, shown, added to; topics that are given queues; one shard or all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cluster.local.processes import DevCluster
 from tests.cluster.command import run
 from tests.cluster.ports import free_base_port
 
-GROUPS = 2
+SHARDS = 2
 
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    directory = tmp_path_factory.mktemp("cli-groups")
+    directory = tmp_path_factory.mktemp("cli-shards")
     port = str(free_base_port(3))
-    run("dev", "start", "--groups", str(GROUPS), "--base-port", port, cwd=directory)
+    run("dev", "start", "--shards", str(SHARDS), "--base-port", port, cwd=directory)
     yield directory
     DevCluster(directory / "ledgermq-data").purge()
 
@@ -29,22 +29,22 @@ def answer(*arguments: str, cwd: Path) -> Any:
     return json.loads(run(*arguments, "--format", "json", cwd=cwd).stdout)
 
 
-def test_a_cluster_of_groups_is_started_and_shown(directory: Path) -> None:
+def test_a_cluster_of_shards_is_started_and_shown(directory: Path) -> None:
     nodes = answer("dev", "status", cwd=directory)["nodes"]
     assert all(sorted(node["leaders"]) == ["0", "1"] for node in nodes)
     rows = answer("cluster", "info", cwd=directory)["nodes"]
-    assert sorted((row["node"], row["group"]) for row in rows) == [
-        (node, group) for node in (1, 2, 3) for group in (0, 1)
+    assert sorted((row["node"], row["shard"]) for row in rows) == [
+        (node, shard) for node in (1, 2, 3) for shard in (0, 1)
     ]
-    refused = run("dev", "start", "--groups", "3", cwd=directory, status=1)
+    refused = run("dev", "start", "--shards", "3", cwd=directory, status=1)
     assert b"was made with 2 group(s)" in refused.stderr
 
 
-def test_topics_groups_and_queues(directory: Path) -> None:
+def test_topics_shards_and_queues(directory: Path) -> None:
     run("topic", "create", "orders", "--queues", "2", cwd=directory)
-    assert answer("cluster", "add-group", cwd=directory) == {"group": GROUPS}
+    assert answer("cluster", "add-shard", cwd=directory) == {"shard": SHARDS}
     assert answer("topic", "alter", "orders", "--queues", "4", cwd=directory)["queues"] == 4
-    assert answer("topic", "describe", "orders", cwd=directory)["groups"] == [0, 1, 2, 0]
+    assert answer("topic", "describe", "orders", cwd=directory)["shards"] == [0, 1, 2, 0]
     shown = run("topic", "describe", "orders", cwd=directory).stdout.decode().splitlines()[1:]
     assert [line.split()[1] for line in shown] == ["0", "1", "2", "0"]
     run("produce", "orders", cwd=directory, input=b"one\ntwo\nthree\n")
@@ -52,20 +52,20 @@ def test_topics_groups_and_queues(directory: Path) -> None:
     assert sorted(read.splitlines()) == [b"one", b"three", b"two"]
     fewer = run("topic", "alter", "orders", "--queues", "1", cwd=directory, status=1)
     assert b"it can only be given more" in fewer.stderr
-    wrong = run("cluster", "add-group", "--nodes", "1;2", cwd=directory, status=2)
+    wrong = run("cluster", "add-shard", "--nodes", "1;2", cwd=directory, status=2)
     assert b"is not of the form 1,2,3" in wrong.stderr
 
 
-def test_one_group_or_all(directory: Path) -> None:
+def test_one_shard_or_all(directory: Path) -> None:
     run("cluster", "hold", "reader", cwd=directory)
     run("cluster", "hold", "other", "--group", "1", cwd=directory)
     holds = answer("cluster", "holds", cwd=directory)["holds"]
-    numbers = sorted(hold["group"] for hold in holds if hold["name"] == "reader")
-    assert numbers[:GROUPS] == [*range(GROUPS)]
-    assert [hold["group"] for hold in holds if hold["name"] == "other"] == [1]
+    numbers = sorted(hold["shard"] for hold in holds if hold["name"] == "reader")
+    assert numbers[:SHARDS] == [*range(SHARDS)]
+    assert [hold["shard"] for hold in holds if hold["name"] == "other"] == [1]
     cut = answer("cluster", "trim", "--keep-bytes", "0", "--dry-run", cwd=directory)
-    assert [each["group"] for each in cut["by_group"]] == numbers
+    assert [each["shard"] for each in cut["by_shard"]] == numbers
     moved = answer("cluster", "transfer-leader", "--group", "1", "--to", "3", cwd=directory)
     assert (moved["node"], moved["leader"]) == (3, 3)
     nowhere = run("cluster", "transfer-leader", "--group", "9", cwd=directory, status=1)
-    assert b"There is no group 9" in nowhere.stderr
+    assert b"There is no shard 9" in nowhere.stderr

@@ -1,4 +1,4 @@
-"""What a node asks of leaders of groups that it does not lead itself, as a client of its own cluster.
+"""What a node asks of leaders of shards that it does not lead itself, as a client of its own cluster.
 
 The one idea: where those leaders are, and that they change, is a client's daily work. It is made when it is first
 needed, and stays.
@@ -19,7 +19,7 @@ from ledger.v1 import operations_pb2
 REQUEST_MS = 5_000
 
 
-class GroupCalls:
+class ShardCalls:
     """Implements `OtherLeaders` of `ledger.broker.topic_opening` and `topic_deletion`. `addresses()`: of the nodes."""
 
     def __init__(self, addresses: Callable[[], Iterable[str]], surroundings: Surroundings) -> None:
@@ -28,17 +28,17 @@ class GroupCalls:
         self._client: ClusterClient | None = None
         self._starting = asyncio.Lock()
 
-    async def open_topic(self, group: int, topic: Topic) -> None:
+    async def open_topic(self, shard: int, topic: Topic) -> None:
         client = await self._started()
         request = operations_pb2.OpenTopicRequest(
-            group=group, topic_id=topic.topic_id, name=topic.name, groups=topic.groups, created_ms=topic.created_ms
+            shard=shard, topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=topic.created_ms
         )
-        await client.call(group, lambda stub, seconds: stub.OpenTopic(request, timeout=seconds))
+        await client.call(shard, lambda stub, seconds: stub.OpenTopic(request, timeout=seconds))
 
-    async def drop_topic(self, group: int, topic_id: int) -> None:
+    async def drop_topic(self, shard: int, topic_id: int) -> None:
         client = await self._started()
-        request = operations_pb2.DropTopicRequest(group=group, topic_id=topic_id)
-        await client.call(group, lambda stub, seconds: stub.DropTopic(request, timeout=seconds))
+        request = operations_pb2.DropTopicRequest(shard=shard, topic_id=topic_id)
+        await client.call(shard, lambda stub, seconds: stub.DropTopic(request, timeout=seconds))
 
     async def stop(self) -> None:
         if self._client is not None:

@@ -1,4 +1,4 @@
-"""Five nodes with two groups, one of which has lost its majority: what goes round goes to the other one."""
+"""Five nodes with two shards, one of which has lost its majority: what goes round goes to the other one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.cluster.waiter import eventually
 MESSAGES = 60
 
 
-async def test_a_group_without_a_majority_holds_up_only_what_belongs_there(make_fleet: MakeFleet) -> None:
-    fleet = make_fleet(5, groups=2)
+async def test_a_shard_without_a_majority_holds_up_only_what_belongs_there(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(5, shards=2)
     await fleet.start()
     await fleet.leader()
     async with (
@@ -25,16 +25,16 @@ async def test_a_group_without_a_majority_holds_up_only_what_belongs_there(make_
     ):
         topic = await admin.create_topic("topic", 4)
         before = [await producer.send("topic", b"before", queue=queue) for queue in range(4)]
-        voters = [node.node for node in await admin.cluster() if any(each.group == 1 for each in node.groups)]
+        voters = [node.node for node in await admin.cluster() if any(each.shard == 1 for each in node.shards)]
         assert len(voters) == 3
         await fleet.stop(*voters[1:])
 
         async def leaderless() -> bool:
-            groups = [each for node in await admin.cluster() for each in node.groups]
-            return not any(each.leader for each in groups if each.group == 1)
+            shards = [each for node in await admin.cluster() for each in node.shards]
+            return not any(each.leader for each in shards if each.shard == 1)
 
-        await eventually(leaderless, "group 1 has no leader")
-        down = {queue for queue, group in enumerate(topic.groups) if group == 1}
+        await eventually(leaderless, "shard 1 has no leader")
+        down = {queue for queue, shard in enumerate(topic.shards) if shard == 1}
         sent = await asyncio.gather(*(producer.send("topic", b"%d" % number) for number in range(MESSAGES)))
         assert {receipt.queue for receipt in sent} == set(range(4)) - down
         with pytest.raises(DeliveryTimeoutError):

@@ -1,8 +1,8 @@
-"""What idle groups cost: three nodes on this machine with so many groups, and nothing to do.
+"""What idle shards cost: three nodes on this machine with so many shards, and nothing to do.
 
-    .venv/bin/python -m bench.groups_idle [--groups 1 4 16] [--seconds 20]
+    .venv/bin/python -m bench.groups_idle [--shards 1 4 16] [--seconds 20]
 
-For each number of groups a fresh cluster is left alone until every group is led by whose turn it is; then what each
+For each number of shards a fresh cluster is left alone until every shard is led by whose turn it is; then what each
 node process takes of a core is read from /proc, over so many seconds.
 """
 
@@ -27,12 +27,12 @@ NODES = 3
 SETTLE_S = 8.0
 
 
-def measure(groups: int, seconds: float) -> tuple[list[float], list[int]]:
-    """Percent of a core, and how many groups it leads, of each node."""
+def measure(shards: int, seconds: float) -> tuple[list[float], list[int]]:
+    """Percent of a core, and how many shards it leads, of each node."""
     with tempfile.TemporaryDirectory(prefix="ledgermq-idle-") as directory:
         cluster = DevCluster(Path(directory) / "data")
         try:
-            cluster.start(NODES, groups=groups, timeout_s=60)
+            cluster.start(NODES, shards=shards, timeout_s=60)
             time.sleep(SETTLE_S)
             nodes = [cluster.node(node) for node in range(1, NODES + 1)]
             before, started = [cpu_s(node.pid) for node in nodes], time.perf_counter()
@@ -46,14 +46,14 @@ def measure(groups: int, seconds: float) -> tuple[list[float], list[int]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("--groups", type=int, nargs="+", default=[1, 4, 16])
+    parser.add_argument("--shards", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--seconds", type=float, default=20)
     wanted = parser.parse_args()
-    table = Table("groups", "led by each node", "% of a core, each node", "the most")
-    for groups in wanted.groups:
-        used, led = measure(groups, wanted.seconds)
+    table = Table("shards", "led by each node", "% of a core, each node", "the most")
+    for shards in wanted.shards:
+        used, led = measure(shards, wanted.seconds)
         table.add_row(
-            str(groups), ", ".join(map(str, led)), ", ".join(f"{each:.1f}" for each in used), f"{max(used):.1f}"
+            str(shards), ", ".join(map(str, led)), ", ".join(f"{each:.1f}" for each in used), f"{max(used):.1f}"
         )
     Console().print(table)
 

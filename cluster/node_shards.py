@@ -1,12 +1,12 @@
-"""The groups of one node: which there are, from the first start to the stop, and what they share.
+"""The shards of one node: which there are, from the first start to the stop, and what they share.
 
-    directory ──> groups that are here already          group 0's table ──> those that begin here, and those that are
+    directory ──> shards that are here already          shard 0's table ──> those that begin here, and those that are
     a leader that adds this node ──> one more                               still missing by the settings
 
-The one idea: group 0 says which groups there are, and all nodes follow it. So a node needs to be told of nothing but
-group 0, and a group that is to begin on it begins by itself, as soon as that is committed there.
+The one idea: shard 0 says which shards there are, and all nodes follow it. So a node needs to be told of nothing but
+shard 0, and a shard that is to begin on it begins by itself, as soon as that is committed there.
 
-It must not know ports; nor what a group does.
+It must not know ports; nor what a shard does.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ import logging
 from collections.abc import Callable
 
 from cluster.founding import Founding, in_turn
-from cluster.group import LocalGroup
-from cluster.group_calls import GroupCalls
-from cluster.group_log import GroupError
+from cluster.group import LocalReplica
 from cluster.metrics import Meters
 from cluster.removal import RemovalWatch
 from cluster.settings import NodeSettings
+from cluster.shard_calls import ShardCalls
+from cluster.shard_log import ShardError
 from cluster.surroundings import Surroundings
 from cluster.ticker import Ticker
 from ledger.broker.arrivals import Arrivals
 from ledger.broker.handover import hand_over
 from ledger.broker.replica import Replica
 from ledger.broker.replicas import Replicas
-from ledger.broker.topic_commands import add_group
+from ledger.broker.topic_commands import add_shard
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.broker.topic_opening import TopicOpening
 from ledger.errors import LedgerError
-from ledger.state.group_table import MAX_GROUPS
-from ledger.topics import TOPICS_GROUP
+from ledger.state.shard_table import MAX_SHARDS
+from ledger.topics import TOPICS_SHARD
 from raft.v1 import raft_pb2
 from store import Disk, NodeDirectory, StoreError
 
-log = logging.getLogger("cluster.groups")
+log = logging.getLogger("cluster.shards")
 
 RETRY_S = 0.5
 TRY_AGAIN_S = 30.0
 MOST_REASONS = 3
 
 
-class NodeGroups:
-    """Made with the files of all groups open and checked. From `start` to `stop`."""
+class NodeShards:
+    """Made with the files of all shards open and checked. From `start` to `stop`."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class NodeGroups:
         *,
         on_start: Callable[[Replica], None],
     ) -> None:
-        """`on_start` is told of each replica that takes part from then on. Raises StoreError, GroupError."""
-        self.replicas = Replicas(lambda group: self.local[group].not_ready() if group in self.local else "")
+        """`on_start` is told of each replica that takes part from then on. Raises StoreError, ShardError."""
+        self.replicas = Replicas(lambda shard: self.local[shard].not_ready() if shard in self.local else "")
         self.arrivals = Arrivals()
-        self._calls = GroupCalls(self._addresses, surroundings)
+        self._calls = ShardCalls(self._addresses, surroundings)
         self.opening = TopicOpening(self.replicas, self._calls, surroundings.vital.spawn)
         self.deletion = TopicDeletion(self.replicas, self._calls)
-        self.local: dict[int, LocalGroup] = {}
+        self.local: dict[int, LocalReplica] = {}
         """By number. They only ever come."""
         self._settings = settings
         self._disk = disk
@@ -75,21 +75,21 @@ class NodeGroups:
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []
         self._news = asyncio.Event()
-        """Group 0's table, or who leads it, may be another."""
-        for number in sorted({TOPICS_GROUP, *directory.groups()}):
+        """Shard 0's table, or who leads it, may be another."""
+        for number in sorted({TOPICS_SHARD, *directory.shards()}):
             self._open(number)
 
     @property
-    def first(self) -> LocalGroup:
-        """Group 0."""
-        return self.local[TOPICS_GROUP]
+    def first(self) -> LocalReplica:
+        """Shard 0."""
+        return self.local[TOPICS_SHARD]
 
     def start(self) -> None:
         """Returns at once; first starts and elections go on by themselves."""
-        for number, group in self.local.items():
-            if number == TOPICS_GROUP or group.has_begun:
+        for number, shard in self.local.items():
+            if number == TOPICS_SHARD or shard.has_begun:
                 self._begin(number)
-        self._watches.append(self._surroundings.vital.spawn(self._follow(), "group 0's table"))
+        self._watches.append(self._surroundings.vital.spawn(self._follow(), "shard 0's table"))
         self._watches.append(self._surroundings.vital.spawn(self.deletion.run(), "deleted topics"))
 
     async def stop(self) -> None:
@@ -101,8 +101,8 @@ class NodeGroups:
         await self.opening.stop()
         await self._calls.stop()
         await self._ticker.stop()
-        for group in [*self.local.values()]:
-            await group.stop()
+        for shard in [*self.local.values()]:
+            await shard.stop()
 
     async def hand_over(self) -> None:
         """Writes go on elsewhere at once; without this they would wait for an election timeout and more."""
@@ -111,39 +111,39 @@ class NodeGroups:
         leaders = await asyncio.gather(*(hand_over(replica, within_s) for replica in led))
         for replica, leader in zip(led, leaders, strict=True):
             if leader:
-                log.info("group %d: handed leadership to node %d", replica.group, leader)
+                log.info("shard %d: handed leadership to node %d", replica.shard, leader)
             else:
-                log.info("group %d: nobody took leadership over in time", replica.group)
+                log.info("shard %d: nobody took leadership over in time", replica.shard)
 
     def not_ready(self) -> str:
         """Why this node should not be given work; empty when it should."""
-        reasons = [reason for group in self.local.values() if (reason := group.not_ready())]
+        reasons = [reason for shard in self.local.values() if (reason := shard.not_ready())]
         more = len(reasons) - MOST_REASONS
         return "; ".join(reasons[:MOST_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-        """Who this node is in that group; None while that is not known here. Whoever adds this node to a group that is
+        """Who this node is in that shard; None while that is not known here. Whoever adds this node to a shard that is
         not here makes one."""
-        number, group = request.group, self.local.get(request.group)
-        if group is None and request.adding and number < MAX_GROUPS and request.cluster == self._settings.cluster:
-            group = self._try_open(number)
+        number, shard = request.shard, self.local.get(request.shard)
+        if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
+            shard = self._try_open(number)
             self._news.set()
-        if group is None or not (request.adding or group.is_founded or group.has_begun):
+        if shard is None or not (request.adding or shard.is_founded or shard.has_begun):
             return None
-        return group.newcomer.introduce(request)
+        return shard.newcomer.introduce(request)
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
-        """What the log of another node lacks in that group."""
-        group = self.local.get(request.group)
-        if group is None:
-            refusal = f"node {self._settings.node} has no replica of group {request.group}"
+        """What the log of another node lacks in that shard."""
+        shard = self.local.get(request.shard)
+        if shard is None:
+            refusal = f"node {self._settings.node} has no replica of shard {request.shard}"
             return raft_pb2.ReadEntriesResponse(refusal=refusal)
-        return group.read_entries(request)
+        return shard.read_entries(request)
 
-    # -- groups that come
+    # -- shards that come
 
-    def _open(self, number: int) -> LocalGroup:
-        group = self.local[number] = LocalGroup(
+    def _open(self, number: int) -> LocalReplica:
+        shard = self.local[number] = LocalReplica(
             number,
             self._settings,
             self._disk,
@@ -153,34 +153,34 @@ class NodeGroups:
             self._ticker,
             self.arrivals,
         )
-        return group
+        return shard
 
-    def _try_open(self, number: int) -> LocalGroup | None:
-        """A group that is new here. Where the disk has no place for it, the others go on, and it is tried again."""
+    def _try_open(self, number: int) -> LocalReplica | None:
+        """A shard that is new here. Where the disk has no place for it, the others go on, and it is tried again."""
         try:
             return self._open(number)
-        except (StoreError, GroupError) as trouble:
-            log.error("group %d cannot begin on this node: %s", number, trouble)
+        except (StoreError, ShardError) as trouble:
+            log.error("shard %d cannot begin on this node: %s", number, trouble)
             asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._news.set)
             return None
 
     def _begin(self, number: int, founding: Founding | None = None) -> None:
         work = self._take_part(self.local[number], founding)
-        self._starts[number] = self._surroundings.vital.spawn(work, f"start of group {number}")
+        self._starts[number] = self._surroundings.vital.spawn(work, f"start of shard {number}")
 
-    async def _take_part(self, group: LocalGroup, founding: Founding | None) -> None:
-        await group.take_part(founding)
-        replica = group.replica
+    async def _take_part(self, shard: LocalReplica, founding: Founding | None) -> None:
+        await shard.take_part(founding)
+        replica = shard.replica
         assert replica is not None
-        if group.number == TOPICS_GROUP:
+        if shard.number == TOPICS_SHARD:
             replica.on_change = self._first_changed
         self.replicas.add(replica)
         self._on_start(replica)
         self._first_changed()
-        watch = RemovalWatch(group, self._settings, self._surroundings).run()
-        self._watches.append(self._surroundings.vital.spawn(watch, f"watch for removal from group {group.number}"))
+        watch = RemovalWatch(shard, self._settings, self._surroundings).run()
+        self._watches.append(self._surroundings.vital.spawn(watch, f"watch for removal from shard {shard.number}"))
 
-    # -- group 0
+    # -- shard 0
 
     def _first_changed(self) -> None:
         self._news.set()
@@ -196,8 +196,8 @@ class NodeGroups:
                 await self._add_those_missing(replica)
 
     def _begin_those_named(self, replica: Replica) -> None:
-        """Groups that are to begin here, or are here and had nothing in them."""
-        for number, _ in replica.state.groups:
+        """Shards that are to begin here, or are here and had nothing in them."""
+        for number, _ in replica.state.shards:
             if number in self._starts:
                 continue
             founding = _founding(number, replica)
@@ -206,12 +206,12 @@ class NodeGroups:
                 self._begin(number, founding)
 
     async def _add_those_missing(self, replica: Replica) -> None:
-        """As many as this node's settings say, if it leads group 0."""
+        """As many as this node's settings say, if it leads shard 0."""
         try:
-            while replica.knows_the_end and len(replica.state.groups.numbers) < self._settings.groups:
-                await add_group(replica)
+            while replica.knows_the_end and len(replica.state.shards.numbers) < self._settings.shards:
+                await add_shard(replica)
         except LedgerError as error:
-            log.info("groups are still to be added: %s", error)
+            log.info("shards are still to be added: %s", error)
             asyncio.get_running_loop().call_later(RETRY_S, self._news.set)
 
     def _addresses(self) -> list[str]:
@@ -219,9 +219,9 @@ class NodeGroups:
 
 
 def _founding(number: int, first: Replica) -> Founding | None:
-    """How that group is to begin. None where this node was to begin it, and has another directory by now: it cannot
+    """How that shard is to begin. None where this node was to begin it, and has another directory by now: it cannot
     know whether it has done so. Who only answers may be any node of the number: whoever asks has not begun it."""
-    founders, membership = first.state.groups.founders(number), first.membership
+    founders, membership = first.state.shards.founders(number), first.membership
     me = membership.node
     if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):
         return None

@@ -1,5 +1,5 @@
-"""Groups that are added, by an operator and by the settings; leaders that come back; a node that replaces another one
-in all groups."""
+"""Shards that are added, by an operator and by the settings; leaders that come back; a node that replaces another one
+in all shards."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import UnknownNodeError
 from store import DiskFullError, PosixDisk
 from tests.cluster.fleet import Fleet, MakeFleet
-from tests.cluster.led_groups import NODES, all_lead_in_turn, leaders
+from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
 from tests.cluster.scrape import is_ready
 from tests.cluster.waiter import eventually
 
-GROUPS = 4
+SHARDS = 4
 
 
 async def test_leaders_come_back_after_a_restart(make_fleet: MakeFleet) -> None:
-    fleet = make_fleet(groups=GROUPS)
+    fleet = make_fleet(shards=SHARDS)
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
-        await admin.create_topic("t", GROUPS)
-        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "every group is led by whose turn it is")
+        await admin.create_topic("t", SHARDS)
+        await eventually(lambda: all_lead_in_turn(admin, SHARDS), "every shard is led by whose turn it is")
         await fleet.stop(2)
 
         async def others_lead() -> bool:
             now = await leaders(admin)
-            return len(now) == GROUPS and 2 not in now.values()
+            return len(now) == SHARDS and 2 not in now.values()
 
-        await eventually(others_lead, "others lead the groups of node 2")
+        await eventually(others_lead, "others lead the shards of node 2")
         await fleet.start(2)
-        await eventually(lambda: all_lead_in_turn(admin, GROUPS), "node 2 leads its groups again", deadline_s=30)
-        assert await admin.groups() == [*range(GROUPS)]
+        await eventually(lambda: all_lead_in_turn(admin, SHARDS), "node 2 leads its shards again", deadline_s=30)
+        assert await admin.shards() == [*range(SHARDS)]
         assert len(await admin.list_topics()) == 1
 
 
-async def test_a_group_is_added_and_used(make_fleet: MakeFleet) -> None:
-    fleet = make_fleet(groups=2)
+async def test_a_shard_is_added_and_used(make_fleet: MakeFleet) -> None:
+    fleet = make_fleet(shards=2)
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
         await admin.create_topic("before", 4)
-        assert await admin.add_group() == 2
-        with pytest.raises(UnknownNodeError, match="node 7 is no member of group 0"):
-            await admin.add_group([1, 7])
-        assert await admin.add_group([2]) == 3
+        assert await admin.add_shard() == 2
+        with pytest.raises(UnknownNodeError, match="node 7 is no member of shard 0"):
+            await admin.add_shard([1, 7])
+        assert await admin.add_shard([2]) == 3
         after = await admin.create_topic("after", 4)
-        assert sorted(after.groups) == [2, 2, 3, 3], "what is new goes where there is least"
-        assert [member.node for member in (await admin.members(group=3)).members] == [2]
-        assert sorted((await admin.alter_topic("before", 6)).groups[4:]) == [2, 3] or len(after.groups) == 4
+        assert sorted(after.shards) == [2, 2, 3, 3], "what is new goes where there is least"
+        assert [member.node for member in (await admin.members(shard=3)).members] == [2]
+        assert sorted((await admin.alter_topic("before", 6)).shards[4:]) == [2, 3] or len(after.shards) == 4
     async with AsyncProducer(fleet.bootstrap) as producer:
         receipts = [await producer.send("after", b"x", queue=queue) for queue in range(4)]
     assert [receipt.offset for receipt in receipts] == [0] * 4
@@ -64,13 +64,13 @@ async def test_a_group_is_added_and_used(make_fleet: MakeFleet) -> None:
             found += len(await consumer.getmany(10, timeout_ms=20_000))
 
 
-async def test_a_node_that_lost_its_disk_comes_back_in_all_groups(make_fleet: MakeFleet) -> None:
+async def test_a_node_that_lost_its_disk_comes_back_in_all_shards(make_fleet: MakeFleet) -> None:
     """Also where it was to begin one, and the others have been restarted since that began."""
-    fleet = make_fleet(groups=3)
+    fleet = make_fleet(shards=3)
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
         topic = await admin.create_topic("t", 3)
-        await eventually(lambda: all_lead_in_turn(admin, 3), "every group is led by whose turn it is")
+        await eventually(lambda: all_lead_in_turn(admin, 3), "every shard is led by whose turn it is")
     await fleet.stop()
     await fleet.start(1, 3)
     async with AsyncAdmin(fleet.bootstrap) as admin:
@@ -87,37 +87,37 @@ async def test_a_node_that_lost_its_disk_comes_back_in_all_groups(make_fleet: Ma
             fetched = [await fleet.fetch(2, topic.topic_id, 0, queue=queue) for queue in range(3)]
             return all(each.next_offset == 1 for each in fetched)
 
-        await eventually(has_all, "node 2 has what was sent to every group")
+        await eventually(has_all, "node 2 has what was sent to every shard")
 
 
-async def test_a_node_that_was_wiped_does_not_begin_a_group_once_more(make_fleet: MakeFleet) -> None:
-    """It alone was to begin it, the group lives elsewhere by now, and nobody has told it so."""
+async def test_a_node_that_was_wiped_does_not_begin_a_shard_once_more(make_fleet: MakeFleet) -> None:
+    """It alone was to begin it, the shard lives elsewhere by now, and nobody has told it so."""
     fleet = make_fleet()
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
-        group = await admin.add_group([2])
+        shard = await admin.add_shard([2])
         topic = await admin.create_topic("t", 2)
-        queue = topic.groups.index(group)
-        await admin.add_node(1, fleet.address(1), group=group, promote=True, timeout_ms=30_000)
+        queue = topic.shards.index(shard)
+        await admin.add_node(1, fleet.address(1), shard=shard, promote=True, timeout_ms=30_000)
         await admin.remove_node(2, timeout_ms=30_000)
         await fleet.stop(2)
         shutil.rmtree(fleet.data(2))
         fleet.override(2, join=True)
         await fleet.start(2)
-        await admin.add_node(2, fleet.address(2), group=0, promote=True, timeout_ms=30_000)
+        await admin.add_node(2, fleet.address(2), shard=0, promote=True, timeout_ms=30_000)
         async with AsyncProducer(fleet.bootstrap) as producer:
             sent = await producer.send("t", b"x", queue=queue)
         assert sent.offset == 0
-        assert [member.node for member in (await admin.members(group=group)).members] == [1]
-        await admin.add_node(2, fleet.address(2), group=group, promote=True, timeout_ms=30_000)
+        assert [member.node for member in (await admin.members(shard=shard)).members] == [1]
+        await admin.add_node(2, fleet.address(2), shard=shard, promote=True, timeout_ms=30_000)
 
     async def has_it() -> bool:
         return (await fleet.fetch(2, topic.topic_id, 0, queue=queue)).next_offset == 1
 
-    await eventually(has_it, "node 2 has what was sent to the group")
+    await eventually(has_it, "node 2 has what was sent to the shard")
 
 
-async def test_a_group_begins_with_a_node_that_came_in_the_place_of_one_that_never_answered(
+async def test_a_shard_begins_with_a_node_that_came_in_the_place_of_one_that_never_answered(
     make_fleet: MakeFleet,
 ) -> None:
     """As the README says."""
@@ -127,73 +127,73 @@ async def test_a_group_begins_with_a_node_that_came_in_the_place_of_one_that_nev
         await fleet.level()
         await fleet.stop(3)
         await fleet.leader()
-        group = await admin.add_group([1, 2, 3])
-        assert in_turn(group, [1, 2, 3]) != 3, "another one asks"
-        await admin.remove_node(3, group=0, timeout_ms=30_000)
+        shard = await admin.add_shard([1, 2, 3])
+        assert in_turn(shard, [1, 2, 3]) != 3, "another one asks"
+        await admin.remove_node(3, shard=0, timeout_ms=30_000)
         shutil.rmtree(fleet.data(3))
         fleet.override(3, join=True)
         await fleet.start(3)
-        await admin.add_node(3, fleet.address(3), group=0, promote=True, timeout_ms=30_000)
+        await admin.add_node(3, fleet.address(3), shard=0, promote=True, timeout_ms=30_000)
 
         async def has_begun() -> bool:
-            return (await leaders(admin)).get(group, 0) > 0
+            return (await leaders(admin)).get(shard, 0) > 0
 
-        await eventually(has_begun, "the group has a leader")
-        assert [member.node for member in (await admin.members(group=group)).members] == [1, 2, 3]
+        await eventually(has_begun, "the shard has a leader")
+        assert [member.node for member in (await admin.members(shard=shard)).members] == [1, 2, 3]
 
 
-class NoRoomForGroup1(PosixDisk):
+class NoRoomForShard1(PosixDisk):
     """As long as `full`."""
 
     def __init__(self) -> None:
         self.full = True
 
     def make_directory(self, path: Path) -> None:
-        if self.full and path.name == "group-1":
+        if self.full and path.name == "shard-1":
             raise DiskFullError(path)
         super().make_directory(path)
 
 
-async def test_a_group_that_cannot_begin_on_a_node_begins_later(
+async def test_a_shard_that_cannot_begin_on_a_node_begins_later(
     make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The node and its other groups go on."""
-    monkeypatch.setattr("cluster.node_groups.TRY_AGAIN_S", 0.05)
-    disk = NoRoomForGroup1()
-    fleet = make_fleet(groups=2, disks={3: disk})
+    """The node and its other shards go on."""
+    monkeypatch.setattr("cluster.node_shards.TRY_AGAIN_S", 0.05)
+    disk = NoRoomForShard1()
+    fleet = make_fleet(shards=2, disks={3: disk})
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
         creation = asyncio.create_task(admin.create_topic("t", 2))
-        await eventually(lambda: holds_group(fleet, 2, 1), "node 2 has group 1, and waits for node 3")
-        assert (await fleet.status(3)).group == 0
+        await eventually(lambda: holds_shard(fleet, 2, 1), "node 2 has shard 1, and waits for node 3")
+        assert (await fleet.status(3)).shard == 0
         assert await admin.list_topics() == []
         assert not creation.done()
         disk.full = False
-        assert sorted((await creation).groups) == [0, 1]
+        assert sorted((await creation).shards) == [0, 1]
 
 
-async def holds_group(fleet: Fleet, node: int, group: int) -> bool:
-    return (fleet.data(node) / f"group-{group}" / "log").is_dir()
+async def holds_shard(fleet: Fleet, node: int, shard: int) -> bool:
+    return (fleet.data(node) / f"shard-{shard}" / "log").is_dir()
 
 
-async def test_the_setting_raised_at_a_restart_makes_groups(make_fleet: MakeFleet) -> None:
+async def test_the_setting_raised_at_a_restart_makes_shards(make_fleet: MakeFleet) -> None:
     fleet = make_fleet()
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
         old = await admin.create_topic("old", 4)
-        assert old.groups == (0, 0, 0, 0)
+        assert old.shards == (0, 0, 0, 0)
     await fleet.stop()
     for node in NODES:
-        fleet.override(node, groups=3)
+        fleet.override(node, shards=3)
     await fleet.start()
     async with AsyncAdmin(fleet.bootstrap) as admin:
-        assert sorted((await admin.create_topic("new", 4)).groups) == [1, 1, 2, 2]
-        assert (await admin.describe_topic("old")).groups == (0, 0, 0, 0)
+        assert sorted((await admin.create_topic("new", 4)).shards) == [1, 1, 2, 2]
+        assert (await admin.describe_topic("old")).shards == (0, 0, 0, 0)
 
 
-async def test_a_node_in_the_place_of_another_takes_over_all_groups(make_fleet: MakeFleet) -> None:
-    """Node 4 is added to every group, then node 1 is removed from every group."""
-    fleet = make_fleet(4, groups=3, peers={})
+async def test_a_node_in_the_place_of_another_takes_over_all_shards(make_fleet: MakeFleet) -> None:
+    """Node 4 is added to every shard, then node 1 is removed from every shard."""
+    fleet = make_fleet(4, shards=3, peers={})
     peers = {node: fleet.address(node) for node in NODES}
     for node in NODES:
         fleet.override(node, peers=peers)
@@ -206,8 +206,8 @@ async def test_a_node_in_the_place_of_another_takes_over_all_groups(make_fleet: 
                 await producer.send("t", b"before", queue=queue)
         await admin.add_node(4, fleet.address(4), promote=True, timeout_ms=30_000)
         await admin.remove_node(1, timeout_ms=30_000)
-        for group in range(3):
-            assert [member.node for member in (await admin.members(group=group)).members] == [2, 3, 4]
+        for shard in range(3):
+            assert [member.node for member in (await admin.members(shard=shard)).members] == [2, 3, 4]
         await fleet.stop(1)
         async with AsyncProducer(fleet.bootstrap[1:]) as producer:
             for queue in range(3):

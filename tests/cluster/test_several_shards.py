@@ -1,4 +1,4 @@
-"""Three nodes with four groups: topics spread, requests find their group, each group is led by another node in turn."""
+"""Three nodes with four shards: topics spread, requests find their shard, each shard is led by another node in turn."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ledger.errors import InvalidArgumentError, NotLeaderError, UnknownQueueErro
 from ledger.v1 import operations_pb2
 from ledger.v1.operations_pb2_grpc import OperationsStub
 from tests.cluster.fleet import Fleet, error_of, sample_batch
-from tests.cluster.led_groups import NODES, all_lead_in_turn, leaders
+from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
 from tests.cluster.scrape import get, is_ready, scrape
 from tests.cluster.waiter import eventually
 
-GROUPS = 4
+SHARDS = 4
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def fleet(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Fleet]:
-    fleet = Fleet(tmp_path_factory.mktemp("groups"), groups=GROUPS)
+    fleet = Fleet(tmp_path_factory.mktemp("shards"), shards=SHARDS)
     await fleet.start()
     yield fleet
     await fleet.close()
@@ -40,21 +40,21 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 # --- topics
 
 
-async def test_a_topic_spreads_over_the_groups_and_can_be_used_at_once(fleet: Fleet, admin: AsyncAdmin) -> None:
+async def test_a_topic_spreads_over_the_shards_and_can_be_used_at_once(fleet: Fleet, admin: AsyncAdmin) -> None:
     made = await admin.create_topic("spread", 8)
-    assert sorted(made.groups) == sorted([*range(GROUPS)] * 2)
+    assert sorted(made.shards) == sorted([*range(SHARDS)] * 2)
     for queue in range(8):  # no more than one attempt: what create_topic has answered is so
-        leader = (await leaders(admin))[made.groups[queue]]
+        leader = (await leaders(admin))[made.shards[queue]]
         assert error_of(await fleet.produce(leader, sample_batch(made.topic_id, queue=queue))) is None
     assert [offsets.end_offset for offsets in (await admin.describe_topic("spread")).offsets] == [2] * 8
 
 
 async def test_topics_go_where_there_are_fewest_queues(admin: AsyncAdmin) -> None:
-    before = [group for topic in await admin.list_topics() for group in topic.groups]
+    before = [shard for topic in await admin.list_topics() for shard in topic.shards]
     for number in range(5):
         await admin.create_topic(f"few-{number}", 3)
-    placed = [group for topic in await admin.list_topics() for group in topic.groups]
-    counts = [placed.count(group) for group in range(GROUPS)]
+    placed = [shard for topic in await admin.list_topics() for shard in topic.shards]
+    counts = [placed.count(shard) for shard in range(SHARDS)]
     assert len(placed) == len(before) + 15
     assert max(counts) - min(counts) <= 1
 
@@ -62,30 +62,30 @@ async def test_topics_go_where_there_are_fewest_queues(admin: AsyncAdmin) -> Non
 async def test_many_topics_at_once(admin: AsyncAdmin) -> None:
     made = await asyncio.gather(*(admin.create_topic(f"once-{number}", 4) for number in range(12)))
     assert len({topic.topic_id for topic in made}) == 12
-    assert all(len(topic.groups) == 4 for topic in made)
+    assert all(len(topic.shards) == 4 for topic in made)
 
 
 async def test_keys_and_queues_times_and_places(fleet: Fleet, admin: AsyncAdmin) -> None:
-    """Each question finds the group of its queue; answers of several groups are put together."""
-    await admin.create_topic("asked", GROUPS)
+    """Each question finds the shard of its queue; answers of several shards are put together."""
+    await admin.create_topic("asked", SHARDS)
     async with AsyncProducer(fleet.bootstrap) as producer:
         sent = [await producer.send("asked", b"%d" % number, key=f"key-{number}") for number in range(40)]
-        twins = [await producer.send("asked", b"twin", queue=queue, key="twin") for queue in range(GROUPS)]
-    assert {receipt.queue for receipt in sent} == set(range(GROUPS))
+        twins = [await producer.send("asked", b"twin", queue=queue, key="twin") for queue in range(SHARDS)]
+    assert {receipt.queue for receipt in sent} == set(range(SHARDS))
     for number, receipt in enumerate(sent):
         (found,) = await admin.query_messages("asked", f"key-{number}")
         assert (found.value, found.queue, found.offset) == (b"%d" % number, receipt.queue, receipt.offset)
         assert await admin.get_message("asked", receipt.queue, receipt.offset) == found
-    assert {message.queue for message in await admin.query_messages("asked", "twin")} == set(range(GROUPS))
-    begin = await admin.offsets_for_times({("asked", queue): 0 for queue in range(GROUPS)})
+    assert {message.queue for message in await admin.query_messages("asked", "twin")} == set(range(SHARDS))
+    begin = await admin.offsets_for_times({("asked", queue): 0 for queue in range(SHARDS)})
     assert set(begin.values()) == {0}
     ends = {offsets.queue: offsets.end_offset for offsets in (await admin.describe_topic("asked")).offsets}
     assert ends == {receipt.queue: receipt.offset + 1 for receipt in twins}
 
 
-async def test_a_consumer_reads_all_groups(fleet: Fleet, admin: AsyncAdmin) -> None:
+async def test_a_consumer_reads_all_shards(fleet: Fleet, admin: AsyncAdmin) -> None:
     """From the leaders, and from any one node."""
-    await admin.create_topic("read", GROUPS)
+    await admin.create_topic("read", SHARDS)
     values = [b"%d" % number for number in range(300)]
     async with AsyncProducer(fleet.bootstrap) as producer:
         await producer.send_many("read", values)
@@ -107,8 +107,8 @@ async def test_more_queues(fleet: Fleet, admin: AsyncAdmin) -> None:
         with pytest.raises(UnknownQueueError):
             await producer.send("grows", b"x", queue=5)
     assert [(receipt.queue, receipt.offset) for receipt in receipts] == [(0, 1), (1, 0), (2, 0), (3, 0), (4, 0)]
-    assert len(grown.groups) == 5
-    assert set(grown.groups) == set(range(GROUPS)), "they go where there are fewest"
+    assert len(grown.shards) == 5
+    assert set(grown.shards) == set(range(SHARDS)), "they go where there are fewest"
     assert await admin.alter_topic("grows", 5) == grown
     with pytest.raises(InvalidArgumentError, match="has 5 queues: it can only be given more, not 4"):
         await admin.alter_topic("grows", 4)
@@ -116,66 +116,66 @@ async def test_more_queues(fleet: Fleet, admin: AsyncAdmin) -> None:
         await admin.alter_topic("nothing", 4)
 
 
-# --- what a group has of its own
+# --- what a shard has of its own
 
 
-async def test_every_group_has_its_log_its_metrics_and_its_segments(fleet: Fleet) -> None:
+async def test_every_shard_has_its_log_its_metrics_and_its_segments(fleet: Fleet) -> None:
     assert await is_ready(fleet.http(2))
     seen = await scrape(fleet.http(2))
-    for group in range(GROUPS):
-        assert seen.of("ledgermq_raft_members", group=str(group)) == len(NODES)
-        assert seen.of("ledgermq_raft_last_index", group=str(group)) > 0
-        assert f'"group": {group}' in (await get(fleet.http(2), f"/groups/{group}/segments"))[1]
-        assert (fleet.data(2) / f"group-{group}" / "log").is_dir()
-    assert (await get(fleet.http(2), f"/groups/{GROUPS}/segments"))[0] == 404
+    for shard in range(SHARDS):
+        assert seen.of("ledgermq_raft_members", group=str(shard)) == len(NODES)
+        assert seen.of("ledgermq_raft_last_index", group=str(shard)) > 0
+        assert f'"shard": {shard}' in (await get(fleet.http(2), f"/shards/{shard}/segments"))[1]
+        assert (fleet.data(2) / f"shard-{shard}" / "log").is_dir()
+    assert (await get(fleet.http(2), f"/shards/{SHARDS}/segments"))[0] == 404
 
 
-async def test_a_hold_is_of_all_groups_unless_one_is_named(admin: AsyncAdmin) -> None:
+async def test_a_hold_is_of_all_shards_unless_one_is_named(admin: AsyncAdmin) -> None:
     await admin.hold_log("all")
-    await admin.hold_log("one", group=2)
-    held = {(hold.name, hold.group) for hold in await admin.log_holds()}
-    assert held == {*(("all", group) for group in range(GROUPS)), ("one", 2)}
+    await admin.hold_log("one", shard=2)
+    held = {(hold.name, hold.shard) for hold in await admin.log_holds()}
+    assert held == {*(("all", shard) for shard in range(SHARDS)), ("one", 2)}
     cut = await admin.trim_log(keep_bytes=0, dry_run=True)
-    assert [each.group for each in cut.by_group] == [*range(GROUPS)]
+    assert [each.shard for each in cut.by_shard] == [*range(SHARDS)]
     assert cut.held_by == ("all", "one")
     assert await admin.release_log("all")
-    assert {(hold.name, hold.group) for hold in await admin.log_holds()} == {("one", 2)}
-    assert (await admin.trim_log(keep_bytes=0, group=1)).held_by == ()
+    assert {(hold.name, hold.shard) for hold in await admin.log_holds()} == {("one", 2)}
+    assert (await admin.trim_log(keep_bytes=0, shard=1)).held_by == ()
     assert await admin.release_log("one")
 
 
-async def test_there_is_no_such_group(admin: AsyncAdmin) -> None:
+async def test_there_is_no_such_shard(admin: AsyncAdmin) -> None:
     calls: list[Callable[[], object]] = [
-        lambda: admin.members(group=9),
-        lambda: admin.hold_log("x", group=9),
-        lambda: admin.transfer_leadership(group=9),
+        lambda: admin.members(shard=9),
+        lambda: admin.hold_log("x", shard=9),
+        lambda: admin.transfer_leadership(shard=9),
     ]
     for call in calls:
-        with pytest.raises(InvalidArgumentError, match="no group 9: the last one is"):
+        with pytest.raises(InvalidArgumentError, match="no shard 9: the last one is"):
             await call()  # type: ignore[misc]
 
 
-async def test_a_node_says_so_of_a_group_that_is_nowhere(fleet: Fleet) -> None:
+async def test_a_node_says_so_of_a_shard_that_is_nowhere(fleet: Fleet) -> None:
     stub: OperationsStub = fleet.broker(1)  # type: ignore[assignment]
-    answer = await stub.GetMembers(operations_pb2.GetMembersRequest(group=9), timeout=5)
-    assert "there is no group 9: the last one is" in answer.error.message
+    answer = await stub.GetMembers(operations_pb2.GetMembersRequest(shard=9), timeout=5)
+    assert "there is no shard 9: the last one is" in answer.error.message
 
 
-async def test_a_queue_is_written_by_the_leader_of_its_group_alone(fleet: Fleet, admin: AsyncAdmin) -> None:
-    made = await admin.create_topic("led", GROUPS)
+async def test_a_queue_is_written_by_the_leader_of_its_shard_alone(fleet: Fleet, admin: AsyncAdmin) -> None:
+    made = await admin.create_topic("led", SHARDS)
     leading = await leaders(admin)
-    for queue, group in enumerate(made.groups):
+    for queue, shard in enumerate(made.shards):
         for node in NODES:
             error = error_of(await fleet.produce(node, sample_batch(made.topic_id, queue=queue, producer_id=node)))
-            if node == leading[group]:
+            if node == leading[shard]:
                 assert error is None
             else:
                 assert isinstance(error, NotLeaderError)
-                assert error.leader == leading[group]
+                assert error.leader == leading[shard]
 
 
 # --- who leads
 
 
-async def test_each_group_is_led_by_another_node_in_turn(admin: AsyncAdmin) -> None:
-    await eventually(lambda: all_lead_in_turn(admin, GROUPS), "every group is led by whose turn it is")
+async def test_each_shard_is_led_by_another_node_in_turn(admin: AsyncAdmin) -> None:
+    await eventually(lambda: all_lead_in_turn(admin, SHARDS), "every shard is led by whose turn it is")

@@ -1,0 +1,23 @@
+"""Who leads the shards of three nodes."""
+
+from __future__ import annotations
+
+from cluster.founding import in_turn
+from ledger import AsyncAdmin
+
+NODES = [1, 2, 3]
+
+
+async def leaders(admin: AsyncAdmin) -> dict[int, int]:
+    """Of each shard, as its own leader says: the one of the newest term."""
+    led = [
+        (shard.term, shard.shard, shard.leader)
+        for node in await admin.cluster()
+        for shard in node.shards
+        if shard.role == "leader"
+    ]
+    return {shard: leader for _, shard, leader in sorted(led)}
+
+
+async def all_lead_in_turn(admin: AsyncAdmin, shards: int) -> bool:
+    return await leaders(admin) == {shard: in_turn(shard, NODES) for shard in range(shards)}
