@@ -85,7 +85,7 @@ class OneQueue:
     def readable(self, topic_id: int, queue: int) -> OneQueue:
         return self
 
-    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+    def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
         raise NotImplementedError("nothing is waited for here")
 
 

@@ -195,7 +195,7 @@ async def _die(consumer: AsyncGroupConsumer) -> None:
     for task in consumer._tasks:
         task.cancel()
     await asyncio.gather(*consumer._tasks, return_exceptions=True)
-    await consumer._holdings.close()
+    await consumer._assigned_queues.close()
     await consumer._client.close()
 
 

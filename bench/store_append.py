@@ -30,7 +30,7 @@ import uvloop
 from bench.tables import options, show
 from cluster.disk_threads import DiskThreads
 from cluster.flush_schedule import FlushSchedule
-from cluster.surroundings import Surroundings
+from cluster.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, WriteMode, Writing
 from store.entry import HEADER_SIZE
 from store.vote_file import INCARNATION_BYTES
@@ -303,7 +303,7 @@ def flushing_threads(path: Path, log: CommitLog) -> DiskThreads:
     return DiskThreads(
         log,
         VoteFile.open(PosixDisk(), path / "vote", new_incarnation=bytes(INCARNATION_BYTES)),
-        Surroundings(make_transport=lambda *_: NotImplemented),
+        Runtime(make_transport=lambda *_: NotImplemented),
         flush="sync",
         schedule=FlushSchedule(500, 4, 10_000, 200),
         stages=False,

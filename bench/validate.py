@@ -30,7 +30,7 @@ from ledger.validation.replica import SPAN_BYTES
 from ledger.validation.report import Report
 from ledger.validation.sources import open_sources
 from ledger.validation.validate import plan_of, validate
-from raft.configuration_entry import Member, ShardConfiguration, encode_configuration
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from store import CommitLog, ConsumeQueues, Draft, Kind, NodeDirectory, PosixDisk, VoteFile
 from store.entry import HEADER_SIZE
 
@@ -65,7 +65,7 @@ def _copy(first: Path, node: int) -> str:
 
 
 def _fill(log: CommitLog, queues: ConsumeQueues, size: int, count: int, segment_bytes: int) -> None:
-    members = {node: Member(bytes([node]) * 16) for node in NODES}
+    members = {node: ConfiguredMember(bytes([node]) * 16) for node in NODES}
     configuration = ShardConfiguration("bench", members, segment_bytes, 8 << 20)
     create = command_pb2.Command(create_topic=command_pb2.CreateTopic(name="t", queues=4))
     begin = [

@@ -26,7 +26,7 @@ from chaos.run import Options, Result, as_arguments, judged
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CampaignEntry:
     """One run. `verdict` is None where it could not be judged; `gaps_s`: of each fault, the longest time without an
     acknowledged write; `void` says what was missing, or why the run could not be made."""
 
@@ -54,21 +54,21 @@ class Ledger:
 
     path: Path
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CampaignEntry]:
         if not self.path.exists():
             return []
         lines = self.path.read_text(encoding="utf-8").splitlines()
         try:
-            return [Entry(**json.loads(line)) for line in lines]
+            return [CampaignEntry(**json.loads(line)) for line in lines]
         except (ValueError, TypeError) as error:
             raise ChaosError(f"{self.path} is not the ledger of a campaign: {error}") from error
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: CampaignEntry) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(entry)) + "\n")
 
 
-def runs(faults: Sequence[str], count: int, wish: Options, done: Iterable[Entry]) -> Iterator[Options]:
+def runs(faults: Sequence[str], count: int, wish: Options, done: Iterable[CampaignEntry]) -> Iterator[Options]:
     """Those that are still to be made, or to be made again since they could not be judged: seeds 1 to `count` of each
     kind, all kinds in turn."""
     there = {
@@ -87,7 +87,7 @@ def carry_out(
     ledger: Ledger,
     directory: Path,
     commit: str,
-    told: Callable[[Entry], None],
+    told: Callable[[CampaignEntry], None],
 ) -> None:
     """One run after the other; what they leave lies in `directory` while it is needed."""
     for options in waiting:
@@ -112,7 +112,7 @@ def _made(options: Options, out: Path) -> Result:
     return judged(out)
 
 
-def _entry(result: Result, commit: str) -> Entry:
+def _entry(result: Result, commit: str) -> CampaignEntry:
     verdict = result.verdict
     return replace(
         _not_made(result.options, "", commit),
@@ -126,8 +126,8 @@ def _entry(result: Result, commit: str) -> Entry:
     )
 
 
-def _not_made(options: Options, why: str, commit: str) -> Entry:
-    return Entry(
+def _not_made(options: Options, why: str, commit: str) -> CampaignEntry:
+    return CampaignEntry(
         fault=options.faults[0],
         seed=options.seed,
         nodes=options.nodes,
@@ -147,15 +147,15 @@ def _not_made(options: Options, why: str, commit: str) -> Entry:
     )
 
 
-def table(entries: Iterable[Entry]) -> list[dict[str, Any]]:
+def table(entries: Iterable[CampaignEntry]) -> list[dict[str, Any]]:
     """A row for each kind, nodes and flush: what docs/RELIABILITY.md shows."""
-    rows: dict[tuple[str, int, str, str], list[Entry]] = {}
+    rows: dict[tuple[str, int, str, str], list[CampaignEntry]] = {}
     for entry in entries:
         rows.setdefault((entry.fault, entry.nodes, entry.flush, entry.env), []).append(entry)
     return [_row(*key, ones) for key, ones in sorted(rows.items())]
 
 
-def _row(fault: str, nodes: int, flush: str, env: str, entries: list[Entry]) -> dict[str, Any]:
+def _row(fault: str, nodes: int, flush: str, env: str, entries: list[CampaignEntry]) -> dict[str, Any]:
     gaps = [gap for entry in entries for gap in entry.gaps_s]
     return {
         "fault": fault,

@@ -177,7 +177,7 @@ def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: 
     waiting = list(campaign.runs(expanded(faults, wish.flush), runs, wish, book.entries()))
     say(f"{len(waiting)} runs of {wish.seconds:g} s to make")
 
-    def told(entry: campaign.Entry) -> None:
+    def told(entry: campaign.CampaignEntry) -> None:
         gap = max(entry.gaps_s, default=0.0)
         word = _WORDS[entry.verdict]
         say(

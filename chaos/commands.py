@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.cli import Entry
+from cluster.cli import CommandEntry
 
-CHAOS = Entry("chaos.command", "chaos", "Run faults against a cluster under load, and judge it.")
-SIM = Entry("chaos.sim.command", "sim", "Simulate whole clusters from seeds, and try to break them.")
+CHAOS = CommandEntry("chaos.command", "chaos", "Run faults against a cluster under load, and judge it.")
+SIM = CommandEntry("chaos.sim.command", "sim", "Simulate whole clusters from seeds, and try to break them.")

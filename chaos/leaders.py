@@ -17,7 +17,7 @@ from typing import Any
 
 from chaos.checker.cluster import Claim
 from chaos.hosts.environment import Environment
-from chaos.operator import Operator
+from chaos.operator import ClusterOperator
 from ledger.history import now_ns
 
 _EVERY_S = 0.1
@@ -68,7 +68,7 @@ class LeaderWatch:
     """Runs from `start` to `stop`."""
 
     def __init__(self, environment: Environment, log: Path) -> None:
-        self._operator = Operator(environment)
+        self._operator = ClusterOperator(environment)
         self._log = log
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader watch", daemon=True)

@@ -25,7 +25,7 @@ _TRANSFER_MS = 3_000
 T = TypeVar("T")
 
 
-class Operator:
+class ClusterOperator:
     """Implements `chaos.faults.fault.Members`. Connects when it is first asked something."""
 
     def __init__(self, environment: Environment) -> None:

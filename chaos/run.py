@@ -40,7 +40,7 @@ from chaos.leaders import LeaderWatch, read_claims
 from chaos.load.processes import ClientProcesses
 from chaos.load.spec import Spec
 from chaos.nemesis import Nemesis, Struck
-from chaos.operator import Operator
+from chaos.operator import ClusterOperator
 from ledger.history import now_ns, read_history
 
 TOPICS = ("orders", "payments")
@@ -180,7 +180,7 @@ class _Run:
         self._out = out
         self._environment = environment
         self._audience = audience
-        self._operator = Operator(environment)
+        self._operator = ClusterOperator(environment)
         undo.callback(self._operator.close)
         self._clients = ClientProcesses(out, self._spec())
         undo.callback(self._clients.end)

@@ -16,9 +16,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.state import State
-from store import Bases, Checkpoint, CommitLog, ConsumeQueues, KeyIndex, Known, PositionFiles, QueueSpan
+from store import Checkpoint, CommitLog, ConsumeQueues, KeyIndex, Known, PositionFiles, QueueSpan, Snapshots
 from store.file_mark import marks_in
 
 log = logging.getLogger("cluster.checkpoints")
@@ -45,15 +45,15 @@ class Draft:
 class Checkpoints:
     """One thread at a time may call `write`, and no other method meanwhile but `draft` and `found`."""
 
-    def __init__(self, bases: Bases, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
+    def __init__(self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
         """Adopts what the last run left, or wipes it."""
-        self._bases = bases
+        self._snapshots = snapshots
         self._positions = positions
         self._queues = queues
         self._keys = keys
-        self._log_number = bases.log_number
+        self._log_number = snapshots.log_number
         """Of the log that the positions are of."""
-        self.found = bases.checkpoint()
+        self.found = snapshots.checkpoint()
         """Where this start goes on; None: at the beginning of the log, or its base."""
         self.known: Known | None = None
         """What need not be read again of the log."""
@@ -61,14 +61,14 @@ class Checkpoints:
             log.warning("the indexes are not as they were at the last checkpoint: all are rebuilt from the log")
             self.found = self.known = None
         if self.found is None:
-            first = 1 if bases.base is None else bases.base.index + 1
+            first = 1 if snapshots.snapshot is None else snapshots.snapshot.index + 1
             positions.wipe(first)
             queues.wipe()
             keys.wipe()
         self._last = self.found.index if self.found else 0
 
     def _adopt(self, checkpoint: Checkpoint) -> bool:
-        start, place = self._bases.base, checkpoint.base
+        start, place = self._snapshots.snapshot, checkpoint.snapshot
         positions = self._positions.load(
             start.tail if start else None, place.index, marks_in(POSITIONS, checkpoint.marks)
         )
@@ -83,36 +83,38 @@ class Checkpoints:
     def _adopt_keys(self, checkpoint: Checkpoint) -> bool:
         if not self._keys.adopt(marks_in(KEYS, checkpoint.marks)):
             return False
-        if self._bases.base is not None:
-            self._keys.drop_before(self._bases.base.end)
+        if self._snapshots.snapshot is not None:
+            self._keys.drop_before(self._snapshots.snapshot.end)
         return True
 
     # -- new ones
 
-    def draft(self, replica: Replica) -> Draft | None:
+    def draft(self, replica: BrokerReplica) -> Draft | None:
         """What to `write`, as of this moment; None where nothing has come since the last one."""
         driver, commit_log, index = replica.driver, replica.log, replica.driver.applied
         if driver.log_start is None or index in (self._last, commit_log.first_index - 1):
             return None
         first = self._first_to_write(commit_log)
         configuration = driver.log_start.configuration
-        base = commit_log.base_at(index, configuration=configuration, state=replica.snapshot())
+        snapshot = commit_log.snapshot_at(index, configuration=configuration, state=replica.encoded_state())
         marks = (
             *(mark.inside(QUEUES) for mark in self._queues.marks()),
             *(mark.inside(KEYS) for mark in self._keys.marks()),
         )
         self._last = index
         return Draft(
-            Checkpoint(base, replica.membership.index, replica.membership.is_removed, marks),
+            Checkpoint(snapshot, replica.membership.index, replica.membership.is_removed, marks),
             first,
             commit_log.position_units(first, index),
             commit_log.first_index,
-            self._bases.log_number,
+            self._snapshots.log_number,
             self._queues.take_dropped(),
         )
 
     def _first_to_write(self, commit_log: CommitLog) -> int:
-        continues = self._log_number == self._bases.log_number and self._positions.next_index >= commit_log.first_index
+        continues = (
+            self._log_number == self._snapshots.log_number and self._positions.next_index >= commit_log.first_index
+        )
         return self._positions.next_index if continues else commit_log.first_index
 
     def write(self, draft: Draft, flush: Callable[[], object]) -> None:
@@ -123,7 +125,7 @@ class Checkpoints:
             self._log_number = draft.log_number
         self._positions.begin_at(draft.log_begins)
         marks = (mark.inside(POSITIONS) for mark in self._positions.add(draft.units))
-        self._bases.save(replace(draft.checkpoint, marks=(*marks, *draft.checkpoint.marks)), draft.log_number)
+        self._snapshots.save(replace(draft.checkpoint, marks=(*marks, *draft.checkpoint.marks)), draft.log_number)
         self._queues.remove(draft.dropped)
 
     def close(self) -> None:

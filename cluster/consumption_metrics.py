@@ -13,7 +13,7 @@ from itertools import islice
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ledger.broker.lag import lag_of
-from ledger.broker.rpc.consumer_groups import ConsumerGroupService, Desk
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService, ShardConsumption
 
 MAX_QUEUES = 5_000
 """For each shard; some 30 µs each."""
@@ -27,14 +27,16 @@ class ConsumptionCollector:
         self._now_ms = now_ms
 
     def collect(self) -> Iterator[Metric]:
-        desks = list(self._service.desks.values())
-        yield from self._lags([desk for desk in desks if desk.replica.knows_the_end])
-        yield from _moves(desks)
+        shard_consumptions = list(self._service.shard_consumptions.values())
+        yield from self._lags(
+            [shard_consumption for shard_consumption in shard_consumptions if shard_consumption.replica.knows_the_end]
+        )
+        yield from _moves(shard_consumptions)
         rebalances = CounterMetricFamily(
             "ledgermq_consumer_group_rebalances", "Assignments of queues that this node committed.", labels=["shard"]
         )
-        for desk in desks:
-            rebalances.add_metric([str(desk.replica.shard)], desk.coordinator.rebalances)
+        for shard_consumption in shard_consumptions:
+            rebalances.add_metric([str(shard_consumption.replica.shard)], shard_consumption.coordinator.rebalances)
         refusals = CounterMetricFamily(
             "ledgermq_consumer_refusals", "What members of consumer groups were refused, by code.", labels=["code"]
         )
@@ -42,7 +44,7 @@ class ConsumptionCollector:
             refusals.add_metric([code], count)
         yield from (rebalances, refusals)
 
-    def _lags(self, desks: list[Desk]) -> Iterator[Metric]:
+    def _lags(self, shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
         """On the leader."""
         labels = ["consumer_group", "topic", "queue"]
         messages = GaugeMetricFamily(
@@ -62,8 +64,8 @@ class ConsumptionCollector:
             labels=["shard"],
         )
         now = self._now_ms()
-        for desk in desks:
-            replica, consumption = desk.replica, desk.replica.state.consumption
+        for shard_consumption in shard_consumptions:
+            replica, consumption = shard_consumption.replica, shard_consumption.replica.state.consumption
             for group in consumption.groups:
                 members.add_metric([group.name], len(group.members))
             for key, progress in islice(consumption.progress.in_any_order(), MAX_QUEUES):
@@ -76,7 +78,7 @@ class ConsumptionCollector:
         yield from (messages, seconds, members, left_out)
 
 
-def _moves(desks: list[Desk]) -> Iterator[Metric]:
+def _moves(shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
     """Of each shard's leader, while it led."""
     retries = CounterMetricFamily(
         "ledgermq_consumer_group_retries", "Messages moved to be consumed again.", labels=["consumer_group"]
@@ -85,8 +87,8 @@ def _moves(desks: list[Desk]) -> Iterator[Metric]:
         "ledgermq_consumer_group_dead_letters", "Messages that were given up.", labels=["consumer_group"]
     )
     for family, counters in (
-        (retries, [desk.claims.retries for desk in desks]),
-        (dead_letters, [desk.claims.dead_letters for desk in desks]),
+        (retries, [shard_consumption.claims.retries for shard_consumption in shard_consumptions]),
+        (dead_letters, [shard_consumption.claims.dead_letters for shard_consumption in shard_consumptions]),
     ):
         for name, count in sorted(sum(counters, Counter[str]()).items()):
             family.add_metric([name], count)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from cluster.flush_schedule import FlushSchedule
-from cluster.surroundings import Surroundings
+from cluster.runtime import Runtime
 from cluster.workers import Worker
 from store import CommitLog, StoreError, Vote, VoteFile
 
@@ -33,7 +33,7 @@ class DiskThreads:
         self,
         log: CommitLog,
         votes: VoteFile,
-        surroundings: Surroundings,
+        runtime: Runtime,
         *,
         flush: Literal["async", "sync"],
         schedule: FlushSchedule,
@@ -50,17 +50,17 @@ class DiskThreads:
         self._forget_suspicion = forget_suspicion
         self._on_failure = on_failure
         self._on_flush = on_flush
-        self._vital = surroundings.vital
-        self._monotonic_ms = surroundings.monotonic_ms
-        self._vote_thread = surroundings.worker("votes")
-        self._flush_thread = surroundings.worker("flush")
-        self._segment_thread = surroundings.worker("segments")
+        self._vital = runtime.vital
+        self._monotonic_ms = runtime.monotonic_ms
+        self._vote_thread = runtime.worker("votes")
+        self._flush_thread = runtime.worker("flush")
+        self._segment_thread = runtime.worker("segments")
         self._waiting: list[Callable[[], None]] = []
         """Whom the next flush serves."""
         self._owed = 0
         """How many wait for a flush, this one or the next: what is written meanwhile counts not before them."""
         self._flushing = False
-        self._flush_began_ms = surroundings.monotonic_ms()
+        self._flush_began_ms = runtime.monotonic_ms()
         """The one that is under way, or the last one."""
         self._writing_out = False
         self._preparing = False

@@ -19,7 +19,7 @@ from typing import Protocol
 from grpc import aio
 
 from cluster.founding import in_turn
-from raft.configuration_entry import Member, ShardConfiguration
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 from raft.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
@@ -33,7 +33,7 @@ TELL_EVERY = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
+class FormingNode:
     """This node, as it introduces itself."""
 
     cluster: str
@@ -117,38 +117,38 @@ class GrpcIntroductions:
 
 
 async def first_configuration(
-    newcomer: Newcomer, peers: Mapping[int, str], introductions: Introductions
+    forming_node: FormingNode, peers: Mapping[int, str], introductions: Introductions
 ) -> ShardConfiguration:
     """Asks every other voter until all have answered that they are empty; gives what entry 1 says.
 
     Raises FirstStartRefusedError. Waits for as long as somebody is missing, and says who.
     """
-    voters = {newcomer.node: Member(newcomer.incarnation, newcomer.address)}
+    voters = {forming_node.node: ConfiguredMember(forming_node.incarnation, forming_node.address)}
     request = raft_pb2.IntroduceRequest(
-        cluster=newcomer.cluster,
-        shard=newcomer.shard,
-        sender=newcomer.node,
-        voters=newcomer.voters,
-        segment_bytes=newcomer.segment_bytes,
-        max_entry_bytes=newcomer.max_entry_bytes,
+        cluster=forming_node.cluster,
+        shard=forming_node.shard,
+        sender=forming_node.node,
+        voters=forming_node.voters,
+        segment_bytes=forming_node.segment_bytes,
+        max_entry_bytes=forming_node.max_entry_bytes,
     )
     attempt = 0
-    while missing := [node for node in newcomer.voters if node not in voters]:
+    while missing := [node for node in forming_node.voters if node not in voters]:
         answers = await asyncio.gather(*(introductions.ask(node, request) for node in missing))
         for node, answer in zip(missing, answers, strict=True):
             if answer is not None:
-                voters[node] = Member(accepted(node, peers[node], answer), peers[node])
+                voters[node] = ConfiguredMember(accepted(node, peers[node], answer), peers[node])
         if attempt % TELL_EVERY == TELL_EVERY - 1:
             waited_for = ", ".join(f"node {node} at {peers[node]}" for node in missing)
-            log.info("first start of shard %d: waiting for %s", newcomer.shard, waited_for)
+            log.info("first start of shard %d: waiting for %s", forming_node.shard, waited_for)
         attempt += 1
-        if len(voters) < len(newcomer.voters):
+        if len(voters) < len(forming_node.voters):
             await asyncio.sleep(ASK_AGAIN_S)
     return ShardConfiguration(
-        cluster=newcomer.cluster,
+        cluster=forming_node.cluster,
         voters=voters,
-        segment_bytes=newcomer.segment_bytes,
-        max_entry_bytes=newcomer.max_entry_bytes,
+        segment_bytes=forming_node.segment_bytes,
+        max_entry_bytes=forming_node.max_entry_bytes,
     )
 
 

@@ -14,7 +14,7 @@ from raft.core.transfer import Prefer, nobody
 
 
 @dataclass(frozen=True, slots=True)
-class Founding:
+class FirstVoters:
     """The nodes that a shard begins on."""
 
     voters: tuple[int, ...]
@@ -22,9 +22,9 @@ class Founding:
     """Where one of them is; empty while no node of that number is a member of the cluster."""
 
 
-def first_shard(settings: NodeSettings) -> Founding:
+def first_shard(settings: NodeSettings) -> FirstVoters:
     """Of shard 0: all nodes of the first start."""
-    return Founding(tuple(sorted(settings.peers)), settings.peers.__getitem__)
+    return FirstVoters(tuple(sorted(settings.peers)), settings.peers.__getitem__)
 
 
 def in_turn(shard: int, voters: Sequence[int]) -> int:

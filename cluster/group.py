@@ -19,28 +19,28 @@ from functools import partial
 
 from cluster.checkpoints import INTERVAL_S, Checkpoints
 from cluster.disk_threads import DiskThreads
-from cluster.first_start import ASK_AGAIN_S, TELL_EVERY, FirstStartRefusedError, Newcomer, first_configuration
+from cluster.first_start import ASK_AGAIN_S, TELL_EVERY, FirstStartRefusedError, FormingNode, first_configuration
 from cluster.flush_schedule import FlushSchedule
-from cluster.founding import Founding, first_shard, preferred
-from cluster.mending import Mending
+from cluster.founding import FirstVoters, first_shard, preferred
+from cluster.mending import ScrubRepairer
 from cluster.metrics import Meters
 from cluster.opening import Opening
 from cluster.retention import RetentionWatch
+from cluster.runtime import PeerTransport, Runtime
 from cluster.scrub import Scrub
 from cluster.settings import NodeSettings
 from cluster.shard_files import ShardFiles
 from cluster.shard_log import ShardLog
 from cluster.stall import Stall
-from cluster.surroundings import PeerTransport, Surroundings
 from cluster.ticker import Ticker
 from ledger.broker.acknowledgements import Acknowledgements
-from ledger.broker.arrivals import Arrivals
+from ledger.broker.arrivals import FetchWaiters
 from ledger.broker.claims import Claims
 from ledger.broker.coordinator import Coordinator
 from ledger.broker.members import Introduction
 from ledger.broker.membership import Membership, Standing
-from ledger.broker.replica import Replica
-from ledger.broker.rpc.consumer_groups import Desk
+from ledger.broker.replica import BrokerReplica
+from ledger.broker.rpc.consumer_groups import ShardConsumption
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Durable, LogTerms, Raft, TermRun, Timing
@@ -49,7 +49,6 @@ from raft.held_up import HeldUp
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
 from store import (
-    Base,
     CommitLog,
     Disk,
     DiskFullError,
@@ -57,6 +56,7 @@ from store import (
     Flaw,
     Kind,
     NodeDirectory,
+    Snapshot,
     StoreError,
     Suspect,
     Vote,
@@ -84,35 +84,35 @@ class LocalReplica:
         disk: Disk,
         directory: NodeDirectory,
         meters: Meters,
-        surroundings: Surroundings,
+        runtime: Runtime,
         ticker: Ticker,
-        arrivals: Arrivals,
+        fetch_waiters: FetchWaiters,
     ) -> None:
         """Reads the log, or what came since the last checkpoint. One that is damaged is repaired by `take_part`, where
         there are other nodes to do that from. Raises StoreError, ShardError."""
         self.number = number
-        self.desk: Desk | None = None
+        self.shard_consumption: ShardConsumption | None = None
         """For consumers; None until this shard has started here."""
-        self.replica: Replica | None = None
+        self.replica: BrokerReplica | None = None
         """None until the first start is complete."""
         self._settings = settings
         self._disk = disk
         self._directory = directory
         self._meters = meters
-        self._surroundings = surroundings
-        self._vital = surroundings.vital
+        self._runtime = runtime
+        self._vital = runtime.vital
         self._ticker = ticker
-        self._arrivals = arrivals
-        self._founding = first_shard(settings) if number == TOPICS_SHARD else None
+        self._fetch_waiters = fetch_waiters
+        self._first_voters = first_shard(settings) if number == TOPICS_SHARD else None
         self._tick: Callable[[], None] = lambda: None
-        self._stall = Stall(settings.busy_ms, surroundings.monotonic_ms)
+        self._stall = Stall(settings.busy_ms, runtime.monotonic_ms)
         self._transport: PeerTransport | None = None
         self._threads: DiskThreads | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        incarnation = surroundings.chance.randbytes(INCARNATION_BYTES)
+        incarnation = runtime.chance.randbytes(INCARNATION_BYTES)
         self._votes = VoteFile.open(disk, directory.vote_path(number), new_incarnation=incarnation)
-        self._opening = Opening(number, settings, disk, directory, meters, surroundings, self._appended)
-        self._mending: Mending | None = None
+        self._opening = Opening(number, settings, disk, directory, meters, runtime, self._appended)
+        self._scrub_repairer: ScrubRepairer | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -120,47 +120,49 @@ class LocalReplica:
         return self.is_closed or self._log.last_index > 0
 
     @property
-    def is_founded(self) -> bool:
+    def is_formed(self) -> bool:
         """Whether it is known on which nodes it begins."""
-        return self._founding is not None
+        return self._first_voters is not None
 
-    async def take_part(self, founding: Founding | None = None) -> None:
+    async def take_part(self, first_voters: FirstVoters | None = None) -> None:
         """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
         yet; and begins to follow, to stand and to serve. `founding`: of any shard but 0, as far as this node may begin
         it or answer whoever does."""
         await self._opening.finish()
-        self._founding = self._founding or founding
-        if self._founding is not None and self.newcomer.asks:
+        self._first_voters = self._first_voters or first_voters
+        if self._first_voters is not None and self.forming_node.asks:
             await self._first_start()
         replica = self._make_replica()
         threads = self._threads = self._make_threads(replica)
         transport = self._transport = self._make_transport(replica)
-        loop, base, found = asyncio.get_running_loop(), self._opened.bases.base, self._checkpoints.found
+        loop, snapshot, found = asyncio.get_running_loop(), self._opened.snapshots.snapshot, self._checkpoints.found
         driver = Driver(
             self._make_core(),
             self._log,
-            bases=self._opened.bases,
-            resumed=found.base if found is not None else base,
+            snapshots=self._opened.snapshots,
+            resumed=found.snapshot if found is not None else snapshot,
             transport=transport,
             disk=threads,
             machine=replica,
-            now_ms=self._surroundings.now_ms,
+            now_ms=self._runtime.now_ms,
             soon=lambda work: loop.call_soon(self._vital.event(work)),
             max_uncommitted_bytes=uncommitted_bytes(self._settings),
             stalled=lambda: self._stalled(replica, threads),
-            was_held_up=HeldUp(self._surroundings.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
+            was_held_up=HeldUp(self._runtime.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
         )
         replica.attach(driver)
         if found is not None:
             replica.resume(found)
-        elif base is not None:
-            replica.restore(base)
+        elif snapshot is not None:
+            replica.restore(snapshot)
         self.replica = replica
         threads.start()
         driver.start()
         transport.start()
-        coordinator = Coordinator(replica, self._surroundings.monotonic_ms, self._vital.spawn)
-        self.desk = Desk(replica, coordinator, Acknowledgements(replica.command), Claims(replica))
+        coordinator = Coordinator(replica, self._runtime.monotonic_ms, self._vital.spawn)
+        self.shard_consumption = ShardConsumption(
+            replica, coordinator, Acknowledgements(replica.command), Claims(replica)
+        )
         self._tick = self._vital.event(driver.tick)
         self._ticker.add(self._tick)
         self._tasks = [
@@ -190,7 +192,7 @@ class LocalReplica:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _keep_checkpoints(self, replica: Replica, threads: DiskThreads) -> None:
+    async def _keep_checkpoints(self, replica: BrokerReplica, threads: DiskThreads) -> None:
         while True:
             await asyncio.sleep(INTERVAL_S)
             draft = self._checkpoints.draft(replica)
@@ -229,9 +231,9 @@ class LocalReplica:
         return self._files.checkpoints
 
     @property
-    def base(self) -> Base | None:
+    def snapshot(self) -> Snapshot | None:
         """Where the log begins; None: at entry 1."""
-        return self._opened.bases.base
+        return self._opened.snapshots.snapshot
 
     @property
     def commit(self) -> int:
@@ -250,7 +252,7 @@ class LocalReplica:
     @property
     def is_damaged(self) -> bool:
         """Whether something of the log is being repaired from the other nodes."""
-        mends = self._mending is not None and bool(self._mending.reason)
+        mends = self._scrub_repairer is not None and bool(self._scrub_repairer.reason)
         return self.is_closed or self._opening.left is not None or mends
 
     def not_ready(self) -> str:
@@ -267,8 +269,8 @@ class LocalReplica:
         has_begun = driver.raft.configuration_index > 0  # then whoever means another node is the stranger
         if not has_begun and self._transport is not None and self._transport.disowned:
             return self._transport.disowned
-        if self._mending is not None and self._mending.reason:
-            return self._mending.reason
+        if self._scrub_repairer is not None and self._scrub_repairer.reason:
+            return self._scrub_repairer.reason
         if driver.failure is not None:
             return f"the disk refuses writes: {driver.failure}"
         if driver.raft.leader == 0:
@@ -302,7 +304,7 @@ class LocalReplica:
 
     # -- what operators ask (`ledger.broker.rpc.operations.Site`)
 
-    async def ask_newcomer(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
+    async def ask_joining_node(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Who is there, as asked by a leader of this shard; None where nobody answers."""
         request = raft_pb2.IntroduceRequest(
             cluster=configuration.cluster,
@@ -312,7 +314,7 @@ class LocalReplica:
             max_entry_bytes=configuration.max_entry_bytes,
             adding=True,
         )
-        introductions = self._surroundings.introductions({node: address})
+        introductions = self._runtime.introductions({node: address})
         try:
             answer = await introductions.ask(node, request)
         finally:
@@ -349,11 +351,11 @@ class LocalReplica:
         return self._votes.vote
 
     @property
-    def newcomer(self) -> Newcomer:
+    def forming_node(self) -> FormingNode:
         """This node as it introduces itself at this moment: once the cluster has begun, it is not empty any more."""
         settings, vote = self._settings, self._votes.vote
-        is_first, voters = self.number == TOPICS_SHARD, self._founding.voters if self._founding else ()
-        return Newcomer(
+        is_first, voters = self.number == TOPICS_SHARD, self._first_voters.voters if self._first_voters else ()
+        return FormingNode(
             cluster=settings.cluster,
             shard=self.number,
             node=settings.node,
@@ -369,11 +371,11 @@ class LocalReplica:
 
     async def _first_start(self) -> None:
         """Writes entry 1, once every voter has answered that it is empty."""
-        assert self._founding is not None
-        peers = await self._other_founders(self._founding)
-        introductions = self._surroundings.introductions(peers)
+        assert self._first_voters is not None
+        peers = await self._other_founders(self._first_voters)
+        introductions = self._runtime.introductions(peers)
         try:
-            configuration = await first_configuration(self.newcomer, peers, introductions)
+            configuration = await first_configuration(self.forming_node, peers, introductions)
         except FirstStartRefusedError as refusal:
             log.error("this node takes no part: %s", refusal)
             return
@@ -385,11 +387,11 @@ class LocalReplica:
         self._opened.configurations.append((1, configuration))
         log.info("shard %d: first start, voters %s", self.number, sorted(configuration.voters))
 
-    async def _other_founders(self, founding: Founding) -> dict[int, str]:
+    async def _other_founders(self, first_voters: FirstVoters) -> dict[int, str]:
         """Where they are, once each of them is a member of the cluster."""
-        others = [node for node in founding.voters if node != self._settings.node]
+        others = [node for node in first_voters.voters if node != self._settings.node]
         for attempt in itertools.count():
-            peers = {node: founding.address(node) for node in others}
+            peers = {node: first_voters.address(node) for node in others}
             gone = [node for node, address in peers.items() if not address]
             if not gone:
                 break
@@ -407,7 +409,7 @@ class LocalReplica:
         """Whether there was room for it."""
         # Term 1 is known from this entry; a vote file that had it first would hide a first start cut short by a kill.
         try:
-            self._log.append([draft], term=1, commit=0, now_ms=self._surroundings.now_ms())
+            self._log.append([draft], term=1, commit=0, now_ms=self._runtime.now_ms())
         except DiskFullError as full:
             log.error("shard %d: the first start waits: %s", self.number, full)
             return False
@@ -416,9 +418,9 @@ class LocalReplica:
 
     # -- the parts
 
-    def _make_replica(self) -> Replica:
+    def _make_replica(self) -> BrokerReplica:
         settings, files = self._settings, self._files
-        return Replica(
+        return BrokerReplica(
             shard=self.number,
             commit_log=self._log,
             queues=files.queues,
@@ -426,16 +428,16 @@ class LocalReplica:
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self.max_message_bytes,
             meter=self._meters,
-            arrivals=self._arrivals,
+            fetch_waiters=self._fetch_waiters,
             doubt=self.doubt,
         )
 
-    def _make_threads(self, replica: Replica) -> DiskThreads:
+    def _make_threads(self, replica: BrokerReplica) -> DiskThreads:
         settings = self._settings
         return DiskThreads(
             self._log,
             self._votes,
-            self._surroundings,
+            self._runtime,
             flush=settings.flush,
             schedule=FlushSchedule(
                 settings.flush_interval_ms,
@@ -449,11 +451,11 @@ class LocalReplica:
             on_flush=self._meters.flush_seconds.observe,
         )
 
-    async def _look_after_log(self, replica: Replica, threads: DiskThreads) -> None:
+    async def _look_after_log(self, replica: BrokerReplica, threads: DiskThreads) -> None:
         """Repairs what the start has left, and reads what it has not read."""
         segment_bytes, label = self._opened.segment_bytes, str(self.number)
         repaired, damaged = self._meters.repaired_bytes.labels(label).inc, self._meters.log_damaged.labels(label)
-        mending = self._mending = Mending(replica, self._settings, segment_bytes, self._surroundings, repaired)
+        mending = self._scrub_repairer = ScrubRepairer(replica, self._settings, segment_bytes, self._runtime, repaired)
 
         async def mend(flaw: Flaw) -> None:
             damaged.set(1)
@@ -465,13 +467,13 @@ class LocalReplica:
             self._opening.left = None
         await Scrub(self._disk, self._log, segment_bytes, mend).run(threads.beside)
 
-    def _make_retention(self, replica: Replica) -> RetentionWatch:
+    def _make_retention(self, replica: BrokerReplica) -> RetentionWatch:
         return RetentionWatch(
             replica,
             self._settings,
             self._disk,
             self._directory.log_directory(self.number),
-            self._surroundings,
+            self._runtime,
             self._meters.disk_use_ratio.set,
         )
 
@@ -479,27 +481,27 @@ class LocalReplica:
         self._meters.append_seconds.observe(seconds)
         self._stall.appended(seconds)
 
-    def _stalled(self, replica: Replica, threads: DiskThreads) -> str:
+    def _stalled(self, replica: BrokerReplica, threads: DiskThreads) -> str:
         """Why nothing can be appended just now; empty where it can. Where others commit without this node's flush,
         nobody waits for that."""
         waits = self._settings.flush == "sync" and replica.driver.backlog > 0
         return self._stall.reason(threads.flushing_ms if waits else 0.0)
 
-    def _make_transport(self, replica: Replica) -> PeerTransport:
+    def _make_transport(self, replica: BrokerReplica) -> PeerTransport:
         settings, vital = self._settings, self._vital
-        return self._surroundings.make_transport(
+        return self._runtime.make_transport(
             Identity(settings.cluster, self.number, settings.node, self._votes.vote.incarnation),
             self._others(),
             Receiver(
                 message=vital.event(lambda message: replica.driver.receive(message)),
                 append=vital.event(lambda append, entries: replica.driver.receive_append(append, entries)),
-                base=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
+                snapshot=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
                 unreachable=vital.event(lambda peer: replica.driver.unreachable(peer)),
             ),
         )
 
     def _make_core(self) -> Raft:
-        settings, vote, chance = self._settings, self._votes.vote, self._surroundings.chance
+        settings, vote, chance = self._settings, self._votes.vote, self._runtime.chance
         first, last = self._log.first_index, self._log.last_index
         runs = [TermRun(*run) for run in self._log.term_runs(first, last)]
         return Raft(

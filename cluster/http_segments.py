@@ -24,7 +24,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cluster.file_sender import FileSender
-from store import Base, CommitLog, RangeDamagedError, SegmentSpan
+from store import CommitLog, RangeDamagedError, SegmentSpan, Snapshot
 from store.entry import EntryFlawError
 
 MAX_DOWNLOADS = 8
@@ -47,7 +47,7 @@ class Shard(Protocol):
     @property
     def log(self) -> CommitLog: ...
     @property
-    def base(self) -> Base | None:
+    def snapshot(self) -> Snapshot | None:
         """Where the log begins; None: at entry 1."""
 
     @property
@@ -68,7 +68,7 @@ class SegmentRoutes:
         """HEAD comes with GET."""
         return [
             web.get("/shards", self._list_shards),
-            web.get(r"/shards/{shard:\d{1,9}}/snapshot", self._base),
+            web.get(r"/shards/{shard:\d{1,9}}/snapshot", self._snapshot),
             web.get(r"/shards/{shard:\d{1,9}}/segments", self._list),
             web.get(r"/shards/{shard:\d{1,9}}/segments/{name:\d{20}}", self._segment),
         ]
@@ -80,11 +80,11 @@ class SegmentRoutes:
     async def _list_shards(self, _: web.Request) -> web.Response:
         return web.json_response({"node": self._node, "cluster": self._cluster, "shards": sorted(self._shards)})
 
-    async def _base(self, request: web.Request) -> web.Response:
-        base = self._shard(request).base
-        if base is None:
+    async def _snapshot(self, request: web.Request) -> web.Response:
+        snapshot = self._shard(request).snapshot
+        if snapshot is None:
             raise web.HTTPNotFound(text="the log of this node begins at entry 1: it has no base")
-        return web.Response(body=base.encode(), content_type="application/octet-stream")
+        return web.Response(body=snapshot.encode(), content_type="application/octet-stream")
 
     async def _list(self, request: web.Request) -> web.Response:
         shard = self._shard(request)

@@ -18,25 +18,25 @@ from collections.abc import Callable
 
 from cluster.backoff import Backoff
 from cluster.entry_source import EntryAsker, other_members
+from cluster.runtime import Runtime
 from cluster.scrub import Beside
 from cluster.settings import NodeSettings
-from cluster.surroundings import Surroundings
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from raft.v1 import raft_pb2
 from store import Flaw, LogDamagedError
 
 log = logging.getLogger("cluster.mending")
 
 
-class Mending:
+class ScrubRepairer:
     """One flaw after the other."""
 
     def __init__(
         self,
-        replica: Replica,
+        replica: BrokerReplica,
         settings: NodeSettings,
         segment_bytes: int,
-        surroundings: Surroundings,
+        runtime: Runtime,
         on_mended: Callable[[int], object],
     ) -> None:
         """`on_mended` is told how many bytes were written over."""
@@ -45,7 +45,7 @@ class Mending:
         self._replica = replica
         self._settings = settings
         self._segment_bytes = segment_bytes
-        self._surroundings = surroundings
+        self._runtime = runtime
         self._on_mended = on_mended
         self._answers: dict[int, str] = {}
 
@@ -88,7 +88,7 @@ class Mending:
         """Whether all of them are whole."""
         configuration, settings, missing = self._replica.newest_configuration(), self._settings, entries[0]
         others = other_members(configuration, settings) if configuration is not None else {}
-        source = self._surroundings.entry_source(others)
+        source = self._runtime.entry_source(others)
         asker = EntryAsker(settings.cluster, self._replica.shard, settings.node, self._segment_bytes, source)
         try:
             for other in others:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from cluster.process_use import private_bytes
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from raft.core import Role
 from store import CommitLog, Draft, Header, Readable
 
@@ -115,7 +115,7 @@ class MeasuredLog(CommitLog):
 class RaftCollector:
     """Where each shard stands, read at each scrape. Register it with a registry."""
 
-    def __init__(self, replicas: Iterable[Replica]) -> None:
+    def __init__(self, replicas: Iterable[BrokerReplica]) -> None:
         """`replicas`: as they come to this node."""
         self._replicas = replicas
 

@@ -26,13 +26,13 @@ from cluster.logs import set_up_logging
 from cluster.metrics import Meters, RaftCollector
 from cluster.node_shards import NodeShards
 from cluster.registration import Registration
+from cluster.runtime import Addresses, Runtime, now_ms
 from cluster.settings import NodeSettings
 from cluster.shard_log import ShardError
 from cluster.stop_signals import stop_requested
-from cluster.surroundings import Addresses, Surroundings, now_ms
 from ledger.broker.delays import Delays
 from ledger.broker.quota import Quota, Rates
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.rpc.broker import BrokerService, NodeFacts, add_broker
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
@@ -67,7 +67,7 @@ class Node:
         self._settings = settings
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
-        self._surroundings = Surroundings(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
+        self._runtime = Runtime(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
         self._lines = ControlLines(settings.cluster, settings.node)
         self._raft_service = RaftService(
             lambda request: self._shards.introduce(request),
@@ -79,7 +79,7 @@ class Node:
         )
         try:
             self._shards = NodeShards(
-                settings, disk, self._directory, self._meters, self._surroundings, on_start=self._shard_started
+                settings, disk, self._directory, self._meters, self._runtime, on_start=self._shard_started
             )
         except BaseException:
             self._directory.close()
@@ -90,7 +90,7 @@ class Node:
             self._meters,
             beginnings=shards.local,
             replicas=shards.replicas,
-            arrivals=shards.arrivals,
+            fetch_waiters=shards.fetch_waiters,
             opening=shards.opening,
             deletion=shards.deletion,
             delays=Delays(settings.retry_delays_s, now_ms),
@@ -120,11 +120,11 @@ class Node:
         await self._serve_grpc()
         await self._serve_http()
         self._shards.start()
-        self._tasks = [self._surroundings.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
+        self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
         if names := self._settings.nameservers:
             registration = Registration(self._settings.node, names, self._broker.routes)
             work = registration.run()
-            self._tasks.append(self._surroundings.vital.spawn(work, "registration with name servers"))
+            self._tasks.append(self._runtime.vital.spawn(work, "registration with name servers"))
 
     async def stop(self) -> None:
         """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""
@@ -137,7 +137,7 @@ class Node:
         await self._shards.stop()
         self._directory.close()
 
-    def _shard_started(self, _: Replica) -> None:
+    def _shard_started(self, _: BrokerReplica) -> None:
         gc.collect()
         gc.freeze()  # what lives as long as the process need not be looked at in every collection
 

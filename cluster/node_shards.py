@@ -15,18 +15,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from cluster.founding import Founding, in_turn
+from cluster.founding import FirstVoters, in_turn
 from cluster.group import LocalReplica
 from cluster.metrics import Meters
 from cluster.removal import RemovalWatch
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
 from cluster.shard_calls import ShardCalls
 from cluster.shard_log import ShardError
-from cluster.surroundings import Surroundings
 from cluster.ticker import Ticker
-from ledger.broker.arrivals import Arrivals
+from ledger.broker.arrivals import FetchWaiters
 from ledger.broker.handover import hand_over
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_commands import add_shard
 from ledger.broker.topic_deletion import TopicDeletion
@@ -53,15 +53,15 @@ class NodeShards:
         disk: Disk,
         directory: NodeDirectory,
         meters: Meters,
-        surroundings: Surroundings,
+        runtime: Runtime,
         *,
-        on_start: Callable[[Replica], None],
+        on_start: Callable[[BrokerReplica], None],
     ) -> None:
         """`on_start` is told of each replica that takes part from then on. Raises StoreError, ShardError."""
         self.replicas = Replicas(lambda shard: self.local[shard].not_ready() if shard in self.local else "")
-        self.arrivals = Arrivals()
-        self._calls = ShardCalls(self._addresses, surroundings)
-        self.opening = TopicOpening(self.replicas, self._calls, surroundings.vital.spawn)
+        self.fetch_waiters = FetchWaiters()
+        self._calls = ShardCalls(self._addresses, runtime)
+        self.opening = TopicOpening(self.replicas, self._calls, runtime.vital.spawn)
         self.deletion = TopicDeletion(self.replicas, self._calls)
         self.local: dict[int, LocalReplica] = {}
         """By number. They only ever come."""
@@ -69,9 +69,9 @@ class NodeShards:
         self._disk = disk
         self._directory = directory
         self._meters = meters
-        self._surroundings = surroundings
+        self._runtime = runtime
         self._on_start = on_start
-        self._ticker = Ticker(surroundings.vital, settings.tick_ms, settings.heartbeat_ticks)
+        self._ticker = Ticker(runtime.vital, settings.tick_ms, settings.heartbeat_ticks)
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []
         self._news = asyncio.Event()
@@ -89,8 +89,8 @@ class NodeShards:
         for number, shard in self.local.items():
             if number == TOPICS_SHARD or shard.has_begun:
                 self._begin(number)
-        self._watches.append(self._surroundings.vital.spawn(self._follow(), "shard 0's table"))
-        self._watches.append(self._surroundings.vital.spawn(self.deletion.run(), "deleted topics"))
+        self._watches.append(self._runtime.vital.spawn(self._follow(), "shard 0's table"))
+        self._watches.append(self._runtime.vital.spawn(self.deletion.run(), "deleted topics"))
 
     async def stop(self) -> None:
         """Orderly: what was acknowledged is flushed. Nothing may come in any more."""
@@ -128,9 +128,9 @@ class NodeShards:
         if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
             shard = self._try_open(number)
             self._news.set()
-        if shard is None or not (request.adding or shard.is_founded or shard.has_begun):
+        if shard is None or not (request.adding or shard.is_formed or shard.has_begun):
             return None
-        return shard.newcomer.introduce(request)
+        return shard.forming_node.introduce(request)
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
         """What the log of another node lacks in that shard."""
@@ -149,9 +149,9 @@ class NodeShards:
             self._disk,
             self._directory,
             self._meters,
-            self._surroundings,
+            self._runtime,
             self._ticker,
-            self.arrivals,
+            self.fetch_waiters,
         )
         return shard
 
@@ -164,12 +164,12 @@ class NodeShards:
             asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._news.set)
             return None
 
-    def _begin(self, number: int, founding: Founding | None = None) -> None:
-        work = self._take_part(self.local[number], founding)
-        self._starts[number] = self._surroundings.vital.spawn(work, f"start of shard {number}")
+    def _begin(self, number: int, first_voters: FirstVoters | None = None) -> None:
+        work = self._take_part(self.local[number], first_voters)
+        self._starts[number] = self._runtime.vital.spawn(work, f"start of shard {number}")
 
-    async def _take_part(self, shard: LocalReplica, founding: Founding | None) -> None:
-        await shard.take_part(founding)
+    async def _take_part(self, shard: LocalReplica, first_voters: FirstVoters | None) -> None:
+        await shard.take_part(first_voters)
         replica = shard.replica
         assert replica is not None
         if shard.number == TOPICS_SHARD:
@@ -177,8 +177,8 @@ class NodeShards:
         self.replicas.add(replica)
         self._on_start(replica)
         self._first_changed()
-        watch = RemovalWatch(shard, self._settings, self._surroundings).run()
-        self._watches.append(self._surroundings.vital.spawn(watch, f"watch for removal from shard {shard.number}"))
+        watch = RemovalWatch(shard, self._settings, self._runtime).run()
+        self._watches.append(self._runtime.vital.spawn(watch, f"watch for removal from shard {shard.number}"))
 
     # -- shard 0
 
@@ -195,17 +195,17 @@ class NodeShards:
                 self._begin_those_named(replica)
                 await self._add_those_missing(replica)
 
-    def _begin_those_named(self, replica: Replica) -> None:
+    def _begin_those_named(self, replica: BrokerReplica) -> None:
         """Shards that are to begin here, or are here and had nothing in them."""
         for number, _ in replica.state.shards:
             if number in self._starts:
                 continue
-            founding = _founding(number, replica)
-            is_new = number not in self.local and founding is not None
+            first_voters = _first_voters(number, replica)
+            is_new = number not in self.local and first_voters is not None
             if number in self.local or (is_new and self._try_open(number) is not None):
-                self._begin(number, founding)
+                self._begin(number, first_voters)
 
-    async def _add_those_missing(self, replica: Replica) -> None:
+    async def _add_those_missing(self, replica: BrokerReplica) -> None:
         """As many as this node's settings say, if it leads shard 0."""
         try:
             while replica.knows_the_end and len(replica.state.shards.numbers) < self._settings.shards:
@@ -218,11 +218,11 @@ class NodeShards:
         return [*self.replicas.topics.membership.addresses().values()]
 
 
-def _founding(number: int, first: Replica) -> Founding | None:
+def _first_voters(number: int, first: BrokerReplica) -> FirstVoters | None:
     """How that shard is to begin. None where this node was to begin it, and has another directory by now: it cannot
     know whether it has done so. Who only answers may be any node of the number: whoever asks has not begun it."""
     founders, membership = first.state.shards.founders(number), first.membership
     me = membership.node
     if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):
         return None
-    return Founding(tuple(founders), lambda node: membership.addresses().get(node, ""))
+    return FirstVoters(tuple(founders), lambda node: membership.addresses().get(node, ""))

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from cluster.entry_source import EntryReader, other_members
 from cluster.metrics import Meters
 from cluster.repair import DamagedLog, Repair
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
 from cluster.shard_files import ShardFiles
 from cluster.shard_log import configuration_at_start
-from cluster.surroundings import Surroundings
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
-from store import Bases, Disk, Flaw, LogDamagedError, NodeDirectory
+from store import Disk, Flaw, LogDamagedError, NodeDirectory, Snapshots
 
 
 class Opening:
@@ -32,7 +32,7 @@ class Opening:
         disk: Disk,
         directory: NodeDirectory,
         meters: Meters,
-        surroundings: Surroundings,
+        runtime: Runtime,
         observe_append: Callable[[float], None],
     ) -> None:
         """Reads the log, or what came since the last checkpoint. Raises StoreError, ShardError; for a damaged log only
@@ -47,7 +47,7 @@ class Opening:
         self._disk = disk
         self._directory = directory
         self._meters = meters
-        self._surroundings = surroundings
+        self._runtime = runtime
         self._observe_append = observe_append
         self._open(reads_again=True)
 
@@ -76,7 +76,7 @@ class Opening:
         return reader.answer(request)
 
     def _open(self, *, reads_again: bool) -> None:
-        number, bases = self._number, self._directory.bases(self._number)
+        number, snapshots = self._number, self._directory.snapshots(self._number)
         self.repair = None
         try:
             self.files = ShardFiles.open(
@@ -84,27 +84,27 @@ class Opening:
                 self._settings,
                 self._disk,
                 self._directory,
-                bases,
+                snapshots,
                 self._observe_append,
-                self._surroundings,
+                self._runtime,
                 reads_again=reads_again,
             )
         except LogDamagedError as damage:
-            self.repair = self._repair_of(damage, bases, may_wait=reads_again)
+            self.repair = self._repair_of(damage, snapshots, may_wait=reads_again)
         self._meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
 
-    def _repair_of(self, damage: LogDamagedError, bases: Bases, *, may_wait: bool) -> Repair:
+    def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> Repair:
         """Raises the damage where there is nobody to repair it from."""
-        settings, number, checkpoint = self._settings, self._number, bases.checkpoint()
+        settings, number, checkpoint = self._settings, self._number, snapshots.checkpoint()
         members = {node: address for node, address in settings.peers.items() if node != settings.node}
-        first = configuration_at_start(self._disk, self._directory.log_directory(number), bases.base)
-        newest = decode_configuration(checkpoint.base.configuration) if checkpoint is not None else first
+        first = configuration_at_start(self._disk, self._directory.log_directory(number), snapshots.snapshot)
+        newest = decode_configuration(checkpoint.snapshot.configuration) if checkpoint is not None else first
         for configuration in filter(None, (first, newest)):
             members |= other_members(configuration, settings)
         if not members:
             raise damage
         fixed = first or newest
         segment_bytes = fixed.segment_bytes if fixed is not None else settings.segment_bytes
-        damaged = DamagedLog(number, segment_bytes, bases, members, damage, may_wait)
+        damaged = DamagedLog(number, segment_bytes, snapshots, members, damage, may_wait)
         repaired = self._meters.repaired_bytes.labels(str(number)).inc
-        return Repair(damaged, settings, self._disk, self._directory, self._surroundings, repaired)
+        return Repair(damaged, settings, self._disk, self._directory, self._runtime, repaired)

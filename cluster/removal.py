@@ -12,10 +12,10 @@ import asyncio
 import logging
 
 from cluster.group import LocalReplica
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
-from cluster.surroundings import Surroundings
 from ledger.broker.membership import Standing
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.client.admin import AsyncAdmin
 from ledger.errors import LedgerError
 
@@ -31,10 +31,10 @@ MOST_LOOKS = 20
 class RemovalWatch:
     """Of one shard."""
 
-    def __init__(self, shard: LocalReplica, settings: NodeSettings, surroundings: Surroundings) -> None:
+    def __init__(self, shard: LocalReplica, settings: NodeSettings, runtime: Runtime) -> None:
         self._shard = shard
         self._settings = settings
-        self._surroundings = surroundings
+        self._runtime = runtime
         self._look_s = settings.tick_ms * settings.election_ticks / 1000
         self._silent = 0
         self._ask_at = SILENT_LOOKS
@@ -49,7 +49,7 @@ class RemovalWatch:
                 self._shard.retire()
                 return
 
-    async def _is_removed(self, replica: Replica) -> bool:
+    async def _is_removed(self, replica: BrokerReplica) -> bool:
         membership = replica.membership
         if membership.standing is Standing.REMOVED:
             return True
@@ -62,12 +62,12 @@ class RemovalWatch:
         self._silent, self._ask_at = 0, min(2 * self._ask_at, MOST_LOOKS)
         return await self._others_say_so(replica)
 
-    async def _others_say_so(self, replica: Replica) -> bool:
+    async def _others_say_so(self, replica: BrokerReplica) -> bool:
         addresses = replica.membership.addresses()
         others = [address for node, address in addresses.items() if node != self._settings.node and address]
         if not others:
             return False
-        chance, environment = self._surroundings.chance, self._surroundings.client
+        chance, environment = self._runtime.chance, self._runtime.client
         try:
             async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS, rng=chance, _environment=environment) as admin:
                 said = await admin.members(shard=self._shard.number, timeout_ms=ANSWER_MS)

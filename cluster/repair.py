@@ -20,13 +20,12 @@ from typing import TypeVar
 
 from cluster.backoff import Backoff
 from cluster.entry_source import EntryAsker, EntryReader, other_members
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
-from cluster.surroundings import Surroundings
 from cluster.workers import Worker
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
 from store import (
-    Bases,
     Disk,
     DiskFullError,
     Flaw,
@@ -37,6 +36,7 @@ from store import (
     LogRepair,
     NodeDirectory,
     RepairMark,
+    Snapshots,
     StoreError,
     Suspect,
     Tail,
@@ -54,7 +54,7 @@ class DamagedLog:
 
     number: int
     segment_bytes: int
-    bases: Bases
+    snapshots: Snapshots
     members: Mapping[int, str]
     """Addresses of the other nodes, as far as they are known."""
     damage: LogDamagedError
@@ -69,7 +69,7 @@ class Repair:
         settings: NodeSettings,
         disk: Disk,
         directory: NodeDirectory,
-        surroundings: Surroundings,
+        runtime: Runtime,
         on_repaired: Callable[[int], object],
     ) -> None:
         """`on_repaired` is told how many bytes were taken from others."""
@@ -81,7 +81,7 @@ class Repair:
         self._settings = settings
         self._disk = disk
         self._directory = directory
-        self._surroundings = surroundings
+        self._runtime = runtime
         self._on_repaired = on_repaired
         self._members = dict(damaged.members)
         self._answers: dict[int, str] = {}
@@ -102,7 +102,7 @@ class Repair:
         """Ends when the log may be opened again: it is whole, or there is something `left` before the last checkpoint.
         Raises StoreError where the disk fails."""
         log.error("%s", self.reason)
-        worker = self._surroundings.worker("repair")
+        worker = self._runtime.worker("repair")
         try:
             await self._run(worker)
         finally:
@@ -111,7 +111,7 @@ class Repair:
     async def _run(self, worker: Worker) -> None:
         repair = await self.beside(worker, self._look)
         settings, damaged = self._settings, self._damaged
-        source = self._surroundings.entry_source(self._members)
+        source = self._runtime.entry_source(self._members)
         asker = EntryAsker(settings.cluster, damaged.number, settings.node, damaged.segment_bytes, source)
         try:
             last = repair.tail.index
@@ -129,13 +129,13 @@ class Repair:
             await source.close()
 
     def _look(self) -> LogRepair:
-        damaged, number, bases = self._damaged, self._damaged.number, self._damaged.bases
-        base = bases.base
+        damaged, number, snapshots = self._damaged, self._damaged.number, self._damaged.snapshots
+        snapshot = snapshots.snapshot
         repair = LogRepair(
             self._disk,
             self._directory.log_directory(number),
             segment_bytes=damaged.segment_bytes,
-            start=base.tail if base is not None else EMPTY,
+            start=snapshot.tail if snapshot is not None else EMPTY,
             clean=self._directory.clean_mark(number),
             least=self._known_index(),
             begins=lambda ends: self._remember(repair.tail.index, ends=ends),
@@ -155,7 +155,7 @@ class Repair:
 
     def _known_index(self) -> int:
         """Of the last entry that a checkpoint vouches for; 0: there is none."""
-        checkpoint = self._damaged.bases.checkpoint()
+        checkpoint = self._damaged.snapshots.checkpoint()
         return checkpoint.index if checkpoint is not None else 0
 
     def _flaw_left(self, repair: LogRepair) -> Flaw:
@@ -172,7 +172,7 @@ class Repair:
 
     def _remember(self, last_index: int, *, ends: bool) -> None:
         reason = f"the log was damaged behind entry {last_index}"
-        doubt = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=last_index)
+        doubt = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=last_index)
         self._directory.mark_repair(self._damaged.number, RepairMark(doubt, ends))
 
     def _forget(self) -> None:
@@ -206,7 +206,7 @@ class Repair:
         return True
 
     def _cut(self, repair: LogRepair) -> None:
-        self._damaged.bases.forget_checkpoint()  # it may vouch for more than stays
+        self._damaged.snapshots.forget_checkpoint()  # it may vouch for more than stays
         repair.cut()
 
     async def beside(self, worker: Worker, work: Callable[[], T]) -> T:

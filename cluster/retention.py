@@ -17,10 +17,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
-from cluster.surroundings import Surroundings
 from ledger.broker.log_trim import LogTrim
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.retention import Bounds, DiskUse, Move, Situation, choose, must_refuse, time_passed_ms
 from ledger.errors import LedgerError
 from store import CommitLog, Disk, StoreError
@@ -64,11 +64,11 @@ class RetentionWatch:
 
     def __init__(
         self,
-        replica: Replica,
+        replica: BrokerReplica,
         settings: NodeSettings,
         disk: Disk,
         path: Path,
-        surroundings: Surroundings,
+        runtime: Runtime,
         on_disk_use: Callable[[float], None],
     ) -> None:
         """`path`: of the log. `on_disk_use` is told at each look how full its disk is, from 0 to 1."""
@@ -78,8 +78,8 @@ class RetentionWatch:
         self._path = path
         self._look_s = settings.retention_check_ms / 1000
         self._on_disk_use = on_disk_use
-        self._clock = LogClock(replica.log, surroundings.monotonic_ms)
-        self._time_of_day_ms = surroundings.now_ms
+        self._clock = LogClock(replica.log, runtime.monotonic_ms)
+        self._time_of_day_ms = runtime.now_ms
         self._trim = LogTrim(replica)
         self._learners = Learners()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 
-from cluster.surroundings import Surroundings
+from cluster.runtime import Runtime
 from ledger.client.cluster_client import ClusterClient
 from ledger.state import Topic
 from ledger.v1 import operations_pb2
@@ -22,9 +22,9 @@ REQUEST_MS = 5_000
 class ShardCalls:
     """Implements `OtherLeaders` of `ledger.broker.topic_opening` and `topic_deletion`. `addresses()`: of the nodes."""
 
-    def __init__(self, addresses: Callable[[], Iterable[str]], surroundings: Surroundings) -> None:
+    def __init__(self, addresses: Callable[[], Iterable[str]], runtime: Runtime) -> None:
         self._addresses = addresses
-        self._surroundings = surroundings
+        self._runtime = runtime
         self._client: ClusterClient | None = None
         self._starting = asyncio.Lock()
 
@@ -52,8 +52,8 @@ class ShardCalls:
                     client_id=None,
                     request_timeout_ms=REQUEST_MS,
                     retry_backoff_ms=20,
-                    rng=self._surroundings.chance,
-                    environment=self._surroundings.client,
+                    rng=self._runtime.chance,
+                    environment=self._runtime.client,
                 )
                 await client.start()
                 self._client = client

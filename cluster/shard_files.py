@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from cluster.checkpoints import Checkpoints
 from cluster.file_limit import queues_open_at_once
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
 from cluster.shard_log import ShardLog
-from cluster.surroundings import Surroundings
-from store import Bases, ConsumeQueues, Disk, KeyIndex, NodeDirectory, PositionFiles
+from store import ConsumeQueues, Disk, KeyIndex, NodeDirectory, PositionFiles, Snapshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +30,28 @@ class ShardFiles:
         settings: NodeSettings,
         disk: Disk,
         directory: NodeDirectory,
-        bases: Bases,
+        snapshots: Snapshots,
         observe_append: Callable[[float], None],
-        surroundings: Surroundings,
+        runtime: Runtime,
         *,
         reads_again: bool,
     ) -> ShardFiles:
         """Reads the log, or what came since the last checkpoint; and, if it `reads_again`, some of what came before.
         Raises StoreError, ShardError."""
-        open_queues = queues_open_at_once(surroundings.file_limit(), max(settings.shards, number + 1))
+        open_queues = queues_open_at_once(runtime.file_limit(), max(settings.shards, number + 1))
         queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)
         keys = KeyIndex(disk, directory.keys_directory(number))
         try:
             positions = PositionFiles(disk, directory.positions_directory(number))
-            checkpoints = Checkpoints(bases, positions, queues, keys)
+            checkpoints = Checkpoints(snapshots, positions, queues, keys)
             opened = ShardLog(
                 number,
                 settings,
                 disk,
                 directory,
                 observe_append,
-                surroundings,
-                bases,
+                runtime,
+                snapshots,
                 checkpoints,
                 reads_again=reads_again,
             )

@@ -21,10 +21,22 @@ from google.protobuf.message import DecodeError
 
 from cluster.checkpoints import Checkpoints
 from cluster.metrics import MeasuredLog
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
-from cluster.surroundings import Surroundings
 from raft.configuration_entry import ShardConfiguration, decode_configuration
-from store import Base, Bases, CrashEnd, Disk, File, Header, Kind, NodeDirectory, RepairMark, StoreError, Suspect
+from store import (
+    CrashEnd,
+    Disk,
+    File,
+    Header,
+    Kind,
+    NodeDirectory,
+    RepairMark,
+    Snapshot,
+    Snapshots,
+    StoreError,
+    Suspect,
+)
 from store.entry import HEADER_SIZE, EntryFlawError, padded, parse, verified
 from store.numbered import name_of
 
@@ -43,8 +55,8 @@ class ShardLog:
         disk: Disk,
         directory: NodeDirectory,
         observe_append: Callable[[float], None],
-        surroundings: Surroundings,
-        bases: Bases,
+        runtime: Runtime,
+        snapshots: Snapshots,
         checkpoints: Checkpoints,
         *,
         reads_again: bool = True,
@@ -52,7 +64,7 @@ class ShardLog:
         """Reads what no checkpoint knows of the log. `observe_append` is told how many seconds each group write takes.
         `reads_again`: something of what a checkpoint knows, too.
         Raises StoreError, LogDamagedError among them, and ShardError."""
-        self.bases = bases
+        self.snapshots = snapshots
         self.configurations: list[tuple[int, ShardConfiguration]] = []
         """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
         self.max_message_bytes = settings.max_message_bytes
@@ -61,12 +73,12 @@ class ShardLog:
         self._settings = settings
         self._disk = disk
         self._directory = directory
-        self._surroundings = surroundings
+        self._runtime = runtime
         self._checkpoints = checkpoints
         self.segment_bytes = settings.segment_bytes
         """As set, or as the shard began."""
         self.log = self._open(directory.log_directory(number), reads_again=reads_again)
-        self.log.observe, self.log.clock_ms = observe_append, surroundings.monotonic_ms
+        self.log.observe, self.log.clock_ms = observe_append, runtime.monotonic_ms
         self._check_peers()
 
     def close(self) -> None:
@@ -80,23 +92,28 @@ class ShardLog:
             self.log.close()
 
     def _open(self, path: Path, *, reads_again: bool) -> MeasuredLog:
-        started, boot_id = time.perf_counter(), self._surroundings.boot_id()
-        directory, number, base, found = self._directory, self._number, self.bases.base, self._checkpoints.found
+        started, boot_id = time.perf_counter(), self._runtime.boot_id()
+        directory, number, snapshot, found = (
+            self._directory,
+            self._number,
+            self.snapshots.snapshot,
+            self._checkpoints.found,
+        )
         repair = directory.repair(number)
         clean = directory.clean_mark(number) if repair is None or not repair.ends else None
         if found is not None:
-            self.configurations.append((found.configuration_index, decode_configuration(found.base.configuration)))
-        elif base is not None:
-            self.configurations.append((base.index, decode_configuration(base.configuration)))
+            self.configurations.append((found.configuration_index, decode_configuration(found.snapshot.configuration)))
+        elif snapshot is not None:
+            self.configurations.append((snapshot.index, decode_configuration(snapshot.configuration)))
         self._take_fixed_sizes(path)
         opened = MeasuredLog.open(
             self._disk,
             path,
             segment_bytes=self.segment_bytes,
-            base=base,
+            snapshot=snapshot,
             known=self._checkpoints.known,
             reads_again=reads_again,
-            reset=self.bases.is_resetting,
+            reset=self.snapshots.is_resetting,
             clean=clean,
             after_crash=directory.crashed(number, boot_id),
             writing=self._settings.writing,
@@ -108,7 +125,7 @@ class ShardLog:
         opened.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
         if repair is not None:
             self._end_repair(repair, is_as_stopped=clean is not None)
-        self.bases.finish_reset()
+        self.snapshots.finish_reset()
         directory.record_boot(number, boot_id if self._settings.write != "staged" else "")
         directory.remove_clean_mark(number)  # until then it vouches for what is here
         seconds = time.perf_counter() - started
@@ -129,7 +146,7 @@ class ShardLog:
         if self._settings.flush == "sync" and not end.reason:
             return
         reason = end.reason or "the machine went down (or a node that stages its writes) before the log was flushed"
-        found = Suspect(reason=reason, since_ms=self._surroundings.now_ms(), last_index=end.last_index)
+        found = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=end.last_index)
         mark = self._directory.mark_suspect(self._number, found)
         log.warning(
             "shard %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
@@ -156,7 +173,7 @@ class ShardLog:
         """Segment size, and the bound on messages, as the shard's first configuration entry fixed them; as the settings
         say before there is one."""
         settings = self._settings
-        fixed = configuration_at_start(self._disk, path, self.bases.base)
+        fixed = configuration_at_start(self._disk, path, self.snapshots.snapshot)
         if fixed is None:
             return
         if fixed.segment_bytes != settings.segment_bytes:
@@ -175,10 +192,10 @@ class ShardLog:
             raise ShardError(f"`peers` lacks node {missing[0]}, a member of shard {self._number}: add its address")
 
 
-def configuration_at_start(disk: Disk, log_directory: Path, base: Base | None) -> ShardConfiguration | None:
+def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot | None) -> ShardConfiguration | None:
     """The one that the log, or its base, begins with; None where there is none that can be read."""
-    if base is not None:
-        return decode_configuration(base.configuration)
+    if snapshot is not None:
+        return decode_configuration(snapshot.configuration)
     path = log_directory / name_of(0)
     if not disk.exists(path):
         return None

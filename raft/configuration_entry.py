@@ -15,7 +15,7 @@ from raft.v1 import raft_pb2
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class ConfiguredMember:
     """`incarnation`: 16 bytes, of its data directory. `address`: where the others reach it, "host:port"; empty in
     clusters that began before addresses were kept here, and then each node's settings say."""
 
@@ -28,10 +28,10 @@ class ShardConfiguration:
     """All of a configuration entry. No node is both a voter and a learner."""
 
     cluster: str
-    voters: Mapping[int, Member]
+    voters: Mapping[int, ConfiguredMember]
     segment_bytes: int
     max_entry_bytes: int
-    learners: Mapping[int, Member] = field(default_factory=dict)
+    learners: Mapping[int, ConfiguredMember] = field(default_factory=dict)
 
     @property
     def core(self) -> Configuration:
@@ -39,11 +39,11 @@ class ShardConfiguration:
         return Configuration(tuple(sorted(self.voters)), tuple(sorted(self.learners)))
 
     @property
-    def members(self) -> dict[int, Member]:
+    def members(self) -> dict[int, ConfiguredMember]:
         """Voters and learners, by node."""
         return dict(sorted({**self.voters, **self.learners}.items()))
 
-    def with_learner(self, node: int, member: Member) -> ShardConfiguration:
+    def with_learner(self, node: int, member: ConfiguredMember) -> ShardConfiguration:
         """The same and that learner; a voter of this number becomes one."""
         return replace(self.without(node), learners={**self.without(node).learners, node: member})
 
@@ -83,12 +83,12 @@ def decode_configuration(body: bytes) -> ShardConfiguration:
     )
 
 
-def _to_wire(members: Mapping[int, Member]) -> list[raft_pb2.Member]:
+def _to_wire(members: Mapping[int, ConfiguredMember]) -> list[raft_pb2.Member]:
     return [
         raft_pb2.Member(node=node, incarnation=member.incarnation, address=member.address)
         for node, member in sorted(members.items())
     ]
 
 
-def _from_wire(members: Iterable[raft_pb2.Member]) -> dict[int, Member]:
-    return {member.node: Member(member.incarnation, member.address) for member in members}
+def _from_wire(members: Iterable[raft_pb2.Member]) -> dict[int, ConfiguredMember]:
+    return {member.node: ConfiguredMember(member.incarnation, member.address) for member in members}

@@ -22,11 +22,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from raft.base_piece import Piece
 from raft.configuration_entry import decode_configuration
 from raft.core import (
     Append,
-    BaseChunk,
     Busy,
     Configuration,
     Crowded,
@@ -38,6 +36,7 @@ from raft.core import (
     Refusal,
     Role,
     RoleChange,
+    SnapshotChunk,
     Stalled,
     Transferring,
     Write,
@@ -47,7 +46,8 @@ from raft.interfaces import Disk, Log, Machine, Proposal, Transport
 from raft.log_start import LogStart
 from raft.ranges import configurations, term_runs
 from raft.reads import Reads
-from store import Base, Bases, Draft, ForkedError, Header, Kind, Readable, StoreError
+from raft.snapshot_piece import Piece
+from store import Draft, ForkedError, Header, Kind, Readable, Snapshot, Snapshots, StoreError
 
 APPLY_ENTRIES_PER_TURN = 128
 """So that no turn of the loop gets long: heartbeats depend on it."""
@@ -69,8 +69,8 @@ class Driver:
         raft: Raft,
         log: Log,
         *,
-        bases: Bases | None = None,
-        resumed: Base | None = None,
+        snapshots: Snapshots | None = None,
+        resumed: Snapshot | None = None,
         transport: Transport,
         disk: Disk,
         machine: Machine,
@@ -87,7 +87,7 @@ class Driver:
         self.failure: StoreError | None = None
         self.applied = resumed.index if resumed else 0
         """log.first_index - 1 <= applied <= raft.commit <= log.last_index"""
-        self.log_start = LogStart(log, bases, machine, resumed) if bases else None
+        self.log_start = LogStart(log, snapshots, machine, resumed) if snapshots else None
         self._log = log
         self._transport = transport
         self._disk = disk
@@ -105,7 +105,7 @@ class Driver:
         self._incoming: tuple[Readable, list[Header]] = (b"", [])
         """The byte range whose Append the core is looking at."""
         self._incoming_piece: Piece | None = None
-        """The bytes of the BaseChunk that it is looking at."""
+        """The bytes of the SnapshotChunk that it is looking at."""
         self._reads = Reads()
         self._turn_scheduled = False
         self._settling = False
@@ -172,7 +172,7 @@ class Driver:
         self._settle()
         self._incoming = (b"", [])
 
-    def receive_base(self, chunk: BaseChunk, piece: Piece) -> None:
+    def receive_base(self, chunk: SnapshotChunk, piece: Piece) -> None:
         """A piece of the base of the leader's log has come in."""
         self._notice_pause()
         self._incoming_piece = piece
@@ -359,12 +359,12 @@ class Driver:
             return self.log_start.configuration  # and not from the log, which may be damaged there
         if index >= self._log.first_index:
             return bytes(self._log.entry(index)[1])
-        base = self.log_start.base if self.log_start else None
-        return base.configuration if base else b""
+        snapshot = self.log_start.snapshot if self.log_start else None
+        return snapshot.configuration if snapshot else b""
 
     # -- the start of the log
 
-    def _take_piece(self, chunk: BaseChunk) -> None:
+    def _take_piece(self, chunk: SnapshotChunk) -> None:
         assert self.log_start is not None, "a base came to a shard whose log always begins with entry 1"
         assert self._incoming_piece is not None
         taken = self.log_start.receive(chunk.offset, self._incoming_piece)
@@ -373,22 +373,22 @@ class Driver:
         else:
             self._install(chunk, taken)
 
-    def _install(self, chunk: BaseChunk, base: Base) -> None:
+    def _install(self, chunk: SnapshotChunk, snapshot: Snapshot) -> None:
         assert self.log_start is not None
         try:
-            self.log_start.install(base)
+            self.log_start.install(snapshot)
         except StoreError as failure:
             if failure.retriable and not self.log_start.is_installing:
                 raise  # the log is as it was, and the base comes again
-            raise CutFailedError(base.index) from failure
-        self.applied = base.index
-        self.raft.installed(chunk, base.term, decode_configuration(base.configuration).core)
+            raise CutFailedError(snapshot.index) from failure
+        self.applied = snapshot.index
+        self.raft.installed(chunk, snapshot.term, decode_configuration(snapshot.configuration).core)
 
     def _move_log_start(self, body: memoryview) -> None:
-        base = self.log_start.move(body) if self.log_start else None
-        if base is not None:
-            self.raft.log_starts_behind(base.index)
-            self._machine.log_starts(base)
+        snapshot = self.log_start.move(body) if self.log_start else None
+        if snapshot is not None:
+            self.raft.log_starts_behind(snapshot.index)
+            self._machine.log_starts(snapshot)
             self._disk.tidy()
 
     # -- the end of a turn
@@ -416,13 +416,13 @@ class Driver:
         except StoreError as failure:  # what others need cannot be read here: they find a leader that can
             self.fail(failure)
 
-    def _send_bulk(self, messages: Sequence[Append | BaseChunk]) -> None:
+    def _send_bulk(self, messages: Sequence[Append | SnapshotChunk]) -> None:
         """Raises StoreError where something cannot be read; ranges that can be have left by then."""
         self._transport.replicate(self._readable(message for message in messages if isinstance(message, Append)))
         for message in messages:
-            if isinstance(message, BaseChunk):
+            if isinstance(message, SnapshotChunk):
                 assert self.log_start is not None
-                self._transport.send_base(message, self.log_start.piece(message.offset))
+                self._transport.send_snapshot(message, self.log_start.piece(message.offset))
 
     def _readable(self, appends: Iterable[Append]) -> Iterator[tuple[Append, Readable]]:
         """Each with its entries. At the end, raises for the first whose entries could not be read."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
-from raft.base_piece import Piece
 from raft.configuration_entry import ShardConfiguration
-from raft.core import Append, BaseChunk, Message, RoleChange
-from store import Base, Draft, Header, Readable, StoreError
+from raft.core import Append, Message, RoleChange, SnapshotChunk
+from raft.snapshot_piece import Piece
+from store import Draft, Header, Readable, Snapshot, StoreError
 
 
 class Log(Protocol):
@@ -30,9 +30,9 @@ class Log(Protocol):
     def entry(self, index: int) -> tuple[Header, memoryview]: ...
     def view_range(self, first: int, last: int) -> Readable: ...
     def begins_segment(self, index: int) -> bool: ...
-    def base_at(self, index: int, *, configuration: bytes, state: bytes) -> Base: ...
-    def drop_before(self, base: Base) -> None: ...
-    def reset(self, base: Base) -> None: ...
+    def snapshot_at(self, index: int, *, configuration: bytes, state: bytes) -> Snapshot: ...
+    def drop_before(self, snapshot: Snapshot) -> None: ...
+    def reset(self, snapshot: Snapshot) -> None: ...
 
 
 class Transport(Protocol):
@@ -45,7 +45,7 @@ class Transport(Protocol):
         """Byte ranges of the CommitLog, one after the other as they are drawn, by the bulk connections. They are
         read before this returns: what they are views of may change afterwards."""
 
-    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
         """A piece of the base, by the bulk connection."""
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
@@ -79,13 +79,13 @@ class Machine(Protocol):
     def apply(self, header: Header, body: memoryview) -> None:
         """The next committed entry, in order, each exactly once in the life of this process."""
 
-    def snapshot(self) -> bytes:
+    def encoded_state(self) -> bytes:
         """The state that all entries applied so far have made."""
 
-    def restore(self, base: Base) -> None:
+    def restore(self, snapshot: Snapshot) -> None:
         """The log begins behind `base` now, whatever was here before: the state is the one there."""
 
-    def log_starts(self, base: Base) -> None:
+    def log_starts(self, snapshot: Snapshot) -> None:
         """The log begins behind `base` from now on: what came before is not here any more."""
 
     def role_changed(self, change: RoleChange) -> None: ...

@@ -19,9 +19,9 @@ import struct
 
 import google_crc32c
 
-from raft.base_piece import Piece
 from raft.interfaces import Log, Machine
-from store import Base, Bases, Draft, Header, Kind, Offer
+from raft.snapshot_piece import Piece
+from store import Draft, Header, Kind, Offer, Snapshot, Snapshots
 
 log = logging.getLogger("raft.log_start")
 
@@ -37,29 +37,29 @@ def log_start_draft(index: int) -> Draft:
 class LogStart:
     """One shard's. Its calls write to the disk, and are rare."""
 
-    def __init__(self, log: Log, bases: Bases, machine: Machine, resumed: Base | None) -> None:
+    def __init__(self, log: Log, snapshots: Snapshots, machine: Machine, resumed: Snapshot | None) -> None:
         """`resumed`: what the machine begins with; None: nothing."""
         self.configuration = resumed.configuration if resumed else b""
         """The body of the newest configuration that is applied."""
         self._log = log
-        self._bases = bases
+        self._snapshots = snapshots
         self._machine = machine
         self.dropped_bytes = 0
         """Of the entries that were let go since this process began."""
-        self._kept = set(bases.candidates())
-        self._encoded: tuple[Base, bytes] | None = None
+        self._kept = set(snapshots.candidates())
+        self._encoded: tuple[Snapshot, bytes] | None = None
 
     @property
-    def base(self) -> Base | None:
-        return self._bases.base
+    def snapshot(self) -> Snapshot | None:
+        return self._snapshots.snapshot
 
     def candidates(self) -> list[int]:
         """Behind which entries the log may begin now, ascending."""
-        return self._bases.candidates()
+        return self._snapshots.candidates()
 
-    def candidate(self, index: int) -> Base | None:
+    def candidate(self, index: int) -> Snapshot | None:
         """The base that is kept there; None where it is missing or damaged."""
-        return self._bases.candidate(index)
+        return self._snapshots.candidate(index)
 
     # -- the own log moves on
 
@@ -72,57 +72,57 @@ class LogStart:
 
     def _keep(self, index: int) -> None:
         if index not in self._kept:  # in an earlier run of this node it was
-            state = self._machine.snapshot()
-            self._bases.keep(self._log.base_at(index, configuration=self.configuration, state=state))
+            state = self._machine.encoded_state()
+            self._snapshots.keep(self._log.snapshot_at(index, configuration=self.configuration, state=state))
             self._kept.add(index)
 
-    def move(self, body: memoryview) -> Base | None:
+    def move(self, body: memoryview) -> Snapshot | None:
         """An entry that moves the log start is applied. Returns the new base; None where nothing moves here."""
         (index,) = _INDEX.unpack(body)
         if index < self._log.first_index:
             return None
-        base = self._bases.candidate(index)
-        if base is None:
+        snapshot = self._snapshots.candidate(index)
+        if snapshot is None:
             log.warning("the log could begin behind entry %d, but no base was kept there: all of it stays", index)
             return None
-        before = self._bases.base
-        entries, size = base.index + 1 - self._log.first_index, base.end - (before.end if before else 0)
-        self._bases.begin_behind(base)
-        self._log.drop_before(base)
+        before = self._snapshots.snapshot
+        entries, size = snapshot.index + 1 - self._log.first_index, snapshot.end - (before.end if before else 0)
+        self._snapshots.begin_behind(snapshot)
+        self._log.drop_before(snapshot)
         self.dropped_bytes += size
-        log.info("the log begins behind entry %d now: %d entries, %d bytes, go", base.index, entries, size)
-        return base
+        log.info("the log begins behind entry %d now: %d entries, %d bytes, go", snapshot.index, entries, size)
+        return snapshot
 
     # -- to others
 
     def piece(self, offset: int) -> Piece:
         """Of the present base, from that byte on."""
-        base = self._bases.base
-        assert base is not None, "only a log that begins later has a base to send"
-        if self._encoded is None or self._encoded[0] is not base:
-            self._encoded = (base, base.encode())
+        snapshot = self._snapshots.snapshot
+        assert snapshot is not None, "only a log that begins later has a base to send"
+        if self._encoded is None or self._encoded[0] is not snapshot:
+            self._encoded = (snapshot, snapshot.encode())
         data = self._encoded[1]
         piece = data[offset : offset + PIECE_BYTES]
-        return Piece(Offer.of(base, data), piece, google_crc32c.value(piece))
+        return Piece(Offer.of(snapshot, data), piece, google_crc32c.value(piece))
 
     # -- from others
 
     @property
     def is_installing(self) -> bool:
         """Whether the log that was here is void, and the new one has not begun yet."""
-        return self._bases.is_resetting
+        return self._snapshots.is_resetting
 
-    def receive(self, offset: int, piece: Piece) -> int | Base:
+    def receive(self, offset: int, piece: Piece) -> int | Snapshot:
         """Returns how many bytes of it are here, or the whole base."""
-        return self._bases.receive(piece.offer, offset, piece.data, piece.crc)
+        return self._snapshots.receive(piece.offer, offset, piece.data, piece.crc)
 
-    def install(self, base: Base) -> None:
+    def install(self, snapshot: Snapshot) -> None:
         """Begin behind that base, without anything that was here before. The next start ends what a kill cut off. After
         an error nothing has happened unless `is_installing`."""
-        self._bases.begin_reset(base)
-        self._log.reset(base)
-        self._bases.finish_reset()
-        self._bases.forget_incoming()
+        self._snapshots.begin_reset(snapshot)
+        self._log.reset(snapshot)
+        self._snapshots.finish_reset()
+        self._snapshots.forget_incoming()
         self._kept.clear()
-        self.configuration = base.configuration
-        self._machine.restore(base)
+        self.configuration = snapshot.configuration
+        self._machine.restore(snapshot)

@@ -19,20 +19,20 @@ from typing import Any, NoReturn
 import grpc
 from grpc import aio
 
-from raft.base_piece import Piece
 from raft.bulk import Bulk, parse, serialize
 from raft.configuration_entry import ShardConfiguration
 from raft.control_lines import ControlLines, Line, caller
-from raft.core import Append, AppendResponse, BaseChunk, BaseResponse, HeartbeatResponse, Message, VoteResponse
+from raft.core import Append, AppendResponse, HeartbeatResponse, Message, SnapshotChunk, SnapshotResponse, VoteResponse
+from raft.snapshot_piece import Piece
 from raft.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from raft.wire import (
     answer_from_wire,
     answer_to_wire,
     append_from_wire,
-    base_from_wire,
-    base_to_wire,
     ranges_to_wire,
+    snapshot_from_wire,
+    snapshot_to_wire,
 )
 from store import CorruptRangeError, ForkedError, Readable
 
@@ -61,7 +61,7 @@ class Receiver:
 
     message: Callable[[Message], None]
     append: Callable[[Append, Readable], None]
-    base: Callable[[BaseChunk, Piece], None]
+    snapshot: Callable[[SnapshotChunk, Piece], None]
     unreachable: Callable[[int], None]
 
 
@@ -138,7 +138,7 @@ class GrpcTransport:
     def send(self, message: Message) -> None:
         """Votes, heartbeats, and answers: an answer goes back on the stream that brought the question."""
         match message:
-            case AppendResponse() | BaseResponse():
+            case AppendResponse() | SnapshotResponse():
                 answers = self._append_answers.get(message.receiver)
                 if answers is not None:
                     answers.put(answer_to_wire(message))
@@ -154,9 +154,9 @@ class GrpcTransport:
             if (link := self._links.get(receiver)) is not None:
                 link.bulk.send(message)
 
-    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
         if (link := self._links.get(chunk.receiver)) is not None:
-            link.bulk.send(serialize(base_to_wire(chunk, piece)))
+            link.bulk.send(serialize(snapshot_to_wire(chunk, piece)))
 
     # -- the incoming stream, called by RaftService
 
@@ -173,7 +173,7 @@ class GrpcTransport:
 
     def _receive_bulk(self, bulk: Bulk, sender: int) -> None:
         if bulk.head.HasField("snapshot"):
-            self.receiver.base(*base_from_wire(bulk.head, sender, self.identity.node))
+            self.receiver.snapshot(*snapshot_from_wire(bulk.head, sender, self.identity.node))
         else:
             self.receiver.append(append_from_wire(bulk.head, sender, self.identity.node), bulk.entries)
 

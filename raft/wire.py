@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from raft.base_piece import Piece
 from raft.bulk import Bulk, serialize
 from raft.core import (
     Append,
     AppendResponse,
-    BaseChunk,
-    BaseResponse,
     Heartbeat,
     HeartbeatResponse,
     Message,
+    SnapshotChunk,
+    SnapshotResponse,
     TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
+from raft.snapshot_piece import Piece
 from raft.v1 import raft_pb2
 from store import Offer, Readable
 
@@ -143,7 +143,7 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
     )
 
 
-def base_to_wire(chunk: BaseChunk, piece: Piece) -> Bulk:
+def snapshot_to_wire(chunk: SnapshotChunk, piece: Piece) -> Bulk:
     """A piece of a base, which goes the way of byte ranges."""
     offer = piece.offer
     base = raft_pb2.SnapshotPiece(
@@ -158,17 +158,17 @@ def base_to_wire(chunk: BaseChunk, piece: Piece) -> Bulk:
     return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=base))
 
 
-def base_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[BaseChunk, Piece]:
+def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, Piece]:
     """The same, come in."""
     base = wire.snapshot
-    chunk = BaseChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
+    chunk = SnapshotChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
     offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
     return chunk, Piece(offer, base.piece, base.piece_crc)
 
 
-def answer_to_wire(answer: AppendResponse | BaseResponse) -> raft_pb2.AppendResponse:
+def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.AppendResponse:
     """A follower's acknowledgement or refusal."""
-    if isinstance(answer, BaseResponse):
+    if isinstance(answer, SnapshotResponse):
         base = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
         return raft_pb2.AppendResponse(term=answer.term, snapshot=base, suspicion=answer.suspicion)
     return raft_pb2.AppendResponse(
@@ -182,10 +182,10 @@ def answer_to_wire(answer: AppendResponse | BaseResponse) -> raft_pb2.AppendResp
     )
 
 
-def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse | BaseResponse:
+def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse | SnapshotResponse:
     """The same, come in."""
     if wire.HasField("snapshot"):
-        return BaseResponse(
+        return SnapshotResponse(
             sender=sender,
             receiver=receiver,
             term=wire.term,

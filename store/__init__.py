@@ -14,8 +14,8 @@ log_reader.py      a log as it lies there, whole or damaged, for those who only 
                    segment_view.py how whole entries are found in it, flaw.py what it finds wrong
 key_index.py       which batches have a key, in files of linked entries (key_file.py)
 time_index.py      where the messages since a time begin: no file, the log is sorted
-base.py            what stands in the place of the entries before the log start; base_file.py keeps it durably,
-                   incoming_base.py takes one from another node, bases.py is all of that for one shard
+base.py            what stands in the place of the entries before the log start; snapshot_file.py keeps it durably,
+                   incoming_snapshot.py takes one from another node, bases.py is all of that for one shard
 checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
 vote_file.py       term, vote, incarnation
 node_directory.py  whose directory it is, and where its parts lie; format_upgrade.py renames those of an older version
@@ -24,9 +24,8 @@ boot.py            a killed process against a machine that went down; suspect.py
 errors.py          what can go wrong
 """
 
-from store.base import Base
-from store.base_file import BaseFile
-from store.bases import Bases
+from store.base import Snapshot
+from store.bases import Snapshots
 from store.boot import KERNEL_BOOT_ID, read_boot_id
 from store.checkpoint import Checkpoint
 from store.clean_mark import CleanMark
@@ -36,8 +35,8 @@ from store.crash_end import CrashEnd
 from store.disk import Disk, File, PosixDisk, PosixReadOnlyDisk, ReadOnlyDisk, Usage
 from store.entry import Draft, Header, Kind, Readable
 from store.errors import (
-    CorruptBaseError,
     CorruptRangeError,
+    CorruptSnapshotError,
     DamagedError,
     DirectoryInUseError,
     DirectoryUpgradeError,
@@ -54,7 +53,7 @@ from store.errors import (
 )
 from store.file_mark import FileMark
 from store.flaw import Flaw, FlawKind
-from store.incoming_base import IncomingBase, Offer
+from store.incoming_snapshot import IncomingSnapshot, Offer
 from store.key_index import KeyHit, KeyIndex, KeySearch
 from store.log_files import SegmentFile, segment_files
 from store.log_reader import Found, LogReader
@@ -65,6 +64,7 @@ from store.position_files import PositionFiles
 from store.recovery import Known
 from store.repair_mark import RepairMark
 from store.segment_span import SegmentSpan
+from store.snapshot_file import SnapshotFile
 from store.suspect import Suspect
 from store.tail import Tail
 from store.vote_file import Vote, VoteFile
@@ -74,16 +74,13 @@ from store.writing import DIRECTLY, ReadAhead, WriteMode, Writing
 __all__ = [
     "DIRECTLY",
     "KERNEL_BOOT_ID",
-    "Base",
-    "BaseFile",
-    "Bases",
     "Checkpoint",
     "CleanMark",
     "CommitLog",
     "ConsumeQueue",
     "ConsumeQueues",
-    "CorruptBaseError",
     "CorruptRangeError",
+    "CorruptSnapshotError",
     "CrashEnd",
     "DamagedError",
     "DirectoryInUseError",
@@ -99,7 +96,7 @@ __all__ = [
     "ForkedError",
     "Found",
     "Header",
-    "IncomingBase",
+    "IncomingSnapshot",
     "IndexDamagedError",
     "KeyHit",
     "KeyIndex",
@@ -125,6 +122,9 @@ __all__ = [
     "RepairMark",
     "SegmentFile",
     "SegmentSpan",
+    "Snapshot",
+    "SnapshotFile",
+    "Snapshots",
     "StoreError",
     "Suspect",
     "Tail",

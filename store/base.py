@@ -34,7 +34,7 @@ _CRC = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class Snapshot:
     index: int
     """Of the last entry that the log lacks; what follows is of that entry, all of them committed."""
     term: int
@@ -60,7 +60,7 @@ class Base:
         return data + _CRC.pack(google_crc32c.value(data))
 
     @staticmethod
-    def decode(data: bytes) -> Base:
+    def decode(data: bytes) -> Snapshot:
         """Raises `ValueError` when the bytes are no base."""
         if len(data) < _HEADER.size + _CRC.size:
             raise ValueError(f"{len(data)} bytes are fewer than a base has")
@@ -76,4 +76,4 @@ class Base:
             raise ValueError(f"the CRC of its bytes is {crc:#010x}, it says another one")
         state_at = _HEADER.size + sizes[0]
         configuration, state = data[_HEADER.size : state_at], data[state_at : -_CRC.size]
-        return Base(index, term, end, chain, append_time_ms, configuration, state)
+        return Snapshot(index, term, end, chain, append_time_ms, configuration, state)

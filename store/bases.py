@@ -1,8 +1,8 @@
 """The bases of one shard: where its log begins, where it may begin some day, and one that comes from another node.
 
-    <shard>/snapshot, snapshot.next         where the log begins (base_file.py)
+    <shard>/snapshot, snapshot.next         where the log begins (snapshot_file.py)
     <shard>/snapshots/<20-digit index>   where it may begin: made as the state machine passed the start of a segment
-    <shard>/incoming                   on its way from another node (incoming_base.py)
+    <shard>/incoming                   on its way from another node (incoming_snapshot.py)
     <shard>/checkpoint                 where the next start of this node goes on (checkpoint.py)
 
 One idea: the state at a place in the log is known only when the machine passes there, so a base is made for every
@@ -17,32 +17,32 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from store.base import Base
-from store.base_file import BaseFile
+from store.base import Snapshot
 from store.checkpoint import Checkpoint
 from store.disk import Disk, read_file, replace_file
-from store.errors import CorruptBaseError
-from store.incoming_base import IncomingBase, Offer
+from store.errors import CorruptSnapshotError
+from store.incoming_snapshot import IncomingSnapshot, Offer
 from store.numbered import name_of, numbers_of
+from store.snapshot_file import SnapshotFile
 
 
-class Bases:
+class Snapshots:
     def __init__(self, disk: Disk, directory: Path) -> None:
         """Of the shard in `directory`. Raises `DamagedError` when the present base cannot be read."""
         self._disk = disk
         self._candidates = directory / "snapshots"
         self._incoming_path = directory / "incoming"
         self._checkpoint_path = directory / "checkpoint"
-        self._file = BaseFile(disk, directory / "snapshot")
+        self._file = SnapshotFile(disk, directory / "snapshot")
         # What is of the log that is here now: a checkpoint may be on its way to the disk while that is replaced.
         self._log_number = 0
         self._one_checkpoint = threading.Lock()
         disk.make_directory(self._candidates)
 
     @property
-    def base(self) -> Base | None:
+    def snapshot(self) -> Snapshot | None:
         """Where the log begins; None: at entry 1."""
-        return self._file.base
+        return self._file.snapshot
 
     @property
     def is_resetting(self) -> bool:
@@ -51,21 +51,21 @@ class Bases:
 
     # Where the log may begin.
 
-    def keep(self, base: Base) -> None:
+    def keep(self, snapshot: Snapshot) -> None:
         """The log may begin behind `base` some day."""
-        replace_file(self._disk, self._path(base.index), base.encode())
+        replace_file(self._disk, self._path(snapshot.index), snapshot.encode())
 
     def candidates(self) -> list[int]:
         """The indexes of the bases that are kept, ascending."""
         return numbers_of(self._disk.list(self._candidates))
 
-    def candidate(self, index: int) -> Base | None:
+    def candidate(self, index: int) -> Snapshot | None:
         """The base that was kept at that index; None where it is missing or damaged."""
         path = self._path(index)
         if not self._disk.exists(path):
             return None
         try:
-            return Base.decode(read_file(self._disk, path))
+            return Snapshot.decode(read_file(self._disk, path))
         except ValueError:
             return None
 
@@ -96,22 +96,22 @@ class Bases:
             checkpoint = Checkpoint.decode(read_file(self._disk, self._checkpoint_path))
         except ValueError:
             return None
-        return checkpoint if self.base is None or checkpoint.index >= self.base.index else None
+        return checkpoint if self.snapshot is None or checkpoint.index >= self.snapshot.index else None
 
     # The log start moves, here or to a place that is not here.
 
-    def begin_behind(self, base: Base) -> None:
+    def begin_behind(self, snapshot: Snapshot) -> None:
         """Durably, by the base that was kept there; `CommitLog.drop_before` comes after it. It takes no room: to drop
         what is old must work on a full disk."""
-        self._file.replace(base, self._path(base.index))
-        self._forget_up_to(base.index)
+        self._file.replace(snapshot, self._path(snapshot.index))
+        self._forget_up_to(snapshot.index)
 
-    def begin_reset(self, base: Base) -> None:
+    def begin_reset(self, snapshot: Snapshot) -> None:
         """Durably: the log is void, and begins behind `base`; `CommitLog.reset` and `finish_reset` come after it."""
         with self._one_checkpoint:
             self._log_number += 1
             self.forget_checkpoint()
-        self._file.begin_reset(base)
+        self._file.begin_reset(snapshot)
 
     def finish_reset(self) -> None:
         """Durably, if one is under way; with the candidates, which are of the old log."""
@@ -123,15 +123,15 @@ class Bases:
 
     # From another node.
 
-    def receive(self, offer: Offer, offset: int, piece: bytes, crc: int) -> int | Base:
+    def receive(self, offer: Offer, offset: int, piece: bytes, crc: int) -> int | Snapshot:
         """Take a piece of the base that is offered. Returns how much of it is here (what is not right does not count),
         or the base, once it is complete and right."""
-        incoming = IncomingBase.open(self._disk, self._incoming_path, offer)
+        incoming = IncomingSnapshot.open(self._disk, self._incoming_path, offer)
         try:
             if not incoming.is_complete and offset == incoming.received:
                 incoming.append(offset, piece, crc)
             return incoming.complete() if incoming.is_complete else incoming.received
-        except CorruptBaseError:
+        except CorruptSnapshotError:
             return 0 if incoming.is_complete else incoming.received
         finally:
             incoming.close()

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import google_crc32c
 
-from store.base import Base
+from store.base import Snapshot
 from store.file_mark import FileMark
 
 MAGIC = int.from_bytes(b"LMQC", "little")
@@ -35,7 +35,7 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    base: Base
+    snapshot: Snapshot
     """The place, configuration and state; of an entry that is in the log, other than where a log begins."""
     configuration_index: int
     """Of the newest configuration entry up to there."""
@@ -46,10 +46,10 @@ class Checkpoint:
 
     @property
     def index(self) -> int:
-        return self.base.index
+        return self.snapshot.index
 
     def encode(self) -> bytes:
-        base = self.base.encode()
+        base = self.snapshot.encode()
         marks = json.dumps([[mark.name, mark.length, mark.crc] for mark in self.marks], separators=(",", ":")).encode()
         data = _HEADER.pack(MAGIC, VERSION, self.configuration_index, self.removed, len(base), len(marks))
         data += base + marks
@@ -60,13 +60,13 @@ class Checkpoint:
         """Raises `ValueError` when the bytes are no checkpoint, or one of another version."""
         if len(data) < _HEADER.size + _CRC.size:
             raise ValueError(f"{len(data)} bytes are fewer than a checkpoint has")
-        magic, version, configuration_index, removed, base_bytes, marks_bytes = _HEADER.unpack_from(data)
+        magic, version, configuration_index, removed, snapshot_bytes, marks_bytes = _HEADER.unpack_from(data)
         if (magic, version) != (MAGIC, VERSION):
             raise ValueError(f"no checkpoint that this program knows begins with {magic:#010x}, version {version}")
-        if len(data) != _HEADER.size + base_bytes + marks_bytes + _CRC.size:
+        if len(data) != _HEADER.size + snapshot_bytes + marks_bytes + _CRC.size:
             raise ValueError(f"it has {len(data)} bytes, and says another number")
         if (google_crc32c.value(data[: -_CRC.size]),) != _CRC.unpack_from(data, len(data) - _CRC.size):
             raise ValueError("its bytes do not have the CRC that it says")
-        base = Base.decode(data[_HEADER.size : _HEADER.size + base_bytes])
-        marks = json.loads(data[_HEADER.size + base_bytes : -_CRC.size])
-        return Checkpoint(base, configuration_index, bool(removed), tuple(FileMark(*mark) for mark in marks))
+        snapshot = Snapshot.decode(data[_HEADER.size : _HEADER.size + snapshot_bytes])
+        marks = json.loads(data[_HEADER.size + snapshot_bytes : -_CRC.size])
+        return Checkpoint(snapshot, configuration_index, bool(removed), tuple(FileMark(*mark) for mark in marks))

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Self
 
 from store import entry
-from store.base import Base
+from store.base import Snapshot
 from store.clean_mark import CleanMark
 from store.crash_end import BeforeCut
 from store.disk import Disk
@@ -47,13 +47,13 @@ from store.writing import DIRECTLY, Writing
 
 
 class CommitLog:
-    def __init__(self, directory: Path, grid: Grid, segments: Segments, base: Tail, recovered: Recovery) -> None:
+    def __init__(self, directory: Path, grid: Grid, segments: Segments, start_tail: Tail, recovered: Recovery) -> None:
         """Use `open`."""
         self._directory = directory
         self._grid = grid
         self._segments = segments
         # The last entry before the first one; EMPTY where the log begins at the beginning.
-        self._base = base
+        self._start_tail = start_tail
         self._positions = recovered.positions
         self._tail = recovered.tail
         self._known_commit = recovered.known_commit
@@ -72,7 +72,7 @@ class CommitLog:
         directory: Path,
         *,
         segment_bytes: int,
-        base: Base | None = None,
+        snapshot: Snapshot | None = None,
         known: Known | None = None,
         reads_again: bool = True,
         reset: bool = False,
@@ -89,8 +89,8 @@ class CommitLog:
         and flushed once) is not read again but for its last part; and not even that unless `reads_again`, for a log
         that is to be mended while it is open.
 
-        `base` is where the log begins, as `BaseFile` has it. `reset`: a reset to it was begun and not finished, so what
-        lies here is void, whatever was said of it, and removed.
+        `base` is where the log begins, as `SnapshotFile` has it. `reset`: a reset to it was begun and not finished,
+        so what lies here is void, whatever was said of it, and removed.
         `clean` is the mark of an orderly stop, if there was one; without it nothing counts as durable before `sync`.
         `after_crash`: the machine went down without an orderly stop. The log ends with its first flaw then, where one
         may come of that (see `recovery`), and `before_cut` hears of it before anything is changed. So it was, too, when
@@ -100,7 +100,7 @@ class CommitLog:
         Raises `DamagedError`; a torn end is no damage."""
         assert clean is None or not after_crash
         grid = Grid(segment_bytes)
-        start = base.tail if base is not None else EMPTY
+        start = snapshot.tail if snapshot is not None else EMPTY
         segments = Segments.adopt(disk, directory, grid, start.end, reset=reset, writing=writing, on_loss=on_loss)
         try:
             recovery = Recovery(segments, grid, start, known, reads_again, on_entry, on_progress)
@@ -121,7 +121,7 @@ class CommitLog:
     @property
     def first_index(self) -> int:
         """Index of the first entry, present or to come."""
-        return self._base.index + 1
+        return self._start_tail.index + 1
 
     @property
     def last_index(self) -> int:
@@ -139,12 +139,12 @@ class CommitLog:
     @property
     def start(self) -> int:
         """Position behind the last entry that the log lacks; 0 where it lacks none."""
-        return self._base.end
+        return self._start_tail.end
 
     @property
     def start_tail(self) -> Tail:
         """Of the last entry that the log lacks; EMPTY where it lacks none."""
-        return self._base
+        return self._start_tail
 
     @property
     def end(self) -> int:
@@ -225,7 +225,7 @@ class CommitLog:
         """Keep the entries up to `last_index`, and erase what is cut. A kill at any moment leaves a prefix of the log
         that is no shorter than that."""
         self._check_health()
-        assert self._base.index <= last_index <= self.last_index
+        assert self._start_tail.index <= last_index <= self.last_index
         if last_index == self.last_index:
             return
         before, self._tail = self._tail, self.tail_at(last_index)  # first: `prepare_next` goes by it
@@ -238,33 +238,35 @@ class CommitLog:
 
     # Where the log begins.
 
-    def base_at(self, index: int, *, configuration: bytes, state: bytes) -> Base:
+    def snapshot_at(self, index: int, *, configuration: bytes, state: bytes) -> Snapshot:
         """A base for a log that begins behind entry `index`, which is here (or is the base)."""
         tail = self.tail_at(index)
-        return Base(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
+        return Snapshot(tail.index, tail.term, tail.end, tail.chain, tail.append_time_ms, configuration, state)
 
-    def drop_before(self, base: Base) -> None:
-        """Begin behind `base`, which `BaseFile.replace` has made durable. Whole segments before it are let go, and
+    def drop_before(self, snapshot: Snapshot) -> None:
+        """Begin behind `base`, which `SnapshotFile.replace` has made durable. Whole segments before it are let go, and
         removed by `remove_dropped`, or at the next start."""
-        assert self._base.index <= base.index <= self.last_index
-        assert self.tail_at(base.index) == base.tail, f"the base is of another log than entry {base.index} here"
-        self._positions.drop_before(base.tail)
-        self._segments.drop_before(base.end)
-        self._base = base.tail
-        self._known_commit = max(self._known_commit, base.index)
+        assert self._start_tail.index <= snapshot.index <= self.last_index
+        assert self.tail_at(snapshot.index) == snapshot.tail, (
+            f"the base is of another log than entry {snapshot.index} here"
+        )
+        self._positions.drop_before(snapshot.tail)
+        self._segments.drop_before(snapshot.end)
+        self._start_tail = snapshot.tail
+        self._known_commit = max(self._known_commit, snapshot.index)
 
-    def reset(self, base: Base) -> None:
-        """Forget everything, and begin behind `base`, of another node's log, as `BaseFile.begin_reset` has decided
-        durably; `BaseFile.finish_reset` comes after this."""
+    def reset(self, snapshot: Snapshot) -> None:
+        """Forget everything, and begin behind `base`, of another node's log, as `SnapshotFile.begin_reset` has decided
+        durably; `SnapshotFile.finish_reset` comes after this."""
         self._check_health()
         try:
-            self._segments.begin_at(base.end)
+            self._segments.begin_at(snapshot.end)
         except StoreError as error:
             self._failure = error
             raise
-        self._base = self._tail = base.tail
-        self._positions = Positions(base.tail)
-        self._known_commit = base.index
+        self._start_tail = self._tail = snapshot.tail
+        self._positions = Positions(snapshot.tail)
+        self._known_commit = snapshot.index
 
     # Damage, found while it is open.
 
@@ -278,7 +280,9 @@ class CommitLog:
     @property
     def scrub_repair(self) -> ScrubRepair:
         """Overwrites damaged entries of the log, as the log is at this moment. Ask for it anew for each step."""
-        return ScrubRepair(self._segments, self._positions, self._grid, self._base, self._tail, self._check_health)
+        return ScrubRepair(
+            self._segments, self._positions, self._grid, self._start_tail, self._tail, self._check_health
+        )
 
     def mark_damaged(self, entries: range) -> None:
         """Nothing is read of these any more until `mark_whole`."""
@@ -316,7 +320,7 @@ class CommitLog:
         """Of the log as it would be if it ended with that entry, which may be the base."""
         if index == self.last_index:
             return self._tail
-        return self._base if index == self._base.index else Tail.of(self.header(index))
+        return self._start_tail if index == self._start_tail.index else Tail.of(self.header(index))
 
     def position_units(self, first: int, last: int) -> bytes:
         """Of the entries first..last, as `PositionFiles` keeps them."""

@@ -138,7 +138,7 @@ class CorruptRangeError(StoreError):
         self.reason = reason
 
 
-class CorruptBaseError(StoreError):
+class CorruptSnapshotError(StoreError):
     """A received base snapshot, or a piece of one, is bad. What was not taken may be asked for again."""
 
     retriable = True

@@ -4,8 +4,8 @@
     <path>/identity.json         {"format": 2, "cluster": "dev", "node": 1}
     <path>/reserve/              room for the small files on a full disk (see reserve.py)
     <path>/shard-0/log/          the CommitLog's segments
-    <path>/shard-0/base          where the CommitLog begins, unless at its first entry (see base_file.py)
-    <path>/shard-0/incoming      a base on its way from another node (see incoming_base.py)
+    <path>/shard-0/base          where the CommitLog begins, unless at its first entry (see snapshot_file.py)
+    <path>/shard-0/incoming      a base on its way from another node (see incoming_snapshot.py)
     <path>/shard-0/checkpoint    where the next start goes on (see checkpoint.py)
     <path>/shard-0/positions/    where the entries of the log lie
     <path>/shard-0/queues/       its ConsumeQueues, unless they have a directory of their own
@@ -36,7 +36,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from store.bases import Bases
+from store.bases import Snapshots
 from store.boot import decode_boot_record, encode_boot_record
 from store.clean_mark import CleanMark
 from store.disk import Disk, Lock, read_file, replace_file
@@ -104,9 +104,9 @@ class NodeDirectory:
     def vote_path(self, shard: int) -> Path:
         return self.shard_directory(shard) / "vote"
 
-    def bases(self, shard: int) -> Bases:
+    def snapshots(self, shard: int) -> Snapshots:
         """Where the log begins. Raises `DamagedError`."""
-        return Bases(self._disk, self.shard_directory(shard))
+        return Snapshots(self._disk, self.shard_directory(shard))
 
     def write_clean_mark(self, shard: int, mark: CleanMark) -> None:
         """The last thing that an orderly stop does with a shard, once its log is flushed."""

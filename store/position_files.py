@@ -33,14 +33,14 @@ class PositionFiles:
     def __init__(self, disk: Disk, directory: Path, units_per_file: int = UNITS_PER_FILE) -> None:
         self._rows = UnitFiles(disk, directory, UNIT.itemsize, units_per_file)
 
-    def load(self, base: Tail | None, last: int, marks: Iterable[FileMark]) -> Positions | None:
+    def load(self, start_tail: Tail | None, last: int, marks: Iterable[FileMark]) -> Positions | None:
         """The entries behind `base` (None: all) up to `last`; None where the files are not as they were when the marks
         were made."""
-        base = base or EMPTY
-        if not self._rows.adopt(base.index + 1, last + 1, {mark.name: mark for mark in marks}):
+        start_tail = start_tail or EMPTY
+        if not self._rows.adopt(start_tail.index + 1, last + 1, {mark.name: mark for mark in marks}):
             return None
-        positions = Positions(base)
-        for piece in self._rows.read(base.index + 1, last - base.index):
+        positions = Positions(start_tail)
+        for piece in self._rows.read(start_tail.index + 1, last - start_tail.index):
             positions.load(np.frombuffer(piece, UNIT))
         return positions
 

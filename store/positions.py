@@ -28,8 +28,8 @@ UNIT = np.dtype([("position", "<u8"), ("size", "<u4"), ("term", "<u8")])
 
 
 class Positions:
-    def __init__(self, base: Tail = EMPTY) -> None:
-        self._base = base
+    def __init__(self, start_tail: Tail = EMPTY) -> None:
+        self._start_tail = start_tail
         # Entry i is element i - base.index - 1 of both.
         self._positions = array("Q")
         self._sizes = array("I")
@@ -39,7 +39,7 @@ class Positions:
 
     @property
     def last_index(self) -> int:
-        return self._base.index + len(self._positions)
+        return self._start_tail.index + len(self._positions)
 
     def add(self, headers: Iterable[Header]) -> None:
         for header in headers:
@@ -72,7 +72,7 @@ class Positions:
 
     def truncate(self, last_index: int) -> None:
         """Keep the entries up to `last_index`."""
-        kept = last_index - self._base.index
+        kept = last_index - self._start_tail.index
         assert kept >= 0
         del self._positions[kept:]
         del self._sizes[kept:]
@@ -80,16 +80,16 @@ class Positions:
         del self._run_starts[runs:]
         del self._run_terms[runs:]
 
-    def drop_before(self, base: Tail) -> None:
+    def drop_before(self, start_tail: Tail) -> None:
         """Keep the entries behind `base`, which is one of them or the base that is."""
-        dropped = base.index - self._base.index
+        dropped = start_tail.index - self._start_tail.index
         assert 0 <= dropped <= len(self._positions)
         del self._positions[:dropped]
         del self._sizes[:dropped]
-        runs = max(0, bisect_right(self._run_starts, base.index + 1) - 1)
+        runs = max(0, bisect_right(self._run_starts, start_tail.index + 1) - 1)
         del self._run_starts[:runs]
         del self._run_terms[:runs]
-        self._base = base
+        self._start_tail = start_tail
 
     def position(self, index: int) -> int:
         return self._positions[self._place(index)]
@@ -99,12 +99,14 @@ class Positions:
 
     def end(self, index: int) -> int:
         """Position behind entry `index`, which may be the base, and its padding."""
-        return self._base.end if index == self._base.index else self.position(index) + padded(self.size(index))
+        return (
+            self._start_tail.end if index == self._start_tail.index else self.position(index) + padded(self.size(index))
+        )
 
     def term(self, index: int) -> int:
         """Term of entry `index`, which may be the base."""
-        if index == self._base.index:
-            return self._base.term
+        if index == self._start_tail.index:
+            return self._start_tail.term
         self._place(index)
         return self._run_terms[bisect_right(self._run_starts, index) - 1]
 
@@ -119,9 +121,9 @@ class Positions:
 
     def last_ending_by(self, limit: int) -> int:
         """Largest index whose entry ends at or before position `limit`; the base's if none does."""
-        index = self._base.index + bisect_right(self._positions, limit)
-        return index - 1 if index > self._base.index and self.end(index) > limit else index
+        index = self._start_tail.index + bisect_right(self._positions, limit)
+        return index - 1 if index > self._start_tail.index and self.end(index) > limit else index
 
     def _place(self, index: int) -> int:
-        assert self._base.index < index <= self.last_index, f"no entry {index} in {self._base.index + 1}.."
-        return index - self._base.index - 1
+        assert self._start_tail.index < index <= self.last_index, f"no entry {index} in {self._start_tail.index + 1}.."
+        return index - self._start_tail.index - 1

@@ -78,7 +78,7 @@ class Recovery:
         self,
         segments: Segments,
         grid: Grid,
-        base: Tail,
+        start_tail: Tail,
         known: Known | None = None,
         reads_again: bool = True,
         on_entry: OnEntry | None = None,
@@ -89,13 +89,13 @@ class Recovery:
         self._on_entry = on_entry
         self._on_progress = on_progress
         self._limit = segments.bases.stop
-        self.tail = base
-        self.positions = Positions(base)
-        self.known_commit = base.index  # a base is made of what is committed
+        self.tail = start_tail
+        self.positions = Positions(start_tail)
+        self.known_commit = start_tail.index  # a base is made of what is committed
         self.cut_by_crash = False
-        self.unread_up_to = base.index
+        self.unread_up_to = start_tail.index
         """Index up to which entries were not read, being known."""
-        self._known_tail = base if known is None else known.tail
+        self._known_tail = start_tail if known is None else known.tail
         # Where a flaw may come of a power loss: from here on.
         self._torn_from = self._limit
         if known is not None:

@@ -27,7 +27,7 @@ class ScrubRepair:
     positions: Positions
     grid: Grid
     # The last entry before the first one of the log.
-    base: Tail
+    start_tail: Tail
     # The last entry; base.index <= tail.index.
     tail: Tail
     # Raises where nothing may be written.
@@ -38,8 +38,8 @@ class ScrubRepair:
         even where the log is marked as damaged."""
         if index == self.tail.index:
             return self.tail
-        if index == self.base.index:
-            return self.base
+        if index == self.start_tail.index:
+            return self.start_tail
         return Tail.of(entry.parse(self.segments.slice(self.positions.position(index), HEADER_SIZE), 0))
 
     def overwrite(self, data: bytes, first: int) -> int:

@@ -37,7 +37,7 @@ class WholePrefix:
         self._directory = directory
         self._grid = Grid(segment_bytes)
         self._on_entry = on_entry
-        self._base = self.tail = start
+        self._start_tail = self.tail = start
         self._positions = Positions(start)
         self.known_commit = start.index
         """The largest commit that any of its entries mentions; <= last_index."""
@@ -50,7 +50,7 @@ class WholePrefix:
     def _read_segment(self, base: int) -> bool:
         """Whether the log may go on in the next one."""
         data = SegmentView.of(SegmentFile(self._directory / name_of(base), base), self._disk)
-        at = max(0, self._base.end - base)
+        at = max(0, self._start_tail.end - base)
         try:
             while at + WORD <= len(data.view) and not entry.is_blank(data.view, at):
                 header = data.whole(at)
@@ -82,7 +82,7 @@ class WholePrefix:
 
     @property
     def first_index(self) -> int:
-        return self._base.index + 1
+        return self._start_tail.index + 1
 
     @property
     def last_index(self) -> int:
@@ -90,8 +90,8 @@ class WholePrefix:
 
     def tail_at(self, index: int) -> Tail:
         """Of an entry, or of what the first one follows."""
-        if index == self._base.index:
-            return self._base
+        if index == self._start_tail.index:
+            return self._start_tail
         return Tail.of(entry.parse(self._read(self._positions.position(index), HEADER_SIZE), 0))
 
     def reach(self, first: int, max_bytes: int) -> int:

@@ -30,7 +30,7 @@ from chaos.sim.targets import chance_of
 from chaos.sim.workload import TOPICS, ClientProcess, Workload
 from ledger import AsyncAdmin
 from ledger.broker.delays import Delays
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.client.group_operator import ResetTarget
 from ledger.errors import LedgerError
 
@@ -190,7 +190,7 @@ class Consumption:
         """How many messages lie behind all consumer groups, together."""
         return sum(stand.offset for stand in self.truth.stands.values())
 
-    def unsettled(self, leaders: Sequence[Replica], delays: Mapping[int, Delays]) -> Iterator[str]:
+    def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
         """What is still missing for an end. `leaders`: the replicas that lead, shard 0's first; `delays`: by Raft
         shard, as its leader's clock has them."""
         for plan in self.plans:
@@ -200,7 +200,7 @@ class Consumption:
             else:
                 yield from unsettled(plan, [member.name for member in members], leaders[0], leaders, delays)
 
-    def check_end(self, replicas: Sequence[Replica]) -> None:
+    def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
         """Once nothing is unsettled. `replicas`: all that there are."""
         end = ConsumptionEnd(self.truth, self.history, self.history.counts)
         for plan in self.plans:

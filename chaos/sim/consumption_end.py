@@ -16,7 +16,7 @@ from chaos.sim.consumption_plan import NEVER, GroupPlan
 from chaos.sim.consumption_truth import ConsumptionTruth, Record, Stand
 from chaos.sim.workload_history import Place
 from ledger.broker.delays import Delays
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.retries import dead_letter_topic, retry_topic
 from ledger.state import ConsumerGroup, Topic, TopicQueueId
 from ledger.state.progress_table import ConsumedQueue
@@ -25,8 +25,8 @@ from ledger.state.progress_table import ConsumedQueue
 def unsettled(
     plan: GroupPlan,
     members: Collection[str],
-    coordinator: Replica,
-    leaders: Collection[Replica],
+    coordinator: BrokerReplica,
+    leaders: Collection[BrokerReplica],
     delays: Mapping[int, Delays],
 ) -> Iterator[str]:
     """What a consumer group with these members has not come to yet. `leaders`: of all shards; `delays`: by
@@ -49,7 +49,7 @@ def unsettled(
 
 
 def _unsettled_queue(
-    plan: GroupPlan, group: ConsumerGroup, topic: Topic, queue: int, leader: Replica, delays: Delays
+    plan: GroupPlan, group: ConsumerGroup, topic: Topic, queue: int, leader: BrokerReplica, delays: Delays
 ) -> Iterator[str]:
     share = group.shares.get(TopicQueueId(topic.topic_id, queue))
     if share is None or share.owner not in group.members or share.target != share.owner:

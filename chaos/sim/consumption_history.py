@@ -51,7 +51,7 @@ class MemberHistory:
     ear: MemberEar
     trouble: str = ""
     """What happened to it: for that it may be given up."""
-    lanes: dict[QueueId, Lane] = field(default_factory=dict)
+    sequencers: dict[QueueId, Lane] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"member {self.number} of {self.plan.name}"
@@ -103,9 +103,9 @@ class ConsumptionHistory:
         queue = (self._truth.topic_ids[message.topic], message.queue)
         claim = member.ear.claims.get(queue, _NO_CLAIM)
         self._check_fence(member, place, queue, claim)
-        lane = member.lanes.get(queue)
+        lane = member.sequencers.get(queue)
         if lane is None or lane.claim is not claim:
-            lane = member.lanes[queue] = Lane(claim)
+            lane = member.sequencers[queue] = Lane(claim)
         self._check_order(member, place, lane)
         self._check_repeat(member, place, lane)
         lane.tries = lane.tries + 1 if message.offset == lane.last else 1
@@ -120,7 +120,7 @@ class ConsumptionHistory:
         hand_out = self._hand_outs[member.plan.name, place]
         if hand_out.member is member:
             hand_out.finished = True
-        lane = member.lanes.get((self._truth.topic_ids[place.topic], place.queue))
+        lane = member.sequencers.get((self._truth.topic_ids[place.topic], place.queue))
         if lane is not None:
             lane.in_hand.pop(place.offset, None)
 
@@ -209,11 +209,11 @@ class ConsumptionHistory:
         self._asked.setdefault((key, wanted.offset), set()).add((wanted.epoch, wanted.resets))
 
     def _moved(self, member: MemberHistory, queue: QueueId, offset: int) -> None:
-        if (lane := member.lanes.get(queue)) is not None:
+        if (lane := member.sequencers.get(queue)) is not None:
             lane.in_hand.pop(offset, None)
 
     def _lets_go(self, member: MemberHistory, queue: QueueId, epoch: int) -> None:
-        lane, since = member.lanes.get(queue), member.ear.leaving_since.get(queue)
+        lane, since = member.sequencers.get(queue), member.ear.leaving_since.get(queue)
         if lane is None or lane.claim.epoch != epoch or since is None or queue in member.ear.void_since:
             return
         if (self._now() - since) * 1000 >= member.plan.release_timeout_ms:

@@ -53,7 +53,7 @@ class Link:
     def cut(self) -> bool:
         return self.cuts > 0
 
-    def arrival(self, now: float, conditions: Conditions, random: Random) -> float:
+    def waiter(self, now: float, conditions: Conditions, random: Random) -> float:
         """When something that is sent now, and keeps its order, arrives."""
         longer = -log(1.0 - random.random()) * conditions.spread_ms
         at = max(now + (conditions.delay_ms + longer) / 1000 + self.slow_s, self.clogged_until, self.last_arrival)

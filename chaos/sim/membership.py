@@ -16,7 +16,7 @@ from random import Random
 
 from chaos.sim.protocol_node import ProtocolNode, incarnation_of
 from chaos.sim.targets import leader_of
-from raft.configuration_entry import Member, ShardConfiguration, decode_configuration, encode_configuration
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decode_configuration, encode_configuration
 from raft.core import Refusal
 from store import Draft, Header, Kind, StoreError
 
@@ -93,7 +93,7 @@ class Membership:
     def _with_learner(self, now: ShardConfiguration, node: ProtocolNode) -> ShardConfiguration:
         if node.stranger:
             node.join()
-        return now.with_learner(node.node, Member(incarnation_of(node.node, node.incarnation)))
+        return now.with_learner(node.node, ConfiguredMember(incarnation_of(node.node, node.incarnation)))
 
     def _with_voter(self, now: ShardConfiguration, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
         """A learner that is nearly as far as its leader, or none."""

@@ -54,7 +54,7 @@ class Network:
         if (chance := chance - conditions.loss) < 0:
             self.counts["loss"] += 1
             return
-        at = link.arrival(now, conditions, self._random)
+        at = link.waiter(now, conditions, self._random)
         if (chance := chance - conditions.duplicate) < 0:
             self.counts["duplicate"] += 1
             self._arrive(link, receiver, deliver, at + self._random.random() * conditions.reorder_ms / 1000)
@@ -195,7 +195,7 @@ class Connection:
 
     def _set_out(self, sender: int) -> None:
         network, now = self._network, self._loop.time()
-        at = network.link(sender, self._other(sender)).arrival(now, network.conditions, self._random)
+        at = network.link(sender, self._other(sender)).waiter(now, network.conditions, self._random)
         if self._random.random() < network.conditions.loss:
             at += network.conditions.delay_ms * 2 / 1000 + 0.2  # sent again by TCP
         at = self._last_arrival[sender] = max(at, self._last_arrival[sender])

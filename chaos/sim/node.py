@@ -34,12 +34,12 @@ from chaos.sim.world import SimNodeLog
 from cluster.group import LocalReplica
 from cluster.metrics import Meters
 from cluster.node_shards import NodeShards
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
 from cluster.shard_log import ShardError
-from cluster.surroundings import Surroundings
 from cluster.vital import Vital
 from ledger.broker.delays import Delays
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.rpc.broker import BrokerService, NodeFacts
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
@@ -48,7 +48,7 @@ from ledger.client.environment import Environment
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import broker_pb2
 from raft.core import Raft
-from store import Base, Header, NodeDirectory, StoreError
+from store import Header, NodeDirectory, Snapshot, StoreError
 from store.memory_disk import Killed
 
 START_MS = 1_700_000_000_000
@@ -80,9 +80,9 @@ class Process:
         self.life = life
         self.is_stopping = False
         settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
-        surroundings = node.surroundings(life)
+        runtime = node.runtime(life)
         self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
-        self.shards = NodeShards(settings, node.disk, self._directory, meters, surroundings, on_start=node.watch)
+        self.shards = NodeShards(settings, node.disk, self._directory, meters, runtime, on_start=node.watch)
         facts = NodeFacts(
             node.node,
             settings.cluster,
@@ -99,10 +99,10 @@ class Process:
             meters,
             beginnings=shards.local,
             replicas=shards.replicas,
-            arrivals=shards.arrivals,
+            fetch_waiters=shards.fetch_waiters,
             opening=shards.opening,
             deletion=shards.deletion,
-            delays=Delays(settings.retry_delays_s, surroundings.now_ms),
+            delays=Delays(settings.retry_delays_s, runtime.now_ms),
         )
         self._operations = OperationsService(
             node.node, settings.cluster, shards.local, shards.replicas, shards.deletion
@@ -110,7 +110,7 @@ class Process:
         self._consumer_groups = ConsumerGroupService(
             shards.local, shards.replicas, shards.opening, len(settings.retry_delays_s)
         )
-        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, surroundings.now_ms)
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, runtime.now_ms)
         self.calls = Calls(life, node.node, self._handler)
         shards.start()
 
@@ -171,8 +171,8 @@ class StackNode:
         self.ended: BaseException | None = None
         """Why its last process ended by itself, or could not start."""
         self.on_end: Callable[[StackNode], None] = _nothing
-        self.on_log_start: Callable[[Replica, Base], None] = _nobody_asks
-        self.on_applied: Callable[[Replica, Header, memoryview], None] = _nobody_asks_either
+        self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _nobody_asks
+        self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _nobody_asks_either
         self.process: Process | None = None
         self.is_present = False
         """Whether it was ever switched on, and not put away since."""
@@ -210,10 +210,10 @@ class StackNode:
     def local(self, shard: int) -> LocalReplica | None:
         return self.process.shards.local.get(shard) if self.process is not None else None
 
-    def log_starts(self, replica: Replica, base: Base) -> None:
-        self.on_log_start(replica, base)
+    def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
+        self.on_log_start(replica, snapshot)
 
-    def applied(self, replica: Replica, header: Header, body: memoryview) -> None:
+    def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
         self.on_applied(replica, header, body)
 
     @property
@@ -231,7 +231,7 @@ class StackNode:
         return self.part(TOPICS_SHARD).log
 
     @property
-    def replica(self) -> Replica | None:
+    def replica(self) -> BrokerReplica | None:
         return self.part(TOPICS_SHARD).replica
 
     @property
@@ -241,7 +241,9 @@ class StackNode:
     @property
     def is_empty(self) -> bool:
         """Whether its process runs, and has taken in nothing yet, in no shard."""
-        return self.process is not None and all(local.newcomer.empty for local in self.process.shards.local.values())
+        return self.process is not None and all(
+            local.forming_node.empty for local in self.process.shards.local.values()
+        )
 
     @property
     def suspect(self) -> bool:
@@ -368,7 +370,7 @@ class StackNode:
         """What its wall clock shows."""
         return START_MS + self.clock_ms + int(self._loop.time() * 1000)
 
-    def surroundings(self, life: Life) -> Surroundings:
+    def runtime(self, life: Life) -> Runtime:
         """Of one process."""
         workers = {
             "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
@@ -376,7 +378,7 @@ class StackNode:
             "segments": partial(SimWorker, mean_ms=self._flush_ms),
             "repair": partial(SimWorker, mean_ms=self._flush_ms),
         }
-        return Surroundings(
+        return Runtime(
             make_transport=lambda me, peers, receiver: SimTransport(
                 life, self._network, self._doors, me, receiver, self.transit
             ),
@@ -394,7 +396,7 @@ class StackNode:
             vital=self.vital,
         )
 
-    def watch(self, replica: Replica) -> None:
+    def watch(self, replica: BrokerReplica) -> None:
         """Tells the invariants of its shard of it, from now on."""
         part = self.part(replica.shard)
         part.watch(replica)
@@ -420,9 +422,9 @@ def _nothing(_: StackNode) -> None:
     """Nobody asked to be told."""
 
 
-def _nobody_asks(_: Replica, __: Base) -> None:
+def _nobody_asks(_: BrokerReplica, __: Snapshot) -> None:
     """Where logs begin."""
 
 
-def _nobody_asks_either(_: Replica, __: Header, ___: memoryview) -> None:
+def _nobody_asks_either(_: BrokerReplica, __: Header, ___: memoryview) -> None:
     """What is applied."""

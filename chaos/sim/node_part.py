@@ -15,9 +15,9 @@ from chaos.sim.disk import SimDisk
 from chaos.sim.stack_record import Record
 from chaos.sim.world import EntryHeader
 from cluster.group import LocalReplica
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from raft.core import Raft
-from store import Base, CommitLog, Header
+from store import CommitLog, Header, Snapshot
 
 DATA = Path("/data")
 
@@ -30,7 +30,7 @@ def directory_of(shard: int) -> Path:
 class LogOfNode:
     """The log as invariants look at it: mostly at its end. What it has let go is what was committed there."""
 
-    def __init__(self, replica: Replica, record: Record) -> None:
+    def __init__(self, replica: BrokerReplica, record: Record) -> None:
         self.whole: CommitLog = replica.log
         self._replica = replica
         self._record = record
@@ -53,8 +53,8 @@ class LogOfNode:
         if index >= self.whole.first_index:
             return self.whole.header(index)
         log_start = self._replica.driver.log_start
-        base = log_start.base if log_start is not None else None
-        return base if base is not None and base.index == index else self._record.entry(index)
+        snapshot = log_start.snapshot if log_start is not None else None
+        return snapshot if snapshot is not None and snapshot.index == index else self._record.entry(index)
 
 
 class Home(Protocol):
@@ -70,8 +70,8 @@ class Home(Protocol):
     def local(self, shard: int) -> LocalReplica | None:
         """The shard in its process; None where there is none."""
 
-    def log_starts(self, replica: Replica, base: Base) -> None: ...
-    def applied(self, replica: Replica, header: Header, body: memoryview) -> None: ...
+    def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None: ...
+    def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None: ...
 
 
 class Part:
@@ -99,7 +99,7 @@ class Part:
         return self._home.local(self.shard)
 
     @property
-    def replica(self) -> Replica | None:
+    def replica(self) -> BrokerReplica | None:
         local = self.local
         return local.replica if local is not None else None
 
@@ -152,10 +152,15 @@ class Part:
         """The disk has the vote that `local` has."""
         self._invariants.vote_saved(self.node, local.vote.term, local.vote.voted_for)
 
-    def watch(self, replica: Replica) -> None:
+    def watch(self, replica: BrokerReplica) -> None:
         """Tells the invariants of what is applied from now on, and of where the log begins."""
         driver, invariants, me = replica.driver, self._invariants, self.node
-        apply, snapshot, restore, log_starts = replica.apply, replica.snapshot, replica.restore, replica.log_starts
+        apply, encoded_state, restore, log_starts = (
+            replica.apply,
+            replica.encoded_state,
+            replica.restore,
+            replica.log_starts,
+        )
         self.log, self.raft = LogOfNode(replica, self._record), driver.raft
         invariants.restarted(me, driver.applied)
 
@@ -166,19 +171,19 @@ class Part:
 
         def keeping() -> bytes:
             invariants.same_state(me, driver.applied, replica.state.digest())
-            return snapshot()
+            return encoded_state()
 
-        def restoring(base: Base) -> None:
-            restore(base)
-            invariants.restarted(me, base.index)
-            invariants.same_state(me, base.index, replica.state.digest())
+        def restoring(snapshot: Snapshot) -> None:
+            restore(snapshot)
+            invariants.restarted(me, snapshot.index)
+            invariants.same_state(me, snapshot.index, replica.state.digest())
 
-        def beginning(base: Base) -> None:
-            log_starts(base)
-            self._home.log_starts(replica, base)
+        def beginning(snapshot: Snapshot) -> None:
+            log_starts(snapshot)
+            self._home.log_starts(replica, snapshot)
 
         replica.apply = applying  # type: ignore[method-assign]
-        replica.snapshot = keeping  # type: ignore[method-assign]
+        replica.encoded_state = keeping  # type: ignore[method-assign]
         replica.restore = restoring  # type: ignore[method-assign]
         replica.log_starts = beginning  # type: ignore[method-assign]
         if driver.applied:  # the state of the base that its log begins behind

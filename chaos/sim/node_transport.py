@@ -15,18 +15,18 @@ from random import Random
 
 from chaos.sim.network import Network
 from chaos.sim.node_life import Life
-from raft.base_piece import Piece
 from raft.bulk import parse, serialize
 from raft.configuration_entry import ShardConfiguration
 from raft.core import (
     Append,
     AppendResponse,
-    BaseChunk,
-    BaseResponse,
     HeartbeatResponse,
     Message,
+    SnapshotChunk,
+    SnapshotResponse,
     VoteResponse,
 )
+from raft.snapshot_piece import Piece
 from raft.streams import RETRY_S
 from raft.transport import Identity, Receiver
 from raft.v1 import raft_pb2
@@ -34,15 +34,15 @@ from raft.wire import (
     answer_from_wire,
     answer_to_wire,
     append_from_wire,
-    base_from_wire,
-    base_to_wire,
     control_from_wire,
     control_to_wire,
     ranges_to_wire,
+    snapshot_from_wire,
+    snapshot_to_wire,
 )
 from store import CorruptRangeError, ForkedError, Readable
 
-_ANSWERS = (AppendResponse, BaseResponse, HeartbeatResponse, VoteResponse)
+_ANSWERS = (AppendResponse, SnapshotResponse, HeartbeatResponse, VoteResponse)
 
 
 DoorKey = tuple[int, int]
@@ -118,7 +118,7 @@ class SimTransport:
         }
 
     def send(self, message: Message) -> None:
-        if isinstance(message, AppendResponse | BaseResponse):
+        if isinstance(message, AppendResponse | SnapshotResponse):
             answer = raft_pb2.AppendResponse.FromString(answer_to_wire(message).SerializeToString())
             arrives: Message | None = answer_from_wire(answer, message.sender, message.receiver)
         else:
@@ -137,11 +137,11 @@ class SimTransport:
         spoiled = memoryview(self._transit.of(bytes(bulk.entries)))
         self._carry(arrives, lambda receiver: receiver.append(arrives, spoiled))
 
-    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
-        bulk = parse(serialize(base_to_wire(chunk, piece)))
-        arrives, whole = base_from_wire(bulk.head, chunk.sender, chunk.receiver)
+    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+        bulk = parse(serialize(snapshot_to_wire(chunk, piece)))
+        arrives, whole = snapshot_from_wire(bulk.head, chunk.sender, chunk.receiver)
         spoiled = replace(whole, data=self._transit.of(whole.data))
-        self._carry(chunk, lambda receiver: receiver.base(arrives, spoiled))
+        self._carry(chunk, lambda receiver: receiver.snapshot(arrives, spoiled))
 
     def _carry(self, message: Message, hand_over: Callable[[Receiver], None]) -> None:
         if self._life.over:

@@ -22,12 +22,12 @@ from chaos.sim.protocol_node import ProtocolNode
 from chaos.sim.swarm import Options
 from raft.core import (
     AppendResponse,
-    BaseResponse,
     Configuration,
     HeartbeatResponse,
     Message,
     Raft,
     Role,
+    SnapshotResponse,
     VoteRequest,
     VoteResponse,
 )
@@ -71,7 +71,7 @@ class Promises:
                 self._unanimous.add((message.sender, message.term))
             case VoteResponse(granted=True, pre=True):
                 self._would_vote.setdefault((node.node, message.term), set()).add(message.sender)
-            case AppendResponse() | HeartbeatResponse() | BaseResponse():
+            case AppendResponse() | HeartbeatResponse() | SnapshotResponse():
                 if message.term == node.driver.raft.term:
                     self._heard.setdefault(node.node, {})[message.sender] = self._ticks.get(node.node, 0)
 

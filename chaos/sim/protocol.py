@@ -24,7 +24,7 @@ from chaos.sim.promises import Promises
 from chaos.sim.protocol_client import TOPIC, Consumer, Producer, Reader
 from chaos.sim.protocol_disk import SavedVote
 from chaos.sim.protocol_faults import NodeFaults
-from chaos.sim.protocol_log import Log
+from chaos.sim.protocol_log import SimLog
 from chaos.sim.protocol_machine import Answer, Batch, Reply, Verdict, span_of
 from chaos.sim.protocol_node import ProtocolNode
 from chaos.sim.swarm import Options
@@ -91,12 +91,12 @@ class ProtocolWorld:
         return self._history.intdigest()
 
     def figures(self) -> Mapping[str, int]:
-        lanes = [lane for producer in self._producers for lane in producer.lanes]
+        sequencers = [sequencer for producer in self._producers for sequencer in producer.sequencers]
         return {
-            "sent": sum(lane.sent for lane in lanes),
+            "sent": sum(sequencer.sent for sequencer in sequencers),
             "acknowledged": self.deliveries.acknowledged,
             "lost": self._lost,
-            "unknown": sum(lane.unknown for lane in lanes),
+            "unknown": sum(sequencer.unknown for sequencer in sequencers),
             "committed": self.deliveries.committed,
             "entries": self.invariants.newest_commit,
             "leaders": len(self.invariants.leaders),
@@ -311,7 +311,7 @@ class ProtocolWorld:
             producer.begin_anew()
 
     def _committed(self, log: SimNodeLog, index: int) -> None:
-        assert isinstance(log, Log)
+        assert isinstance(log, SimLog)
         header, body = log.entries[index - 1]
         if header.kind is Kind.BATCH:
             span = span_of(header, body)

@@ -68,7 +68,7 @@ class Route:
             self.leader = hint or self._random.randint(1, self._nodes)
 
 
-class Lane:
+class SimSequencer:
     """One producer's messages to one queue."""
 
     def __init__(self, client: int, stream: Stream, options: Options, route: Route, random: Random) -> None:
@@ -176,29 +176,30 @@ class Producer:
         self._lives = 0
         self._random = options.chance(f"producer {client}")
         route = Route(options.nodes, self._random)
-        self.lanes = [
-            Lane(client, Stream(client, TOPIC, queue), options, route, self._random) for queue in range(options.queues)
+        self.sequencers = [
+            SimSequencer(client, Stream(client, TOPIC, queue), options, route, self._random)
+            for queue in range(options.queues)
         ]
 
     def send(self, messages: int, service: Service, deliveries: Deliveries) -> None:
         """Some more to a queue."""
-        lane = self._random.choice(self.lanes)
-        lane.send(messages)
-        lane.pump(service, deliveries)
+        sequencer = self._random.choice(self.sequencers)
+        sequencer.send(messages)
+        sequencer.pump(service, deliveries)
 
     def pump(self, service: Service, deliveries: Deliveries) -> None:
-        for lane in self.lanes:
-            lane.pump(service, deliveries)
+        for sequencer in self.sequencers:
+            sequencer.pump(service, deliveries)
 
     @property
     def idle(self) -> bool:
-        return all(lane.idle for lane in self.lanes)
+        return all(sequencer.idle for sequencer in self.sequencers)
 
     def begin_anew(self) -> None:
         """Under another id: the cluster does not remember this one."""
         self._lives += 1
-        for lane in self.lanes:
-            lane.begin_anew(self.client + IDS * self._lives)
+        for sequencer in self.sequencers:
+            sequencer.begin_anew(self.client + IDS * self._lives)
 
 
 class Reader:

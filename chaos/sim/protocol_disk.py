@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple, Protocol
 
-from chaos.sim.protocol_log import PATH, Log
+from chaos.sim.protocol_log import PATH, SimLog
 from chaos.sim.swarm import Options
 from store import DiskFailedError, StoreError
 
@@ -49,10 +49,10 @@ class Votes:
         self.on_saved(vote)
 
 
-class Disk:
+class SimDiskThreads:
     """Of one process."""
 
-    def __init__(self, process: Process, log: Log, votes: Votes, options: Options, random: Random) -> None:
+    def __init__(self, process: Process, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
         self.slowness = 1.0
         """How many times as long everything takes."""
         self.vote_slowness = 1.0

@@ -21,16 +21,16 @@ from typing import NamedTuple, NoReturn, Self
 import google_crc32c
 
 from raft.core import TermRun
-from store import Base, DiskFullError, Draft, ForkedError, Header, Readable, StoreError
+from store import DiskFullError, Draft, ForkedError, Header, Readable, Snapshot, StoreError
 from store.entry import HEADER_SIZE, chained, padded
 
 _SEALED = struct.Struct("<BQQqqII")
 _BLANK = bytes(HEADER_SIZE)
-NO_BASES = "logs begin with entry 1 in this world; the stack world moves their start"
+NO_SNAPSHOTS = "logs begin with entry 1 in this world; the stack world moves their start"
 PATH = Path("/simulated")
 
 
-class Entry(NamedTuple):
+class SimEntry(NamedTuple):
     header: Header
     body: bytes
 
@@ -39,10 +39,10 @@ class Range(bytes):
     """Entries on their way: their bytes (headers left blank) for whoever counts them, themselves for whoever takes
     them."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[SimEntry]
 
     @classmethod
-    def of(cls, entries: Sequence[Entry]) -> Self:
+    def of(cls, entries: Sequence[SimEntry]) -> Self:
         made = cls(
             b"".join([bytes(HEADER_SIZE) + entry.body.ljust(padded(len(entry.body)), b"\0") for entry in entries])
         )
@@ -50,18 +50,18 @@ class Range(bytes):
         return made
 
 
-class Log:
+class SimLog:
     """Survives its process; `restart` is what the next one finds."""
 
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[SimEntry] = []
         self.flushed = 0
         """<= last_index"""
         self.full = False
         """The disk takes no entries."""
         self.failure: StoreError | None = None
         """After a failed flush nothing is written any more."""
-        self._before_cut: list[Entry] | None = None
+        self._before_cut: list[SimEntry] | None = None
         """What was flushed before something of it was cut, while that cut is not flushed."""
         self._covered: int | None = None
         """While a flush runs: how much of what was there when it began is there still."""
@@ -84,7 +84,7 @@ class Log:
         for draft in drafts:
             last = self.entries[-1].header if self.entries else None
             header = _header(draft, last, term, commit, now_ms)
-            self.entries.append(Entry(header, draft.body))
+            self.entries.append(SimEntry(header, draft.body))
             headers.append(header)
         return headers
 
@@ -133,16 +133,16 @@ class Log:
     # -- the start of the log, which stays where it is in this world: the driver is given no bases
 
     def begins_segment(self, index: int) -> NoReturn:
-        raise AssertionError(NO_BASES)
+        raise AssertionError(NO_SNAPSHOTS)
 
-    def base_at(self, index: int, *, configuration: bytes, state: bytes) -> NoReturn:
-        raise AssertionError(NO_BASES)
+    def snapshot_at(self, index: int, *, configuration: bytes, state: bytes) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
 
-    def drop_before(self, base: Base) -> NoReturn:
-        raise AssertionError(NO_BASES)
+    def drop_before(self, snapshot: Snapshot) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
 
-    def reset(self, base: Base) -> NoReturn:
-        raise AssertionError(NO_BASES)
+    def reset(self, snapshot: Snapshot) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
 
     # -- as its node sees it
 

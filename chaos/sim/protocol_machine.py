@@ -15,7 +15,7 @@ from enum import Enum
 from typing import NamedTuple, NoReturn, Protocol
 
 from chaos.sim.deliveries import Span, Stream
-from chaos.sim.protocol_log import NO_BASES
+from chaos.sim.protocol_log import NO_SNAPSHOTS
 from ledger.broker.produce_decisions import (
     AppendBatch,
     AwaitFirst,
@@ -37,7 +37,7 @@ from ledger.state import BatchRecord, Projected, State
 from ledger.v1 import command_pb2
 from raft.core import NotLeader, Refusal, RoleChange
 from raft.driver import Driver
-from store import Base, Draft, Header, Kind, StoreError
+from store import Draft, Header, Kind, Snapshot, StoreError
 
 _BODY = struct.Struct("<QQ")
 
@@ -127,7 +127,7 @@ class _Proposal:
 
     __slots__ = ("draft", "machine", "record", "replies")
 
-    def __init__(self, machine: Machine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
+    def __init__(self, machine: SimMachine, draft: Draft, record: BatchRecord | None, reply: Reply) -> None:
         self.machine = machine
         self.draft = draft
         self.record = record
@@ -146,7 +146,7 @@ class Applied(Protocol):
     def __call__(self, index: int, digest: Callable[[], int]) -> None: ...
 
 
-class Machine:
+class SimMachine:
     """Of one process. Set `driver` before anything else."""
 
     driver: Driver
@@ -189,14 +189,14 @@ class Machine:
     def failed(self, failure: StoreError) -> None:
         self._on_failed(failure)
 
-    def snapshot(self) -> NoReturn:
-        raise AssertionError(NO_BASES)
+    def encoded_state(self) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
 
-    def restore(self, base: Base) -> NoReturn:
-        raise AssertionError(NO_BASES)
+    def restore(self, snapshot: Snapshot) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
 
-    def log_starts(self, base: Base) -> NoReturn:
-        raise AssertionError(NO_BASES)
+    def log_starts(self, snapshot: Snapshot) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
 
     # -- as clients see it
 

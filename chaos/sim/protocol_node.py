@@ -17,12 +17,12 @@ from typing import Protocol
 
 from chaos.sim.loop import SimLoop
 from chaos.sim.network import Network
-from chaos.sim.protocol_disk import Disk, SavedVote, Votes
-from chaos.sim.protocol_log import NO_BASES, Log
-from chaos.sim.protocol_machine import Machine
+from chaos.sim.protocol_disk import SavedVote, SimDiskThreads, Votes
+from chaos.sim.protocol_log import NO_SNAPSHOTS, SimLog
+from chaos.sim.protocol_machine import SimMachine
 from chaos.sim.swarm import Options
-from raft.configuration_entry import Member, ShardConfiguration, decode_configuration, encode_configuration
-from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Message, Raft, Timing
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decode_configuration, encode_configuration
+from raft.core import Append, Configuration, Durable, LogTerms, Message, Raft, SnapshotChunk, Timing
 from raft.driver import Driver
 from raft.errors import CutFailedError
 from raft.held_up import HeldUp
@@ -66,13 +66,13 @@ class ProtocolNode:
         """Counts its disks."""
         self.suspect = False
         """It may have lost what it acknowledged."""
-        self.log = Log()
+        self.log = SimLog()
         self.votes = Votes()
         self.clock_off_ms = 0
         self.clock_rate = 1.0
-        self.disk: Disk
+        self.disk: SimDiskThreads
         self.driver: Driver
-        self.machine: Machine
+        self.machine: SimMachine
         self._loop = loop
         self._network = network
         self._options = options
@@ -108,8 +108,8 @@ class ProtocolNode:
             return
         self.alive = True
         self._life += 1
-        self.disk = Disk(self, self.log, self.votes, self._options, self._random)
-        self.machine = Machine(
+        self.disk = SimDiskThreads(self, self.log, self.votes, self._options, self._random)
+        self.machine = SimMachine(
             lambda index, digest: self._watch.applied(self, index, digest),
             lambda failure: self._watch.disk_failed(self, failure),
             lambda: self._watch.loss_accepted(self),
@@ -138,7 +138,7 @@ class ProtocolNode:
     def wipe(self) -> None:
         """The disk is replaced by an empty one."""
         self._end()
-        self.log, self.votes = Log(), Votes()
+        self.log, self.votes = SimLog(), Votes()
         self.votes.saved = SavedVote(0, 0)
         self.votes.on_saved = lambda vote: self._watch.vote_saved(self, vote)
         self.stranger, self.suspect = True, False
@@ -238,8 +238,8 @@ class ProtocolNode:
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
         """Everyone can be reached at any time."""
 
-    def send_base(self, chunk: BaseChunk, piece: object) -> None:
-        raise AssertionError(NO_BASES)
+    def send_snapshot(self, chunk: SnapshotChunk, piece: object) -> None:
+        raise AssertionError(NO_SNAPSHOTS)
 
     def send(self, message: Message) -> None:
         self._watch.sends(self, message)
@@ -276,7 +276,7 @@ class ProtocolNode:
 
     def _write_first_entry(self) -> None:
         """As the first start leaves it, the same on every node."""
-        voters = {node: Member(incarnation_of(node, 1)) for node in range(1, self._options.nodes + 1)}
+        voters = {node: ConfiguredMember(incarnation_of(node, 1)) for node in range(1, self._options.nodes + 1)}
         body = encode_configuration(ShardConfiguration("simulated", voters, 1 << 30, 1 << 20))
         self.log.append([Draft(Kind.CONFIGURATION, body)], term=1, commit=0, now_ms=EPOCH_MS)
         self.log.flushed = 1

@@ -34,20 +34,20 @@ from chaos.sim.node_transport import Door, DoorKey
 from chaos.sim.rpc import SimChannel
 from chaos.sim.stack_end import compare, unopened, unsettled
 from chaos.sim.stack_faults import StackFaults
-from chaos.sim.stack_operator import Operator
-from chaos.sim.stack_record import Entry, Records
+from chaos.sim.stack_operator import SimOperator
+from chaos.sim.stack_record import CommittedEntry, Records
 from chaos.sim.stack_roster import Rosters
 from chaos.sim.swarm import Options
 from chaos.sim.workload import FIRST_CLIENT, ClientProcess, Workload
-from chaos.sim.workload_history import History, Outcome
+from chaos.sim.workload_history import History, SendOutcome
 from chaos.sim.world import SimNodeLog, Violation
 from ledger.batch import Batch, BatchHeader
 from ledger.broker.claims import BROKER
 from ledger.broker.delays import Delays
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.client.environment import Environment
 from ledger.state import State
-from store import Base, Header, Kind
+from store import Header, Kind, Snapshot
 
 SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
 MAX_MESSAGE_BYTES = 16 << 10
@@ -182,9 +182,9 @@ class StackWorld:
             timing=Timing(options.flush_ms, options.vote_ms),
         )
 
-    def _make_operator(self) -> Operator:
+    def _make_operator(self) -> SimOperator:
         process, most = self._make_client(OPERATOR), min(self.options.nodes + 1, MOST_NODES)
-        return Operator(
+        return SimOperator(
             self.loop,
             self._nodes,
             self._rosters,
@@ -301,9 +301,9 @@ class StackWorld:
         history = self.history_of_clients
         return {
             "sent": sum(history.outcomes.values()),
-            "acknowledged": history.outcomes[Outcome.OK],
-            "failed": history.outcomes[Outcome.FAILED],
-            "unknown": history.outcomes[Outcome.UNKNOWN],
+            "acknowledged": history.outcomes[SendOutcome.OK],
+            "failed": history.outcomes[SendOutcome.FAILED],
+            "unknown": history.outcomes[SendOutcome.UNKNOWN],
             "committed": history.total,
             "shards": len(self._rosters.numbers),
             "entries": sum(record.invariants.newest_commit for record in self.records),
@@ -331,7 +331,7 @@ class StackWorld:
     def _committed(self, shard: int, log: SimNodeLog, index: int) -> None:
         assert isinstance(log, LogOfNode)
         header, body = log.whole.entry(index)
-        self.records.of(shard).committed(Entry(header.term, header.chain))
+        self.records.of(shard).committed(CommittedEntry(header.term, header.chain))
         self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
         if header.kind is Kind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
             home = self._homes.setdefault((header.topic_id, header.queue), shard)
@@ -340,28 +340,28 @@ class StackWorld:
                 self.records.fail("a queue lives in one shard", f"{place} has messages in shards {home} and {shard}")
             self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
 
-    def _applied(self, replica: Replica, header: Header, body: memoryview) -> None:
+    def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
         self.consumption.truth.applied(replica.shard, header, bytes(body), replica.state)
 
-    def _log_starts(self, replica: Replica, base: Base) -> None:
-        if base.index < replica.driver.applied:
-            self._log_start_moved(replica, base)
-        for topic_id, queue, offset in State.decode(base.state).ends():
+    def _log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
+        if snapshot.index < replica.driver.applied:
+            self._log_start_moved(replica, snapshot)
+        for topic_id, queue, offset in State.decode(snapshot.state).ends():
             topic = replica.state.topics.get(topic_id)
             assert topic is not None, "a base knows the topics that its state has"
             self.history_of_clients.begins(topic.name, queue, offset)
 
-    def _log_start_moved(self, replica: Replica, base: Base) -> None:
+    def _log_start_moved(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
         """By an entry, and not because the whole log came from another node."""
         if len(replica.state.holds) > 0:
             held = [hold.name for hold in replica.state.holds]
             self.records.fail(
                 "what is held stays",
-                f"the log of shard {replica.shard} begins behind {base.index}, though held by {held}",
+                f"the log of shard {replica.shard} begins behind {snapshot.index}, though held by {held}",
             )
         record = self.records.of(replica.shard)
-        self.happened["log_start"] += base.index > record.log_start  # on the first node where it does
-        record.log_start = max(base.index, record.log_start)
+        self.happened["log_start"] += snapshot.index > record.log_start  # on the first node where it does
+        record.log_start = max(snapshot.index, record.log_start)
 
 
 def _nothing() -> None:

@@ -14,7 +14,7 @@ from chaos.sim.invariants import Invariants
 from chaos.sim.node_part import Part
 from chaos.sim.targets import leader_of
 from ledger.batch import key_hashes
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from store import Kind
 
 
@@ -38,7 +38,7 @@ def unsettled(shard: int, members: Sequence[Part]) -> list[str]:
     return missing
 
 
-def unopened(topics: Replica | None) -> list[str]:
+def unopened(topics: BrokerReplica | None) -> list[str]:
     """Queues that were begun, and are not open in their shards yet. `topics`: the leader's replica of shard 0."""
     opening = topics.state.topics.opening() if topics is not None else ()
     return [f"topic {topic.name} has {topic.opened} of {topic.queues} queues open" for topic in opening]
@@ -62,12 +62,12 @@ def compare(members: Sequence[Part], invariants: Invariants) -> None:
                 invariants.fail("ConsumeQueues are equal", f"nodes {first} and {node} have different units")
 
 
-def _log_bytes(replica: Replica, start: int) -> bytes:
+def _log_bytes(replica: BrokerReplica, start: int) -> bytes:
     log = replica.log
     return b"".join(log.read_range(index, index) for index in range(start, log.last_index + 1))
 
 
-def _queues(replica: Replica) -> list[tuple[int, int]]:
+def _queues(replica: BrokerReplica) -> list[tuple[int, int]]:
     """That live in its shard."""
     return [
         (topic.topic_id, queue)
@@ -77,14 +77,14 @@ def _queues(replica: Replica) -> list[tuple[int, int]]:
     ]
 
 
-def _units(replica: Replica, topic_id: int, queue: int, since: Replica | None = None) -> bytes:
+def _units(replica: BrokerReplica, topic_id: int, queue: int, since: BrokerReplica | None = None) -> bytes:
     """From the first offset that `since` has."""
     first = (since or replica).queues.get(topic_id, queue).first_offset
     units = replica.queues.get(topic_id, queue)
     return units.read(first, units.end_offset - first).tobytes()
 
 
-def _wrong_keys(replica: Replica) -> str | None:
+def _wrong_keys(replica: BrokerReplica) -> str | None:
     """A key for which the index finds other batches than the log has; None: it is right."""
     log, in_log = replica.log, defaultdict[tuple[int, int], list[int]](list)
     for index in range(log.last_index, log.first_index - 1, -1):

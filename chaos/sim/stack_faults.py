@@ -21,7 +21,7 @@ from chaos.sim.network_faults import both_ways
 from chaos.sim.node import StackNode
 from chaos.sim.node_part import DATA, directory_of
 from chaos.sim.stack_damage import Damages
-from chaos.sim.stack_operator import Operator
+from chaos.sim.stack_operator import SimOperator
 from chaos.sim.stack_power import Power
 from chaos.sim.stack_roster import Rosters
 from chaos.sim.swarm import Options
@@ -47,7 +47,7 @@ class StackFaults:
         network: Network,
         options: Options,
         rosters: Rosters,
-        operator: Operator,
+        operator: SimOperator,
         workload: Workload,
         fail: Callable[[str, str], None],
         happened: Counter[str],

@@ -39,7 +39,7 @@ PUT_AWAY_S = 20.0
 """How long a node that was removed goes on running: it must not disturb the others."""
 
 
-class Operator:
+class SimOperator:
     """`happened`: counted there is what came about."""
 
     def __init__(

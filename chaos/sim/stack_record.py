@@ -16,7 +16,7 @@ from chaos.sim.world import SimNodeLog, Violation
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommittedEntry:
     """What was committed at some index: implements `chaos.sim.world.EntryHeader`."""
 
     term: int
@@ -31,14 +31,14 @@ class Record:
         self.invariants = invariants
         self.log_start = 0
         """The newest index behind which its log was made to begin."""
-        self._entries: list[Entry] = []
+        self._entries: list[CommittedEntry] = []
         """Those that are committed, by index, from 1 on."""
 
-    def committed(self, entry: Entry) -> None:
+    def committed(self, entry: CommittedEntry) -> None:
         """The next one is."""
         self._entries.append(entry)
 
-    def entry(self, index: int) -> Entry:
+    def entry(self, index: int) -> CommittedEntry:
         """What was committed there, by whomever."""
         return self._entries[index - 1]
 

@@ -21,7 +21,7 @@ Fail = Callable[[str, str], None]
 NO_ORDER = -1
 
 
-class Outcome(Enum):
+class SendOutcome(Enum):
     PENDING = "pending"
     OK = "ok"
     FAILED = "failed"
@@ -47,7 +47,7 @@ class Sent:
     line: int
     """Messages of one line keep their order: all single sends are in line 0, each send_many has one of its own (it may
     wait for room while others pass). Those in no line (`NO_ORDER`) are promised none."""
-    outcome: Outcome = Outcome.PENDING
+    outcome: SendOutcome = SendOutcome.PENDING
     place: Place | None = None
     """Where it is committed; None while it is not."""
 
@@ -61,7 +61,7 @@ class Sent:
 
 class History:
     def __init__(self, fail: Fail) -> None:
-        self.outcomes = dict.fromkeys(Outcome, 0)
+        self.outcomes = dict.fromkeys(SendOutcome, 0)
         self.delivered = 0
         self.reads = 0
         self.skipped = 0
@@ -86,26 +86,26 @@ class History:
         number = self._numbers[producer] = self._numbers.get(producer, 0) + 1
         sent = Sent(producer, number, topic, line)
         self._sent[sent.name] = sent
-        self.outcomes[Outcome.PENDING] += 1
+        self.outcomes[SendOutcome.PENDING] += 1
         return sent
 
     def acknowledged(self, sent: Sent, place: Place) -> None:
-        self._settle(sent, Outcome.OK)
+        self._settle(sent, SendOutcome.OK)
         if sent.place != place:
             self._fail("acknowledged is committed", f"{sent} was acknowledged at {place}, committed at {sent.place}")
 
     def failed(self, sent: Sent) -> None:
-        self._settle(sent, Outcome.FAILED)
+        self._settle(sent, SendOutcome.FAILED)
         if sent.place is not None:
             self._fail("failed is not committed", f"{sent} surely failed, and is committed at {sent.place}")
 
     def unknown(self, sent: Sent) -> None:
-        self._settle(sent, Outcome.UNKNOWN)
+        self._settle(sent, SendOutcome.UNKNOWN)
 
-    def _settle(self, sent: Sent, outcome: Outcome) -> None:
-        assert sent.outcome is Outcome.PENDING
+    def _settle(self, sent: Sent, outcome: SendOutcome) -> None:
+        assert sent.outcome is SendOutcome.PENDING
         sent.outcome = outcome
-        self.outcomes[Outcome.PENDING] -= 1
+        self.outcomes[SendOutcome.PENDING] -= 1
         self.outcomes[outcome] += 1
 
     # -- what the log says
@@ -122,7 +122,7 @@ class History:
     def _commit(self, sent: Sent, place: Place) -> None:
         if sent.place is not None:
             self._fail("exactly once", f"{sent} is committed at {sent.place} and at {place}")
-        if sent.outcome is Outcome.FAILED:
+        if sent.outcome is SendOutcome.FAILED:
             self._fail("failed is not committed", f"{sent} surely failed, and is committed at {place}")
         queue = self._queues.setdefault((place.topic, place.queue), [])
         if len(queue) != place.offset:

@@ -29,7 +29,7 @@ class _ReaderLeftError(Exception):
     """Whoever read our standard output has closed it."""
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command is, and what it is for: known without loading it."""
 
     module: str
@@ -38,27 +38,29 @@ class Entry(NamedTuple):
 
 
 _COMMANDS = {
-    "dev": Entry("cluster.cli.dev", "dev", "A local cluster: start, status, stop, purge."),
-    "server": Entry("cluster.cli.server", "server", "Run one node."),
-    "topic": Entry("cluster.cli.topic", "topic", "Topics: create, list, describe; offsets by time."),
-    "produce": Entry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
-    "message": Entry("cluster.cli.message", "message", "Single messages: get one by its place, query by key."),
-    "consume": Entry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
-    "group": Entry("cluster.cli.group", "group", "Consumer groups: list, describe, reset, delete."),
-    "dlq": Entry("cluster.cli.dlq", "dlq", "Dead letters of a consumer group: list, resend."),
-    "cluster": Entry("cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."),
-    "nameserver": Entry("cluster.cli.nameserver", "nameserver", "Run a name server; see what it knows."),
-    "log": Entry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
-    "bench": Entry("cluster.cli.bench", "bench", "Measure a cluster: produce, consume, e2e, failover, idle."),
-    "validate": Entry("cluster.cli.validate", "validate", "Prove from the bytes that replicas agree."),
-    "demo": Entry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
+    "dev": CommandEntry("cluster.cli.dev", "dev", "A local cluster: start, status, stop, purge."),
+    "server": CommandEntry("cluster.cli.server", "server", "Run one node."),
+    "topic": CommandEntry("cluster.cli.topic", "topic", "Topics: create, list, describe; offsets by time."),
+    "produce": CommandEntry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
+    "message": CommandEntry("cluster.cli.message", "message", "Single messages: get one by its place, query by key."),
+    "consume": CommandEntry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
+    "group": CommandEntry("cluster.cli.group", "group", "Consumer groups: list, describe, reset, delete."),
+    "dlq": CommandEntry("cluster.cli.dlq", "dlq", "Dead letters of a consumer group: list, resend."),
+    "cluster": CommandEntry(
+        "cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."
+    ),
+    "nameserver": CommandEntry("cluster.cli.nameserver", "nameserver", "Run a name server; see what it knows."),
+    "log": CommandEntry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
+    "bench": CommandEntry("cluster.cli.bench", "bench", "Measure a cluster: produce, consume, e2e, failover, idle."),
+    "validate": CommandEntry("cluster.cli.validate", "validate", "Prove from the bytes that replicas agree."),
+    "demo": CommandEntry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
 }
 
 _MORE_COMMANDS = "ledgermq.commands"
 """The group of entry points, each an `Entry`, of parts that this one must not know."""
 
 
-def _all_commands() -> dict[str, Entry]:
+def _all_commands() -> dict[str, CommandEntry]:
     return _COMMANDS | {point.name: point.load() for point in sorted(entry_points(group=_MORE_COMMANDS))}
 
 

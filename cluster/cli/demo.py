@@ -16,7 +16,7 @@ from cluster.cli.options import format_option
 from cluster.cli.output import data_console, note_console, print_json, say
 from cluster.demo.corpus import Corpus, files_of, standard_library
 from cluster.demo.failure import NothingToSendError
-from cluster.demo.run import NODES, Demo, Outcome
+from cluster.demo.run import NODES, Demo, DemoOutcome
 from cluster.local.processes import DevCluster
 
 _NOTHING_TO_SEND = 2
@@ -58,7 +58,7 @@ def demo(path: Path | None, data: Path | None, containers: str | None, output: s
     return 0 if outcome.holds else 1
 
 
-def _run_in_containers(corpus: Corpus, name: str) -> Outcome:
+def _run_in_containers(corpus: Corpus, name: str) -> DemoOutcome:
     """On a cluster that runs, and goes on running; its topic stays."""
     cluster = docker_cluster(name)
     with ProgressDisplay(note_console()) as display:
@@ -66,7 +66,7 @@ def _run_in_containers(corpus: Corpus, name: str) -> Outcome:
         return asyncio.run(Demo(corpus, cluster, display).run())
 
 
-def _run(corpus: Corpus, data: Path | None) -> Outcome:
+def _run(corpus: Corpus, data: Path | None) -> DemoOutcome:
     directory = data or Path(tempfile.mkdtemp(prefix="ledgermq-demo-"))
     cluster = DevCluster(directory)
     with ProgressDisplay(note_console()) as display:
@@ -86,7 +86,7 @@ def _run(corpus: Corpus, data: Path | None) -> Outcome:
     return outcome
 
 
-def _run_on(cluster: DevCluster, corpus: Corpus, display: ProgressDisplay) -> Outcome:
+def _run_on(cluster: DevCluster, corpus: Corpus, display: ProgressDisplay) -> DemoOutcome:
     """Runs the job; a cluster that was not running before does not run after it either."""
     ran_before = cluster.exists and cluster.running
     try:

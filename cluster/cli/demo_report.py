@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cluster.cli.output import show
-from cluster.demo.run import Outcome
+from cluster.demo.run import DemoOutcome
 
 _SHOWN = 5
 
@@ -58,7 +58,7 @@ class ProgressDisplay:
         self._progress.update(self._bars[bar], completed=done, total=of)
 
 
-def print_outcome(outcome: Outcome, console: Console) -> None:
+def print_outcome(outcome: DemoOutcome, console: Console) -> None:
     """The table and, where the verdict does not hold, why."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
@@ -72,7 +72,7 @@ def print_outcome(outcome: Outcome, console: Console) -> None:
         console.print(Text(f"  {fault}"), soft_wrap=True)
 
 
-def _rows(outcome: Outcome) -> list[tuple[str, str]]:
+def _rows(outcome: DemoOutcome) -> list[tuple[str, str]]:
     outage = "nothing was sent after it" if outcome.outage_ms is None else f"{outcome.outage_ms:,} ms"
     identical = "byte-identical" if outcome.replicas_identical else "NOT identical"
     rows = [
@@ -89,7 +89,7 @@ def _rows(outcome: Outcome) -> list[tuple[str, str]]:
     return rows
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict(outcome: DemoOutcome) -> str:
     if outcome.holds:
         return "every acknowledged line is there exactly once and in order within its file, on every replica"
     return f"{len(outcome.faults):,} fault(s)"

@@ -10,7 +10,7 @@ from typing import Any
 from cluster.cli.log_dump import entry_fields
 from cluster.cli.log_flaws import flaw_fields, flaw_line
 from cluster.cli.log_progress import LogProgress
-from cluster.inspection.difference import Comparison, Parting, Prefix, Replica, compare
+from cluster.inspection.difference import Comparison, Divergence, Prefix, Replica, compare
 from ledger.validation.place import LogPlace
 from store import Header
 
@@ -30,8 +30,8 @@ def _text_lines(comparison: Comparison) -> list[str]:
     lines = [_replica_line(replica) for replica in replicas]
     for replica in replicas:
         lines += [flaw_line(flaw) for flaw in replica.flaws]
-    for parting in comparison.partings:
-        lines += _parting_lines(parting, replicas)
+    for divergence in comparison.divergences:
+        lines += _divergence_lines(divergence, replicas)
     return [*lines, *(_prefix_line(prefix, replicas) for prefix in comparison.prefixes), _verdict(comparison)]
 
 
@@ -44,13 +44,13 @@ def _replica_line(replica: Replica) -> str:
     )
 
 
-def _parting_lines(parting: Parting, replicas: list[Replica]) -> list[str]:
-    a, b = replicas[parting.first], replicas[parting.second]
-    where = "in what both call committed" if parting.is_committed else "in a tail that is not known to be committed"
+def _divergence_lines(divergence: Divergence, replicas: list[Replica]) -> list[str]:
+    a, b = replicas[divergence.first], replicas[divergence.second]
+    where = "in what both call committed" if divergence.is_committed else "in a tail that is not known to be committed"
     return [
-        f"{a.place.path} and {b.place.path} part at entry {parting.ours.index}, {where}:",
-        f"    {a.place.path}: {_entry(parting.ours)}",
-        f"    {b.place.path}: {_entry(parting.theirs)}",
+        f"{a.place.path} and {b.place.path} part at entry {divergence.ours.index}, {where}:",
+        f"    {a.place.path}: {_entry(divergence.ours)}",
+        f"    {b.place.path}: {_entry(divergence.theirs)}",
     ]
 
 
@@ -104,12 +104,12 @@ def _fields(comparison: Comparison) -> list[dict[str, Any]]:
     fields += [
         {
             "type": "parting",
-            "paths": [paths[parting.first], paths[parting.second]],
-            "index": parting.ours.index,
-            "committed": parting.is_committed,
-            "entries": [entry_fields(parting.ours), entry_fields(parting.theirs)],
+            "paths": [paths[divergence.first], paths[divergence.second]],
+            "index": divergence.ours.index,
+            "committed": divergence.is_committed,
+            "entries": [entry_fields(divergence.ours), entry_fields(divergence.theirs)],
         }
-        for parting in comparison.partings
+        for divergence in comparison.divergences
     ]
     fields += [
         {

@@ -45,7 +45,7 @@ class Display(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """What came of it. Sizes in bytes of the lines themselves; `faults` is empty when the verdict holds."""
 
     corpus: str
@@ -83,7 +83,7 @@ class Demo:
         self._outage = Outage()
         self._leader_before = 0
 
-    async def run(self) -> Outcome:
+    async def run(self) -> DemoOutcome:
         """Everything from the topic to the verdict. Raises DemoError, NothingToSendError, LedgerError or DevError."""
         async with AsyncAdmin(self._cluster.bootstrap) as admin:
             await admin.create_topic(self._topic, queues=QUEUES)
@@ -95,7 +95,7 @@ class Demo:
         end = min(node.shards[0].end_position for node in nodes)
         self._display.stage(f"comparing the logs of {len(nodes)} nodes, {end:,} bytes each")
         differ = await asyncio.to_thread(self._difference, [node.node for node in nodes], end)
-        return Outcome(
+        return DemoOutcome(
             corpus=self._corpus.name,
             files=len(self._corpus.files),
             messages=sender.acknowledged,

@@ -49,7 +49,7 @@ class CheckpointCheck:
         checkpoint, header = self._checkpoint, found.header
         if checkpoint is None or header.index > checkpoint.index:
             return
-        if header.index == checkpoint.index and checkpoint.base.tail != Tail.of(header):
+        if header.index == checkpoint.index and checkpoint.snapshot.tail != Tail.of(header):
             reason = f"it is of another log than entry {header.index} here"
             yield Flaw(FlawKind.DAMAGE, self._path, 0, header.index, reason)
         at = header.index % UNITS_PER_FILE

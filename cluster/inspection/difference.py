@@ -23,7 +23,7 @@ _PROGRESS_ENTRIES = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class Divergence:
     """Two replicas, and the entries of the first index at which they differ."""
 
     first: int
@@ -61,12 +61,12 @@ class Replica:
 @dataclass(slots=True)
 class Comparison:
     replicas: list[Replica]
-    partings: list[Parting] = field(default_factory=list)
+    divergences: list[Divergence] = field(default_factory=list)
     prefixes: list[Prefix] = field(default_factory=list)
 
     @property
     def is_forked(self) -> bool:
-        return any(parting.is_committed for parting in self.partings)
+        return any(divergence.is_committed for divergence in self.divergences)
 
     @property
     def is_unreadable(self) -> bool:
@@ -149,7 +149,7 @@ def _concluded(
         if (first, second) in parted:
             ours, theirs = parted[first, second]
             is_committed = min(a.known_commit, b.known_commit) >= ours.index
-            comparison.partings.append(Parting(first, second, ours, theirs, is_committed))
+            comparison.divergences.append(Divergence(first, second, ours, theirs, is_committed))
         else:
             shorter, longer = (first, second) if a.last_index <= b.last_index else (second, first)
             same = a.last_index == b.last_index

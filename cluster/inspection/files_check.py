@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from store import Base, Flaw, FlawKind, Found, PosixReadOnlyDisk, RepairMark, Suspect
+from store import Flaw, FlawKind, Found, PosixReadOnlyDisk, RepairMark, Snapshot, Suspect
 from store.boot import decode_boot_record
 from store.disk import read_file
 from store.numbered import name_of, numbers_of
@@ -40,7 +40,7 @@ def _check(path: Path, decode: Callable[[bytes], object], what: str) -> Iterator
             yield Flaw(FlawKind.DAMAGE, path, 0, None, f"this is no {what} ({error})")
 
 
-class BasesCheck:
+class SnapshotsCheck:
     """The bases at which the log may begin some day, against its entries as they come by."""
 
     def __init__(self, shard: Path) -> None:
@@ -63,8 +63,8 @@ class BasesCheck:
         if index in self._kept and self._read(index).tail != Tail.of(found.header):
             yield Flaw(FlawKind.DAMAGE, self._path(index), 0, index, f"it is of another log than entry {index} here")
 
-    def _read(self, index: int) -> Base:
-        return Base.decode(read_file(self._disk, self._path(index)))
+    def _read(self, index: int) -> Snapshot:
+        return Snapshot.decode(read_file(self._disk, self._path(index)))
 
     def _path(self, index: int) -> Path:
         return self._directory / name_of(index)

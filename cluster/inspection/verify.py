@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cluster.inspection.checkpoint_check import CheckpointCheck
-from cluster.inspection.files_check import BasesCheck, check_marks, check_votes
+from cluster.inspection.files_check import SnapshotsCheck, check_marks, check_votes
 from cluster.inspection.key_check import KeyCheck
 from cluster.inspection.queue_check import QueueCheck
 from ledger.validation.place import LogPlace
@@ -61,19 +61,19 @@ def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iter
     yield from place.flaws
     queues = QueueCheck(place.indexes / "queues") if place.indexes is not None and not place.void else None
     keys = KeyCheck(place.indexes / "keys", _start(place)) if place.indexes is not None and not place.void else None
-    bases = BasesCheck(place.shard) if place.shard is not None else None
+    snapshots = SnapshotsCheck(place.shard) if place.shard is not None else None
     checkpoint = CheckpointCheck(place.shard) if place.shard is not None and not place.void else None
     if place.shard is not None:
         yield from check_votes(place.shard)
         yield from check_marks(place.shard)
-    if bases is not None:
-        yield from bases.begin()
+    if snapshots is not None:
+        yield from snapshots.begin()
     if checkpoint is not None:
         yield from checkpoint.begin()
     if keys is not None:
         yield from keys.begin()
     reader = place.reader()
-    takers = [check for check in (queues, keys, bases, checkpoint) if check is not None]
+    takers = [check for check in (queues, keys, snapshots, checkpoint) if check is not None]
     yield from _entries(reader, verified, takers, on_progress, place)
     _describe_end(reader, verified)
     if checkpoint is not None:
@@ -83,7 +83,7 @@ def _flaws(place: LogPlace, verified: Verified, on_progress: OnProgress) -> Iter
     if queues is not None:
         yield from queues.finish(
             known_commit=verified.known_commit,
-            begins_later=place.base is not None or place.start is None,
+            begins_later=place.snapshot is not None or place.start is None,
             orderly=place.clean is not None,
             changing=place.holder is not None,
         )

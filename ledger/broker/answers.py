@@ -15,7 +15,7 @@ from ledger.errors import BusyError
 MOST_BYTES = 256 << 20
 
 
-class Answers:
+class ResponseBudget:
     """Of one node. One answer more than the bound may be under way."""
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:

@@ -14,7 +14,7 @@ QueueKey = tuple[int, int]
 """Topic id and queue."""
 
 
-class Arrivals:
+class FetchWaiters:
     """A fetch that ends takes itself out."""
 
     def __init__(self, max_places: int = MAX_PLACES) -> None:
@@ -26,27 +26,27 @@ class Arrivals:
     def wait_for(self, queues: Iterable[QueueKey]) -> asyncio.Future[None]:
         """Done when something is applied to one of these queues. Cancel it when it is not needed any more. Raises
         BusyError where too many wait."""
-        arrival: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         keys = list(queues)
         if self._places + len(keys) > self._max_places:
             raise BusyError(f"fetches wait at {self._places} queues of this node already: try again shortly")
         self._places += len(keys)
         for key in keys:
-            self._waiting.setdefault(key, {})[arrival] = None
-        arrival.add_done_callback(lambda _: self._forget(keys, arrival))
-        return arrival
+            self._waiting.setdefault(key, {})[waiter] = None
+        waiter.add_done_callback(lambda _: self._forget(keys, waiter))
+        return waiter
 
     def announce(self, topic_id: int, queue: int) -> None:
         """Something was applied to that queue."""
-        for arrival in self._waiting.pop((topic_id, queue), ()):
-            if not arrival.done():
-                arrival.set_result(None)
+        for waiter in self._waiting.pop((topic_id, queue), ()):
+            if not waiter.done():
+                waiter.set_result(None)
 
-    def _forget(self, keys: Sequence[QueueKey], arrival: asyncio.Future[None]) -> None:
+    def _forget(self, keys: Sequence[QueueKey], waiter: asyncio.Future[None]) -> None:
         self._places -= len(keys)
         for key in keys:
             waiting = self._waiting.get(key)
             if waiting is not None:
-                waiting.pop(arrival, None)
+                waiting.pop(waiter, None)
                 if not waiting:
                     del self._waiting[key]

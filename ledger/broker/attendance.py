@@ -15,7 +15,7 @@ class _Waiting:
     news: asyncio.Future[None]
 
 
-class Attendance:
+class AssignmentWaiters:
     """Bounded by the members: of each the last one waits."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ledger.batch import Batch, encode
 from ledger.broker.proposals import Committed
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import (
     BusyError,
     InvalidArgumentError,
@@ -37,7 +37,7 @@ BROKER = 0
 class Claims:
     """Of one shard."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
         self.retries: Counter[str] = Counter()
         """Messages of each consumer group that were moved here to be consumed again; and those that were given up."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
 from ledger.errors import InvalidArgumentError, out_of_range
 
 
-def start_offset(replica: Replica, topic_id: int, queue: int, wanted: int) -> int:
+def start_offset(replica: BrokerReplica, topic_id: int, queue: int, wanted: int) -> int:
     """The offset that `wanted` means at this leader: an offset, AT_THE_FIRST or BEHIND_THE_LAST.
 
     Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError.
@@ -22,7 +22,7 @@ def start_offset(replica: Replica, topic_id: int, queue: int, wanted: int) -> in
     raise InvalidArgumentError(f"{wanted} is no offset to begin at")
 
 
-def check_offset(replica: Replica, topic_id: int, queue: int, offset: int) -> None:
+def check_offset(replica: BrokerReplica, topic_id: int, queue: int, offset: int) -> None:
     """Raises OffsetTooLowError, OffsetBeyondEndError, UnknownTopicError, UnknownQueueError."""
     topic = replica.state.topics.require(topic_id, queue)
     first = replica.queues.get(topic_id, queue).first_offset

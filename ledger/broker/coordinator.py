@@ -18,8 +18,8 @@ from collections.abc import Callable, Coroutine, Generator, Iterable
 from functools import partial
 
 from ledger.broker.assignment import Rooms, assigning, nowhere, slices
-from ledger.broker.attendance import Attendance
-from ledger.broker.replica import Replica
+from ledger.broker.attendance import AssignmentWaiters
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import LedgerError
 from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.consumption import unknown_member
@@ -43,11 +43,11 @@ Spawn = Callable[[Coroutine[None, None, None], str], asyncio.Task[None]]
 class Coordinator:
     """`run` it as long as the node runs."""
 
-    def __init__(self, replica: Replica, monotonic_ms: Callable[[], float], spawn: Spawn) -> None:
+    def __init__(self, replica: BrokerReplica, monotonic_ms: Callable[[], float], spawn: Spawn) -> None:
         self._replica = replica
         self._monotonic_ms = monotonic_ms
         self._spawn = spawn
-        self._attendance = Attendance()
+        self._assignment_waiters = AssignmentWaiters()
         self._term = 0
         """In which this node leads; 0: it does not."""
         self._heard_ms: dict[tuple[str, str], float] = {}
@@ -104,7 +104,7 @@ class Coordinator:
         group = self._consumer_group_of(consumer_group, member)
         self.heard(consumer_group, member)
         if group.members[member].version == version and wait_s > 0:
-            news = self._attendance.wait_for(consumer_group, member, version)
+            news = self._assignment_waiters.wait_for(consumer_group, member, version)
             try:
                 await asyncio.wait((news,), timeout=wait_s)
             finally:
@@ -133,7 +133,7 @@ class Coordinator:
 
     def _changed(self, consumer_group: str) -> None:
         group = self._replica.state.consumption.groups.get(consumer_group)
-        self._attendance.announce(consumer_group, group)
+        self._assignment_waiters.announce(consumer_group, group)
         is_due = group is not None and group.assigned != group.generation and consumer_group not in self._assigning
         if is_due and self._runs:
             self._assigning[consumer_group] = self._spawn(
@@ -150,7 +150,9 @@ class Coordinator:
             log.info("consumer group %s: no assignment yet: %s", consumer_group, refusal)
         finally:
             del self._assigning[consumer_group]
-            self._attendance.announce(consumer_group, self._replica.state.consumption.groups.get(consumer_group))
+            self._assignment_waiters.announce(
+                consumer_group, self._replica.state.consumption.groups.get(consumer_group)
+            )
 
     async def _gathered(self, consumer_group: str) -> ConsumerGroup | None:
         """The consumer group as it is then; None: there is nothing to assign."""
@@ -216,7 +218,7 @@ class Coordinator:
         """Another leader was heard of others."""
         self._term = term
         self._heard_ms.clear()
-        self._attendance.dismiss()
+        self._assignment_waiters.dismiss()
 
     def _give_up(self, consumer_group: str, members: list[str]) -> None:
         log.warning("consumer group %s: nothing is heard of %s: their queues go to others", consumer_group, members)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.retries import RETRY
 from store.time_index import offset_at, position_at
 
@@ -35,7 +35,7 @@ class Delays:
         self._delays_ms = [round(delay * 1000) for delay in delays_s]
         self._now_ms = now_ms
 
-    def due(self, replica: Replica, topic_id: int, queue: int) -> Due | None:
+    def due(self, replica: BrokerReplica, topic_id: int, queue: int) -> Due | None:
         """None where messages of that queue do not wait."""
         topic = replica.state.topics.get(topic_id)
         if topic is None or not topic.name.startswith(RETRY):

@@ -68,7 +68,7 @@ class Queues(Protocol):
     def readable(self, topic_id: int, queue: int) -> Readable:
         """Raises UnknownTopicError, UnknownQueueError (or ReplicaBehindError where this node may just not know yet)."""
 
-    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+    def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
         """Done when something is applied to one of these queues, or when it is cancelled."""
 
 
@@ -79,7 +79,7 @@ async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> FetchAnswer
     loop = asyncio.get_running_loop()
     deadline = loop.time() + min(request.max_wait_ms, MAX_WAIT_MS) / 1000
     while True:
-        arrival = queues.arrival((each.topic_id, each.queue) for each in wanted)
+        waiter = queues.waiter((each.topic_id, each.queue) for each in wanted)
         try:
             collected = collect(queues, wanted, request.max_bytes)
             answer = collected.answer
@@ -89,9 +89,9 @@ async def fetch(queues: Queues, request: broker_pb2.FetchRequest) -> FetchAnswer
                 return answer
             left = min(left, collected.due_in_s)
             del collected, answer  # there may be thousands of queues in it, and thousands who wait
-            await asyncio.wait((arrival,), timeout=left)
+            await asyncio.wait((waiter,), timeout=left)
         finally:
-            arrival.cancel()
+            waiter.cancel()
 
 
 def has_news(asked: broker_pb2.QueueFetch, given: GivenQueue) -> bool:

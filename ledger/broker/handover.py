@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import LedgerError, TransferRefusedError
 from raft.core import Raft, TransferRefused
 
@@ -24,7 +24,7 @@ def successors(raft: Raft) -> list[int]:
     return sorted(trusted, key=lambda node: (-raft.progress[node].match, node))
 
 
-def begin_transfer(replica: Replica, to: int = 0) -> int:
+def begin_transfer(replica: BrokerReplica, to: int = 0) -> int:
     """Begins to hand over to that voter; 0: to the first successor that answers. Returns to whom.
 
     Raises LedgerError."""
@@ -42,7 +42,7 @@ def begin_transfer(replica: Replica, to: int = 0) -> int:
     raise TransferRefusedError(f"{refusal}; node {driver.raft.node} goes on leading") from refusal
 
 
-async def hand_over(replica: Replica, within_s: float) -> int:
+async def hand_over(replica: BrokerReplica, within_s: float) -> int:
     """Begins, and waits until another node leads. Returns which; 0 where nothing came of it in time."""
     raft = replica.driver.raft
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.state.progress_table import ConsumedQueue, Progress
 from store import ConsumeQueue, RangeDamagedError
 
@@ -27,7 +27,7 @@ class Lag:
     """When the first of them was appended, in ms since 1970; 0: there is none, or it lies where the log is damaged."""
 
 
-def lag_of(replica: Replica, key: ConsumedQueue, progress: Progress) -> Lag:
+def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: Progress) -> Lag:
     """As this node knows it."""
     units = replica.queues.get(key.topic_id, key.queue)
     first, end = units.first_offset, replica.state.next_offset(key.topic_id, key.queue)
@@ -41,7 +41,7 @@ def lag_of(replica: Replica, key: ConsumedQueue, progress: Progress) -> Lag:
     return Lag(first, end, messages, _append_time(replica, units, at))
 
 
-def _append_time(replica: Replica, units: ConsumeQueue, offset: int) -> int:
+def _append_time(replica: BrokerReplica, units: ConsumeQueue, offset: int) -> int:
     try:
         return replica.log.header_at(int(units.read(offset, 1)["position"][0])).append_time_ms
     except RangeDamagedError:  # it is being repaired

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ledger.broker.proposals import StartProposal
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.retention import Candidate, newest_before
 from ledger.errors import LogHeldError, StorageFailedError, UnknownTopicError, out_of_range
 from ledger.state import State
 from raft.log_start import log_start_draft
-from store import Base
+from store import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Cut:
 class LogTrim:
     """Of one shard, on a node that may lead it."""
 
-    def __init__(self, replica: Replica) -> None:
+    def __init__(self, replica: BrokerReplica) -> None:
         self._replica = replica
 
     def candidates(self) -> list[Candidate]:
@@ -106,7 +106,7 @@ class LogTrim:
                 f"nothing of the log goes while it is held by {names}: wait, or release it with `ledgermq cluster "
                 "release NAME`"
             )
-        if self._base(to.index) is None:  # nothing would move here, and it would be proposed again and again
+        if self._snapshot(to.index) is None:  # nothing would move here, and it would be proposed again and again
             raise StorageFailedError(
                 f"the log cannot begin behind entry {to.index}: the base that was kept there is damaged; it can at "
                 "another place, with the next segment"
@@ -119,13 +119,13 @@ class LogTrim:
 
     def _messages_before(self, index: int) -> int:
         """How many messages of all queues go, as the base that is kept there tells."""
-        if (base := self._base(index)) is None:
+        if (snapshot := self._snapshot(index)) is None:
             return 0
         queues = self._replica.queues
-        ends, topics = State.decode(base.state).ends(), self._replica.state.topics
+        ends, topics = State.decode(snapshot.state).ends(), self._replica.state.topics
         kept = (end for end in ends if topics.get(end[0]) is not None)  # the others were deleted since
         return sum(max(0, offset - queues.get(topic_id, queue).first_offset) for topic_id, queue, offset in kept)
 
-    def _base(self, index: int) -> Base | None:
+    def _snapshot(self, index: int) -> Snapshot | None:
         log_start = self._replica.driver.log_start
         return log_start.candidate(index) if log_start is not None else None

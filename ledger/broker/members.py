@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from ledger.broker.proposals import ChangeProposal
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import (
     LastVoterError,
     NodeBehindError,
@@ -23,7 +23,7 @@ from ledger.errors import (
     NodeRefusedError,
     UnknownNodeError,
 )
-from raft.configuration_entry import Member, ShardConfiguration, encode_configuration
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from raft.core import ChangeRefused, Refusal
 from raft.core.progress import Mode
 from store import Draft, Kind, StoreError
@@ -42,7 +42,7 @@ class Introduction:
     refusal: str
 
 
-AskNewcomer = Callable[[int, str, ShardConfiguration], Awaitable[Introduction | None]]
+AskJoiningNode = Callable[[int, str, ShardConfiguration], Awaitable[Introduction | None]]
 """Who is node N at that address, which a leader of this configuration asks? None: nobody answers."""
 
 
@@ -63,7 +63,7 @@ class MemberState:
 class Members:
     """Of one shard, on a node that may lead it. All raise LedgerError."""
 
-    def __init__(self, replica: Replica, ask: AskNewcomer) -> None:
+    def __init__(self, replica: BrokerReplica, ask: AskJoiningNode) -> None:
         self._replica = replica
         self._ask = ask
 
@@ -83,7 +83,7 @@ class Members:
             return None
         self._check_is_free(configuration, node, address)
         incarnation = accepted(node, address, answer)
-        return self._change(configuration.with_learner(node, Member(incarnation, address)))
+        return self._change(configuration.with_learner(node, ConfiguredMember(incarnation, address)))
 
     async def promote(self, node: int) -> ChangeProposal | None:
         """A learner becomes a voter. None: it is one already."""
@@ -118,14 +118,14 @@ class Members:
         assert configuration is not None, "who leads has been named by a configuration"
         return configuration
 
-    def _member(self, configuration: ShardConfiguration, node: int) -> Member:
+    def _member(self, configuration: ShardConfiguration, node: int) -> ConfiguredMember:
         member = configuration.members.get(node)
         if member is None:
             known = ", ".join(str(each) for each in configuration.members)
             raise UnknownNodeError(f"node {node} is no member of this cluster: its members are {known}")
         return member
 
-    def _check_is_there(self, node: int, member: Member, address: str) -> None:
+    def _check_is_there(self, node: int, member: ConfiguredMember, address: str) -> None:
         at = self._address(node, member)
         if at != address:
             raise NodeExistsError(
@@ -149,7 +149,7 @@ class Members:
                 f"address, change its `peers`, or give the new node another number"
             )
 
-    def _check_caught_up(self, node: int, member: Member) -> None:
+    def _check_caught_up(self, node: int, member: ConfiguredMember) -> None:
         state = self._state(node, member, is_voter=False)
         if not state.caught_up:
             raise NodeBehindError(
@@ -157,10 +157,10 @@ class Members:
                 "committed: promote it when it has caught up"
             )
 
-    def _address(self, node: int, member: Member) -> str:
+    def _address(self, node: int, member: ConfiguredMember) -> str:
         return self._replica.membership.set_address(node) or member.address
 
-    def _state(self, node: int, member: Member, is_voter: bool) -> MemberState:
+    def _state(self, node: int, member: ConfiguredMember, is_voter: bool) -> MemberState:
         replica = self._replica
         raft, log = replica.driver.raft, replica.log
         progress = raft.progress.get(node)
@@ -200,7 +200,7 @@ class Members:
     def _with_addresses(self, configuration: ShardConfiguration) -> ShardConfiguration:
         """A cluster may have begun before addresses were kept in its log; a new node needs those of all."""
 
-        def known(node: int, member: Member) -> Member:
+        def known(node: int, member: ConfiguredMember) -> ConfiguredMember:
             return member if member.address else replace(member, address=self._replica.membership.set_address(node))
 
         return replace(

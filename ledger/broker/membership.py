@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from raft.configuration_entry import Member, ShardConfiguration
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 
 
 class Standing(Enum):
@@ -80,6 +80,6 @@ class Membership:
         """Where that node is; empty where it is not known."""
         return self._addresses.get(node) or self.addresses().get(node, "")
 
-    def _is_me(self, members: Mapping[int, Member]) -> bool:
+    def _is_me(self, members: Mapping[int, ConfiguredMember]) -> bool:
         member = members.get(self.node)
         return member is not None and member.incarnation == self.incarnation

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import StorageFailedError
 from ledger.v1 import broker_pb2
 from store import RangeDamagedError
@@ -21,7 +21,7 @@ QUEUES_AT_ONCE = 16
 
 
 async def list_offsets(
-    replica: Replica,
+    replica: BrokerReplica,
     request: broker_pb2.ListOffsetsRequest,
     queues: Sequence[int],
     response: broker_pb2.ListOffsetsResponse,

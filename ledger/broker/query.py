@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 
 from ledger.batch import key_hashes
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import ReplicaBehindError, StorageFailedError
 from ledger.hashing import key_hash
 from ledger.v1 import broker_pb2
@@ -42,7 +42,7 @@ class Budget:
 
 
 async def query_messages(
-    replica: Replica, request: broker_pb2.QueryMessagesRequest
+    replica: BrokerReplica, request: broker_pb2.QueryMessagesRequest
 ) -> broker_pb2.QueryMessagesResponse:
     """Raises UnknownTopicError; ReplicaBehindError where the index is built anew, StorageFailedError where it is
     damaged, or the log is."""
@@ -59,7 +59,7 @@ async def query_messages(
 class _Query:
     """One search, and the answer that grows of it."""
 
-    def __init__(self, replica: Replica, request: broker_pb2.QueryMessagesRequest) -> None:
+    def __init__(self, replica: BrokerReplica, request: broker_pb2.QueryMessagesRequest) -> None:
         self._replica = replica
         self._topic_id = request.topic_id
         self._hash = key_hash(request.key)
@@ -109,7 +109,7 @@ class _Query:
         self._budget.bytes -= hit.size
 
 
-def batch_at(replica: Replica, hit: KeyHit) -> tuple[Header, bytes]:
+def batch_at(replica: BrokerReplica, hit: KeyHit) -> tuple[Header, bytes]:
     """The entry that a hit names. Raises `IndexDamagedError` where there is no such batch."""
     commit_log = replica.log
     if commit_log.position(commit_log.first_index) <= hit.position < commit_log.end:

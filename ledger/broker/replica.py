@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from ledger.batch import Batch, BatchHeader, key_hashes, tag_hashes
-from ledger.broker.arrivals import Arrivals
+from ledger.broker.arrivals import FetchWaiters
 from ledger.broker.membership import Membership
 from ledger.broker.produce_decisions import (
     AppendBatch,
@@ -46,7 +46,7 @@ from ledger.v1 import command_pb2
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from raft.core import Busy, ChangeInProgress, Crowded, Refusal, RoleChange, Stalled, Transferring
 from raft.driver import Driver
-from store import Base, Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, StoreError, Suspect
+from store import Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, Snapshot, StoreError, Suspect
 from store import DiskFullError as StoreFullError
 
 log = logging.getLogger("ledger.replica")
@@ -62,7 +62,7 @@ class Meter(Protocol):
     def throttled(self, kind: str) -> None: ...
 
 
-class Replica:
+class BrokerReplica:
     """Implements `raft.driver.Machine`. `attach` its driver before anything else."""
 
     driver: Driver
@@ -77,7 +77,7 @@ class Replica:
         membership: Membership,
         max_message_bytes: int,
         meter: Meter,
-        arrivals: Arrivals | None = None,
+        fetch_waiters: FetchWaiters | None = None,
         doubt: Callable[[], Suspect | None] = lambda: None,
     ) -> None:
         """`arrivals`: whom to wake, perhaps for several shards (ids of topics are the same in all). `doubt`: why this
@@ -94,7 +94,7 @@ class Replica:
         """How often this node was elected by all voters, suspects among them."""
         self._doubt = doubt
         self._meter = meter
-        self.arrivals = arrivals or Arrivals()
+        self.fetch_waiters = fetch_waiters or FetchWaiters()
         self.on_change: Callable[[], None] = lambda: None
         """Called when a command was applied, the whole state is another, or this node leads."""
         self._projected: Projected | None = None
@@ -158,7 +158,7 @@ class Replica:
             epoch=batch.epoch,
             first_sequence=batch.first_sequence,
         )
-        self.arrivals.announce(header.topic_id, header.queue)
+        self.fetch_waiters.announce(header.topic_id, header.queue)
 
     def _apply_move(self, consumer_group: str, body: memoryview) -> None:
         """The message is here now, and not where it was."""
@@ -170,32 +170,32 @@ class Replica:
         """Its queues are no more: whoever waits for more of them is to hear of that."""
         self.queues.drop(topic.topic_id)
         for queue in range(topic.queues):
-            self.arrivals.announce(topic.topic_id, queue)
+            self.fetch_waiters.announce(topic.topic_id, queue)
 
-    def snapshot(self) -> bytes:
+    def encoded_state(self) -> bytes:
         return self.state.encode()
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Goes on where an earlier run of this node had come to, with its indexes."""
-        base = checkpoint.base
-        self.state = State.decode(base.state)
-        if base.configuration:
-            configuration = decode_configuration(base.configuration)
+        snapshot = checkpoint.snapshot
+        self.state = State.decode(snapshot.state)
+        if snapshot.configuration:
+            configuration = decode_configuration(snapshot.configuration)
             self.membership.resume(checkpoint.configuration_index, configuration, removed=checkpoint.removed)
 
-    def restore(self, base: Base) -> None:
-        self.state = State.decode(base.state)
-        if base.configuration:
-            self.membership.applied(base.index, decode_configuration(base.configuration))
+    def restore(self, snapshot: Snapshot) -> None:
+        self.state = State.decode(snapshot.state)
+        if snapshot.configuration:
+            self.membership.applied(snapshot.index, decode_configuration(snapshot.configuration))
         self.queues.wipe()
         self.keys.wipe()
-        self._drop_before(base.end, self.state)
+        self._drop_before(snapshot.end, self.state)
         self.on_change()
 
-    def log_starts(self, base: Base) -> None:
+    def log_starts(self, snapshot: Snapshot) -> None:
         """What was appended before is not here any more: no key finds it, and each queue begins with what was next
         there."""
-        self._drop_before(base.end, State.decode(base.state))
+        self._drop_before(snapshot.end, State.decode(snapshot.state))
 
     def _drop_before(self, position: int, state: State) -> None:
         """`state`: as it was there. What it has of topics that were deleted since is gone already."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import InvalidArgumentError, NotLeaderError, UnavailableError, UnknownTopicError
 from ledger.state import Topic
 from ledger.topics import TOPICS_SHARD
@@ -22,33 +22,33 @@ class Replicas:
     def __init__(self, why_not: Callable[[int], str] = lambda _: "") -> None:
         """`why_not(shard)`: what that shard waits for on this node; empty where it is not here."""
         self._why_not = why_not
-        self._by_shard: dict[int, Replica] = {}
+        self._by_shard: dict[int, BrokerReplica] = {}
 
-    def add(self, replica: Replica) -> None:
+    def add(self, replica: BrokerReplica) -> None:
         self._by_shard[replica.shard] = replica
         self._by_shard = dict(sorted(self._by_shard.items()))
 
-    def __iter__(self) -> Iterator[Replica]:
+    def __iter__(self) -> Iterator[BrokerReplica]:
         """By number of the shard."""
         return iter(self._by_shard.values())
 
-    def get(self, shard: int) -> Replica | None:
+    def get(self, shard: int) -> BrokerReplica | None:
         return self._by_shard.get(shard)
 
     @property
-    def first(self) -> Replica | None:
+    def first(self) -> BrokerReplica | None:
         """Of shard 0, which has the topics, and whose members are the cluster's nodes."""
         return self._by_shard.get(TOPICS_SHARD)
 
     @property
-    def topics(self) -> Replica:
+    def topics(self) -> BrokerReplica:
         """The same. Raises UnavailableError before it has started."""
         if (replica := self.first) is None:
             reason = self._why_not(TOPICS_SHARD) or "it waits for the others' first start"
             raise UnavailableError(f"this node does not serve yet: {reason}")
         return replica
 
-    def require(self, shard: int) -> Replica:
+    def require(self, shard: int) -> BrokerReplica:
         """Raises UnavailableError where this node, or that shard here, has not started, InvalidArgumentError where
         there is no such shard, NotLeaderError where it is on other nodes."""
         if (replica := self._by_shard.get(shard)) is not None:
@@ -70,7 +70,7 @@ class Replicas:
             found = next((topic for each in self if (topic := each.state.topics.get(topic_id)) is not None), None)
         return found
 
-    def of_queue(self, topic_id: int, queue: int) -> Replica:
+    def of_queue(self, topic_id: int, queue: int) -> BrokerReplica:
         """Where that queue lives; shard 0 where nobody here knows such a queue: it says so. Raises as `require`, and
         UnknownTopicError where the topic was deleted, whoever leads."""
         topic = self.topic(topic_id)

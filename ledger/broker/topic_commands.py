@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ledger.broker.placement import place_queues, place_shard
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import BusyError, InvalidArgumentError, UnknownNodeError, UnknownTopicError
 from ledger.state import DeletedTopic, Topic
 from ledger.topics import validate_queue_count, validate_topic_name
@@ -23,7 +23,7 @@ _BYTES_A_QUEUE = 5
 """In a command, at most."""
 
 
-def create_topic(replica: Replica, name: str, queues: int) -> asyncio.Future[Topic]:
+def create_topic(replica: BrokerReplica, name: str, queues: int) -> asyncio.Future[Topic]:
     """A user's new topic, its queues where there are fewest. Raises TopicExistsError, InvalidTopicNameError, ..."""
     validate_topic_name(name)
     validate_queue_count(queues)
@@ -34,7 +34,7 @@ def create_topic(replica: Replica, name: str, queues: int) -> asyncio.Future[Top
     return replica.propose_command(command_pb2.Command(create_topic=wanted))
 
 
-async def keep_topic(replica: Replica, name: str, queues: int) -> Topic:
+async def keep_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
     """The broker's own topic of that name, with so many queues in each shard; made, or given more, where that is
     missing."""
     replica.check_leads(0)
@@ -53,7 +53,7 @@ async def keep_topic(replica: Replica, name: str, queues: int) -> Topic:
     return altered
 
 
-async def alter_topic(replica: Replica, name: str, queues: int) -> Topic:
+async def alter_topic(replica: BrokerReplica, name: str, queues: int) -> Topic:
     """The topic with so many queues, not fewer than it has. Raises UnknownTopicError, InvalidArgumentError, ..."""
     validate_topic_name(name)  # how many queues the broker's own topics have is the broker's affair
     validate_queue_count(queues)
@@ -73,20 +73,20 @@ async def alter_topic(replica: Replica, name: str, queues: int) -> Topic:
     return altered
 
 
-def delete_topic(replica: Replica, topic_id: int) -> asyncio.Future[DeletedTopic | None]:
+def delete_topic(replica: BrokerReplica, topic_id: int) -> asyncio.Future[DeletedTopic | None]:
     """To any shard: nothing of that topic is here any more, nor comes behind that. None: there was nothing."""
     deleted = command_pb2.DeleteTopic(topic_id=topic_id)
     replica.check_leads(deleted.ByteSize()).admit_deletion(topic_id)
     return replica.propose_command(command_pb2.Command(delete_topic=deleted))
 
 
-def topic_opened(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
+def topic_opened(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
     """All queues that `topic` has are open in their shards."""
     opened = command_pb2.TopicOpened(topic_id=topic.topic_id, queues=topic.queues)
     return replica.propose_checked(command_pb2.Command(topic_opened=opened))
 
 
-def open_topic(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
+def open_topic(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
     """The queues of this topic that live in the replica's shard may be written to."""
     opened = command_pb2.OpenTopic(
         topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=topic.created_ms
@@ -94,7 +94,7 @@ def open_topic(replica: Replica, topic: Topic) -> asyncio.Future[Topic]:
     return replica.propose_checked(command_pb2.Command(open_topic=opened))
 
 
-async def add_shard(replica: Replica, wanted: Sequence[int] = ()) -> int:
+async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = ()) -> int:
     """One more shard, on these nodes, or else where there are fewest shards. Its number, once it is in shard 0's table.
     Raises LedgerError, UnknownNodeError among them."""
     shards, configuration = replica.state.shards, replica.newest_configuration()  # which is before this in the log

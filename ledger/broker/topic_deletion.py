@@ -16,7 +16,7 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_commands import delete_topic
 from ledger.errors import BusyError, LedgerError, ReplicaBehindError, UnknownTopicError
@@ -63,7 +63,7 @@ class TopicDeletion:
             log.info("topic %s (%d) is deleted", topic.name, topic_id)
         await self._everywhere(topic_id, [shard for shard in shards if shard != TOPICS_SHARD])
 
-    async def drop(self, replica: Replica, topic_id: int) -> None:
+    async def drop(self, replica: BrokerReplica, topic_id: int) -> None:
         """Of a topic that was deleted: returns when nothing is left in that shard. Raises ReplicaBehindError where this
         node has not heard of that, or another LedgerError."""
         replica.check_leads(0)
@@ -94,7 +94,7 @@ class TopicDeletion:
         else:
             await self._leaders.drop_topic(shard, topic_id)
 
-    async def _look(self, replica: Replica) -> None:
+    async def _look(self, replica: BrokerReplica) -> None:
         """Deletes what is left there of topics that were deleted, if this node leads that shard."""
         if self._replicas.first is None or not replica.leading_term:
             return

@@ -3,7 +3,7 @@
 A message's way, in reading order:
 
 producer.py       what users call; arguments.py checks what they pass, records.py is what they get
-placement.py      topic and key to queue (topic_lanes.py)
+placement.py      topic and key to queue (topic_queue_selector.py)
 lane.py           the rules of order, numbers and retries, pure; outgoing.py is one batch, outbox.py all lanes
 sender.py         drives the outbox; produce_stream.py carries batches to one node and answers back
 cluster_client.py calls to whoever leads; routes.py and route_table.py know who does, connection.py how to reach it

@@ -20,10 +20,10 @@ from ledger.client.connection import failure
 from ledger.client.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.every_shard import EveryShard
-from ledger.client.group_operator import GroupOperator, ResetTarget
+from ledger.client.group_operator import ConsumerGroupsAdmin, ResetTarget
 from ledger.client.lifetime import AsyncLifetime
 from ledger.client.offsets import QueueTimes, checked_time, list_offsets, offsets_for_times
-from ledger.client.operator import OnProgress, Operator
+from ledger.client.operator import MembersAdmin, OnProgress
 from ledger.client.outgoing import leaves_doubt
 from ledger.client.queries import MAX_MESSAGES, get_message, query_messages
 from ledger.client.records import (
@@ -69,7 +69,7 @@ class AsyncAdmin(AsyncLifetime):
             environment=_environment,
         )
         self._every_shard = EveryShard(self._client)
-        self._group_operator = GroupOperator(self._client)
+        self._group_operator = ConsumerGroupsAdmin(self._client)
 
     async def start(self) -> None:
         """Connect; raises UnavailableError where no node answers."""
@@ -227,7 +227,7 @@ class AsyncAdmin(AsyncLifetime):
         """Who belongs to that shard, how far each member is, and who leads; all nodes belong to shard 0."""
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
-        return await Operator(self._client, shard).members(timeout_ms)
+        return await MembersAdmin(self._client, shard).members(timeout_ms)
 
     async def add_node(
         self,
@@ -299,7 +299,7 @@ class AsyncAdmin(AsyncLifetime):
         Raises TransferRefusedError, or TransferFailedError where it did not take over: the leader went on then."""
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
-        return await Operator(self._client, shard).transfer(
+        return await MembersAdmin(self._client, shard).transfer(
             to, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
         )
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from ledger.client.cluster_client import ClusterClient, no_topic
-from ledger.client.group_member import Ownership, View
+from ledger.client.group_member import Assignment, View
 from ledger.client.records import TopicQueue
 from ledger.errors import LedgerError
 
@@ -41,7 +41,7 @@ class AllQueues:
             await self._changed.wait()
             self._changed.clear()
 
-    async def release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None:
+    async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
         """Nothing is to go elsewhere, ever."""
 
     async def leave(self) -> None:
@@ -50,7 +50,7 @@ class AllQueues:
     def _view(self) -> View:
         topics = self._client.routes.table.topics
         return {
-            TopicQueue(name, queue): Ownership(topics[name].topic_id, 0, is_leaving=False)
+            TopicQueue(name, queue): Assignment(topics[name].topic_id, 0, is_leaving=False)
             for name in self._names
             if name in topics
             for queue in range(len(topics[name].shards))

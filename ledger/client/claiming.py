@@ -19,8 +19,8 @@ from typing import Literal
 
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.cursor import Cursor
-from ledger.client.group_member import Ownership
-from ledger.client.holding import Holding
+from ledger.client.group_member import Assignment
+from ledger.client.holding import AssignedQueue
 from ledger.client.offsets import in_ms, offsets_for_times
 from ledger.client.records import TopicQueue
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
@@ -36,7 +36,7 @@ MAX_IN_HAND, MAX_SPAN = 1_000, 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class HoldingSettings:
+class AssignmentSettings:
     consumer_group: str
     start: GroupStart
     tags: Collection[str] | None
@@ -48,7 +48,7 @@ class HoldingSettings:
 
 
 class Claims:
-    def __init__(self, client: ClusterClient, settings: HoldingSettings) -> None:
+    def __init__(self, client: ClusterClient, settings: AssignmentSettings) -> None:
         self._client = client
         self._settings = settings
         self._own_epochs: dict[tuple[int, int], int] = {}
@@ -56,7 +56,7 @@ class Claims:
         self.refusal: LedgerError | None = None
         """Of a broadcast: why a queue cannot be claimed again."""
 
-    async def claim(self, shard: int, new: Mapping[TopicQueue, Ownership]) -> list[Holding]:
+    async def claim(self, shard: int, new: Mapping[TopicQueue, Assignment]) -> list[AssignedQueue]:
         """Those that could be claimed, all of that shard. Raises LedgerError where nobody can be asked."""
         starts = await self._starts(list(new))
         request = consumer_group_pb2.ClaimRequest(shard=shard, consumer_group=self._settings.consumer_group)
@@ -64,21 +64,21 @@ class Claims:
             epoch = owned.epoch or self._own_epochs.get((owned.topic_id, place.queue), 0)
             request.queues.add(topic_id=owned.topic_id, queue=place.queue, epoch=epoch, start_offset=starts[place])
         response = await self._client.call(shard, lambda stub, seconds: stub.Claim(request, timeout=seconds))
-        holdings = []
+        assigned_queues = []
         for (place, owned), claim, progress in zip(new.items(), request.queues, response.queues, strict=True):
             if progress.HasField("error"):
                 self._note_refusal(place, owned, from_wire(progress.error))
             else:
-                holdings.append(self._holding(place, shard, claim, progress))
-        return holdings
+                assigned_queues.append(self._assigned(place, shard, claim, progress))
+        return assigned_queues
 
-    def _holding(
+    def _assigned(
         self,
         place: TopicQueue,
         shard: int,
         claim: consumer_group_pb2.QueueClaim,
         progress: consumer_group_pb2.QueueProgress,
-    ) -> Holding:
+    ) -> AssignedQueue:
         if progress.epoch:
             self._own_epochs[claim.topic_id, claim.queue] = progress.epoch
         cursor = Cursor(
@@ -90,9 +90,9 @@ class Claims:
             check_crcs=self._settings.check_crcs,
         )
         epoch = progress.epoch or claim.epoch
-        return Holding(cursor, shard, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
+        return AssignedQueue(cursor, shard, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
 
-    def _note_refusal(self, place: TopicQueue, owned: Ownership, error: LedgerError) -> None:
+    def _note_refusal(self, place: TopicQueue, owned: Assignment, error: LedgerError) -> None:
         """Another member may have it: the coordinator will say so. Where there is none, whoever reads has to hear."""
         log.info("queue %d of %s is not claimed: %s", place.queue, place.topic, error)
         if not owned.epoch and isinstance(error, ConsumerFencedError):

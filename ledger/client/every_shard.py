@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ledger.client.cluster_client import ClusterClient
-from ledger.client.log_operator import LogOperator
-from ledger.client.operator import Deadline, OnProgress, Operator
+from ledger.client.log_operator import LogAdmin
+from ledger.client.operator import Deadline, MembersAdmin, OnProgress
 from ledger.client.records import Doubt, LogCut, LogHold
 from ledger.errors import InvalidArgumentError, NotSuspectError, UnknownTopicError
 from ledger.topics import TOPICS_SHARD
@@ -61,7 +61,7 @@ class EveryShard:
     ) -> None:
         deadline = Deadline(timeout_ms)
         for number in await self._all(shard, deadline.left_ms):
-            await Operator(self._client, number).add(
+            await MembersAdmin(self._client, number).add(
                 node, address, promote=promote, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
 
@@ -70,7 +70,7 @@ class EveryShard:
     ) -> None:
         deadline = Deadline(timeout_ms)
         for number in await self._shards_of(node, shard, deadline):
-            await Operator(self._client, number).promote(
+            await MembersAdmin(self._client, number).promote(
                 node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
 
@@ -79,7 +79,7 @@ class EveryShard:
     ) -> None:
         deadline = Deadline(timeout_ms)
         for number in reversed(await self._shards_of(node, shard, deadline)):
-            await Operator(self._client, number).remove(
+            await MembersAdmin(self._client, number).remove(
                 node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
             )
 
@@ -88,7 +88,7 @@ class EveryShard:
         shards = await self._all(shard, deadline.left_ms)
         if len(shards) == 1:
             return shards
-        members = {number: await Operator(self._client, number).members(deadline.left_ms) for number in shards}
+        members = {number: await MembersAdmin(self._client, number).members(deadline.left_ms) for number in shards}
         return [number for number in shards if members[number].get(node) is not None] or [TOPICS_SHARD]
 
     async def recover(self, node: int, shard: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
@@ -97,7 +97,7 @@ class EveryShard:
         doubts, trusted = [], None
         for number in shards:
             try:
-                operator = Operator(self._client, number)
+                operator = MembersAdmin(self._client, number)
                 doubts.append(await operator.recover(node, accept_loss=accept_loss, timeout_ms=deadline.left_ms))
             except NotSuspectError as error:
                 trusted = trusted or error
@@ -120,7 +120,7 @@ class EveryShard:
         if before is not None:
             shard = await self._shard_of(*before[:2])
         cuts = [
-            await LogOperator(self._client, number).trim(
+            await LogAdmin(self._client, number).trim(
                 before_time_ms=before_time_ms,
                 keep_bytes=keep_bytes,
                 before=before,
@@ -142,7 +142,7 @@ class EveryShard:
     async def hold(self, name: str, shard: int | None, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
         """The one that expires first."""
         taken = [
-            await LogOperator(self._client, number).hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
+            await LogAdmin(self._client, number).hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
             for number in await self._all(shard, timeout_ms)
         ]
         return min(taken, key=lambda hold: hold.expires_ms)
@@ -150,7 +150,7 @@ class EveryShard:
     async def release(self, name: str, shard: int | None, *, timeout_ms: float | None) -> bool:
         """Whether there was one anywhere."""
         released = [
-            await LogOperator(self._client, number).release(name, timeout_ms=timeout_ms)
+            await LogAdmin(self._client, number).release(name, timeout_ms=timeout_ms)
             for number in await self._all(shard, timeout_ms)
         ]
         return any(released)
@@ -158,7 +158,7 @@ class EveryShard:
     async def holds(self, shard: int | None, *, timeout_ms: float | None) -> list[LogHold]:
         found: list[LogHold] = []
         for number in await self.numbers(shard):
-            found += await LogOperator(self._client, number).holds(timeout_ms)
+            found += await LogAdmin(self._client, number).holds(timeout_ms)
         return found
 
 

@@ -20,14 +20,14 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from ledger.client.all_queues import AllQueues
-from ledger.client.claiming import GroupStart, HoldingSettings
+from ledger.client.claiming import AssignmentSettings, GroupStart
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.consumer import MAX_FETCH_BYTES, MAX_WAIT_MS
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fetcher import FetchSettings
-from ledger.client.group_member import Assigned, GroupMember, MemberSettings
-from ledger.client.holding import Holding
-from ledger.client.holdings import Holdings, prepare_retries
+from ledger.client.group_member import AssignmentSource, GroupMember, MemberSettings
+from ledger.client.holding import AssignedQueue
+from ledger.client.holdings import AssignedQueues, prepare_retries
 from ledger.client.lifetime import AsyncLifetime
 from ledger.client.offsets import QueueTimes, checked_time, in_ms, offsets_for_times
 from ledger.client.records import Message, TopicQueue
@@ -140,7 +140,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._auto = auto_acknowledge
         self._max_attempts = 1 if broadcast else max_attempts
         tags = wanted_tags(tags)
-        self._holding = HoldingSettings(
+        self._assigned = AssignmentSettings(
             self._settings.consumer_group,
             start,
             tags,
@@ -174,7 +174,9 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._news = asyncio.Event()
         try:
             self._member = await self._make_member()
-            self._holdings = Holdings(self._client, self._member, self._holding, self._fetching, self._news.set)
+            self._assigned_queues = AssignedQueues(
+                self._client, self._member, self._assigned, self._fetching, self._news.set
+            )
             await self._member.join()
         except BaseException:
             await self._client.close()
@@ -182,13 +184,13 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._tasks = [
             asyncio.create_task(work, name=f"{name} of consumer group {self._settings.consumer_group}")
             for name, work in (
-                ("attendance", self._member.run(self._holdings.seen)),
-                ("queues", self._holdings.run()),
-                ("acknowledgements", self._holdings.keep_acknowledging()),
+                ("attendance", self._member.run(self._assigned_queues.seen)),
+                ("queues", self._assigned_queues.run()),
+                ("acknowledgements", self._assigned_queues.keep_acknowledging()),
             )
         ]
 
-    async def _make_member(self) -> Assigned:
+    async def _make_member(self) -> AssignmentSource:
         names = self._names
         if self._broadcast:
             return AllQueues(self._client, names)
@@ -203,7 +205,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._holdings.close()
+        await self._assigned_queues.close()
         try:
             await self.acknowledge()
         except LedgerError as error:
@@ -256,7 +258,7 @@ class AsyncGroupConsumer(AsyncLifetime):
                 if self._auto:
                     self._handed_out = messages
                 return messages
-            if (trouble := self._holdings.trouble()) is not None:
+            if (trouble := self._assigned_queues.trouble()) is not None:
                 raise trouble
             remaining = None if deadline is None else deadline - loop.time()
             if remaining is not None and remaining <= 0:
@@ -269,25 +271,25 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     def finish(self, *messages: Message) -> None:
         """These are consumed; the cluster is told soon. Of a queue that has gone elsewhere it does not count."""
-        self._holdings.finish(messages)
+        self._assigned_queues.finish(messages)
         self._news.set()  # there may be room for more
 
     def finish_held(self, messages: Iterable[Message]) -> None:
         """As `finish`, for whoever has the very objects that were handed out: those from before a reset of their
         queue's offset do not count, since they are to be consumed once more."""
-        self._holdings.finish(messages, only_held=True)
+        self._assigned_queues.finish(messages, only_held=True)
         self._news.set()
 
     def holds(self, message: Message) -> bool:
         """Whether the message, the very one that was handed out and no copy of it, is in this member's hand still: it
         is not finished, was not handed out anew, and its queue has not gone elsewhere."""
-        holding = self._holdings.get(TopicQueue(message.topic, message.queue))
-        return holding is not None and holding.has_in_hand(message)
+        assigned = self._assigned_queues.get(TopicQueue(message.topic, message.queue))
+        return assigned is not None and assigned.has_in_hand(message)
 
     @property
     def losses(self) -> int:
         """How often a queue has gone elsewhere: as long as it is the same, this member holds what it was handed."""
-        return self._holdings.losses
+        return self._assigned_queues.losses
 
     async def reconsume_later(self, message: Message) -> None:
         """It could not be consumed: it is handed out again, to any member, after a while that grows with each attempt;
@@ -303,18 +305,18 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._client.check_open()
         if self._max_attempts == 1:
             raise InvalidArgumentError("In a broadcast, or with max_attempts = 1, no message is handed out again.")
-        await self._holdings.move(message, give_up=give_up)
+        await self._assigned_queues.move(message, give_up=give_up)
         self._news.set()
 
     async def acknowledge(self) -> None:
         """Tell the cluster what is finished; returns when that is committed. Raises LedgerError where it cannot be
         told; queues that have gone elsewhere are passed over."""
-        await self._holdings.acknowledge(self._holdings)
+        await self._assigned_queues.acknowledge(self._assigned_queues)
 
     @property
     def assignment(self) -> list[TopicQueue]:
         """The queues that this member consumes at the moment; none before it has started."""
-        return self._holdings.places() if self._tasks else []
+        return self._assigned_queues.places() if self._tasks else []
 
     def position(self, topic: str, queue: int) -> int:
         """The offset of the next message that will be handed out. Raises InvalidArgumentError, here and below, where
@@ -326,32 +328,32 @@ class AsyncGroupConsumer(AsyncLifetime):
         again where it was before. What the cluster was told to be finished stays so: should the queue go to another
         member before this one has come there again, that one goes on there (`group reset` moves the consumer group
         itself)."""
-        holding = self._held(topic, queue)
+        assigned = self._held(topic, queue)
         if offset < 0:
             raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
         self._handed_out = [one for one in self._handed_out if (one.topic, one.queue) != (topic, queue)]
-        self._holdings.seek(holding, offset)
+        self._assigned_queues.seek(assigned, offset)
 
     def pause(self, *places: tuple[str, int]) -> None:
         """Hand out nothing of these queues, given as (topic, queue), until resume(); of all that this member has at the
         moment, where none is given. A queue that goes elsewhere and comes back is paused no more."""
-        for holding in self._chosen(places):
-            self._holdings.pause(holding)
+        for assigned in self._chosen(places):
+            self._assigned_queues.pause(assigned)
 
     def resume(self, *places: tuple[str, int]) -> None:
         """The opposite of pause()."""
-        for holding in self._chosen(places):
-            self._holdings.resume(holding)
+        for assigned in self._chosen(places):
+            self._assigned_queues.resume(assigned)
 
     def is_paused(self, topic: str, queue: int) -> bool:
         """Whether nothing is handed out of that queue. Of one that is not this member's: False."""
-        holding = self._holdings.get(TopicQueue(topic, queue))
-        return holding is not None and holding.cursor.paused
+        assigned = self._assigned_queues.get(TopicQueue(topic, queue))
+        return assigned is not None and assigned.cursor.paused
 
     @property
     def paused(self) -> list[TopicQueue]:
         """The queues of which nothing is handed out."""
-        return sorted(holding.place for holding in self._holdings if holding.cursor.paused)
+        return sorted(assigned.place for assigned in self._assigned_queues if assigned.cursor.paused)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
         """For each queue, which need not be this member's, the offset of the first message that was appended at that
@@ -359,23 +361,23 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._client.check_open()
         return await offsets_for_times(self._client, times)
 
-    def _chosen(self, places: Iterable[tuple[str, int]]) -> list[Holding]:
+    def _chosen(self, places: Iterable[tuple[str, int]]) -> list[AssignedQueue]:
         self._client.check_open()
-        return [self._held(*place) for place in places] or list(self._holdings)
+        return [self._held(*place) for place in places] or list(self._assigned_queues)
 
-    def _held(self, topic: str, queue: int) -> Holding:
+    def _held(self, topic: str, queue: int) -> AssignedQueue:
         self._client.check_open()
-        holding = self._holdings.get(TopicQueue(topic, queue))
-        if holding is None:
+        assigned = self._assigned_queues.get(TopicQueue(topic, queue))
+        if assigned is None:
             raise InvalidArgumentError(f'Queue {queue} of topic "{topic}" is not this member\'s at the moment.')
-        return holding
+        return assigned
 
     def _take(self, count: int) -> list[Message]:
         """What is there, from queue after queue."""
         messages: list[Message] = []
-        for holding in self._holdings:
-            messages += holding.take(count - len(messages))
+        for assigned in self._assigned_queues:
+            messages += assigned.take(count - len(messages))
             if len(messages) >= count:
                 break
-        self._holdings.made_room()
+        self._assigned_queues.made_room()
         return messages

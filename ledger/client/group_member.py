@@ -51,7 +51,7 @@ class MemberSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class Assignment:
     """Of a queue of that topic."""
 
     topic_id: int
@@ -61,17 +61,17 @@ class Ownership:
     """It is to go elsewhere: to be finished with, and released."""
 
 
-View = Mapping[TopicQueue, Ownership]
+View = Mapping[TopicQueue, Assignment]
 
 
-class Assigned(Protocol):
+class AssignmentSource(Protocol):
     """Who says which queues are a consumer's own."""
 
     @property
     def trouble(self) -> LedgerError | None: ...
     async def join(self) -> None: ...
     async def run(self, on_view: Callable[[View], None]) -> None: ...
-    async def release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None: ...
+    async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None: ...
     async def leave(self) -> None: ...
 
 
@@ -163,7 +163,7 @@ class GroupMember:
                 failures += 1
                 await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
 
-    async def release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None:
+    async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
         """These, which were owned so, are finished with. Raises LedgerError."""
         request = consumer_group_pb2.ReleaseRequest(
             shard=self._coordinator,
@@ -209,7 +209,7 @@ class GroupMember:
             names = {topic.topic_id: topic.name for topic in self._joined}
             on_view(
                 {
-                    TopicQueue(names[each.topic_id], each.queue): Ownership(each.topic_id, each.epoch, each.leaving)
+                    TopicQueue(names[each.topic_id], each.queue): Assignment(each.topic_id, each.epoch, each.leaving)
                     for each in response.queues
                     if each.topic_id in names
                 }

@@ -43,7 +43,7 @@ ResetTarget = Literal["earliest", "latest"] | int | datetime
 QUEUES_AT_ONCE = 1_000
 
 
-class GroupOperator:
+class ConsumerGroupsAdmin:
     """Over the connections of one admin client."""
 
     def __init__(self, client: ClusterClient) -> None:

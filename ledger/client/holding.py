@@ -21,7 +21,7 @@ from ledger.client.records import Message, TopicQueue
 _OFFSET = attrgetter("offset")
 
 
-class Holding:
+class AssignedQueue:
     """`settled`: offsets of messages that are somewhere else by now. `most` messages may be in hand, and they may span
     `span` offsets."""
 

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import attrgetter
 
-from ledger.client.claiming import Claims, HoldingSettings
+from ledger.client.claiming import AssignmentSettings, Claims
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.fetcher import FetchSettings
 from ledger.client.fetchers import Fetchers
-from ledger.client.group_member import Assigned, Ownership, View
-from ledger.client.holding import Holding
+from ledger.client.group_member import Assignment, AssignmentSource, View
+from ledger.client.holding import AssignedQueue
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownTopicError, from_wire
 from ledger.retries import retry_topic
@@ -35,14 +35,14 @@ _CLAIMS_AT_ONCE = 1_000
 _PLACE, _OFFSET = attrgetter("topic", "queue"), attrgetter("offset")
 
 
-class Holdings:
+class AssignedQueues:
     """`on_news` is called after every change that a waiting reader should look at."""
 
     def __init__(
         self,
         client: ClusterClient,
-        member: Assigned,
-        settings: HoldingSettings,
+        member: AssignmentSource,
+        settings: AssignmentSettings,
         fetching: FetchSettings,
         on_news: Callable[[], None],
     ) -> None:
@@ -52,7 +52,7 @@ class Holdings:
         self._claims = Claims(client, settings)
         self._on_news = on_news
         self._view: View = {}
-        self._by_place: dict[TopicQueue, Holding] = {}
+        self._by_place: dict[TopicQueue, AssignedQueue] = {}
         self._resets: dict[TopicQueue, int] = {}
         """As the last claim of each queue was answered."""
         self._fetchers = Fetchers(client, fetching, on_news)
@@ -60,13 +60,13 @@ class Holdings:
         self.losses = 0
         """How often a queue has gone elsewhere."""
 
-    def __iter__(self) -> Iterator[Holding]:
+    def __iter__(self) -> Iterator[AssignedQueue]:
         """Beginning with another one each time: the first ones may get everything."""
         for first in list(self._by_place)[:1]:
             self._by_place[first] = self._by_place.pop(first)
         return iter(list(self._by_place.values()))
 
-    def get(self, place: TopicQueue) -> Holding | None:
+    def get(self, place: TopicQueue) -> AssignedQueue | None:
         return self._by_place.get(place)
 
     def places(self) -> list[TopicQueue]:
@@ -80,29 +80,29 @@ class Holdings:
         self._changed.set()
         self._on_news()
 
-    def seek(self, holding: Holding, offset: int) -> None:
-        holding.seek(offset)
-        self._restart(holding)
+    def seek(self, assigned: AssignedQueue, offset: int) -> None:
+        assigned.seek(offset)
+        self._restart(assigned)
 
-    def pause(self, holding: Holding) -> None:
-        holding.cursor.pause()
-        self._restart(holding)
+    def pause(self, assigned: AssignedQueue) -> None:
+        assigned.cursor.pause()
+        self._restart(assigned)
 
-    def resume(self, holding: Holding) -> None:
-        holding.cursor.paused = False
-        self._restart(holding)
+    def resume(self, assigned: AssignedQueue) -> None:
+        assigned.cursor.paused = False
+        self._restart(assigned)
 
     def finish(self, messages: Iterable[Message], *, only_held: bool = False) -> None:
         """These are consumed. Where their queue has gone elsewhere it does not count; with `only_held`, neither where
         its offset was reset since they were handed out."""
         for (topic, queue), some in groupby(messages, _PLACE):
-            holding = self._by_place.get(TopicQueue(topic, queue))
-            if holding is not None:
+            assigned = self._by_place.get(TopicQueue(topic, queue))
+            if assigned is not None:
                 if only_held:
-                    holding.finish_held(some)
+                    assigned.finish_held(some)
                 else:
-                    holding.finish(map(_OFFSET, some))
-                if holding.is_leaving and holding.is_finished:
+                    assigned.finish(map(_OFFSET, some))
+                if assigned.is_leaving and assigned.is_finished:
                     self._changed.set()
 
     def made_room(self) -> None:
@@ -111,7 +111,7 @@ class Holdings:
     def trouble(self) -> LedgerError | None:
         """What stands in the way of reading on."""
         errors = [self._member.trouble, self._claims.refusal]
-        errors += [holding.cursor.error for holding in self._by_place.values() if not holding.cursor.ready]
+        errors += [assigned.cursor.error for assigned in self._by_place.values() if not assigned.cursor.ready]
         errors += self._fetchers.troubles()
         return next((error for error in errors if error is not None), None)
 
@@ -140,21 +140,21 @@ class Holdings:
                 self._changed.set()
 
     def _drop_lost(self) -> None:
-        for place, holding in list(self._by_place.items()):
+        for place, assigned in list(self._by_place.items()):
             owned = self._view.get(place)
-            if owned is None or not _is_same(owned, holding):
-                self._drop(holding)
+            if owned is None or not _is_same(owned, assigned):
+                self._drop(assigned)
 
-    def _drop(self, holding: Holding) -> None:
-        if self._by_place.get(holding.place) is holding:
-            del self._by_place[holding.place]
+    def _drop(self, assigned: AssignedQueue) -> None:
+        if self._by_place.get(assigned.place) is assigned:
+            del self._by_place[assigned.place]
             self.losses += 1
-            self._fetchers.remove(holding.shard, holding.cursor)
+            self._fetchers.remove(assigned.shard, assigned.cursor)
 
     async def _release(self) -> None:
         """Of the queues that are to go elsewhere, those of which nothing is in hand, or has been for too long."""
         view = self._view
-        done = [holding for place, holding in self._by_place.items() if self._lets_go(holding, view[place])]
+        done = [assigned for place, assigned in self._by_place.items() if self._lets_go(assigned, view[place])]
         unclaimed = [
             (place, owned) for place, owned in view.items() if owned.is_leaving and place not in self._by_place
         ]
@@ -162,25 +162,25 @@ class Holdings:
             await self.acknowledge(done)
             # Meanwhile some may have become this member's for good again, or another one's.
             view = {place: owned for place, owned in self._view.items() if owned.is_leaving}
-            done = [holding for holding in done if holding.place in view]
-            if finished := [*((holding.place, view[holding.place]) for holding in done), *unclaimed]:
+            done = [assigned for assigned in done if assigned.place in view]
+            if finished := [*((assigned.place, view[assigned.place]) for assigned in done), *unclaimed]:
                 await self._member.release(finished)
-            for holding in done:
-                self._drop(holding)
+            for assigned in done:
+                self._drop(assigned)
 
-    def _lets_go(self, holding: Holding, owned: Ownership) -> bool:
+    def _lets_go(self, assigned: AssignedQueue, owned: Assignment) -> bool:
         now = asyncio.get_running_loop().time()
         if not owned.is_leaving:
-            holding.leaves_by = None
+            assigned.leaves_by = None
             return False
-        if holding.leaves_by is None:
-            holding.leaves_by = now + self._settings.release_s
-            asyncio.get_running_loop().call_at(holding.leaves_by, self._changed.set)
-        return holding.is_finished or now >= holding.leaves_by
+        if assigned.leaves_by is None:
+            assigned.leaves_by = now + self._settings.release_s
+            asyncio.get_running_loop().call_at(assigned.leaves_by, self._changed.set)
+        return assigned.is_finished or now >= assigned.leaves_by
 
     async def _claim(self) -> None:
         view, topics = self._view, self._client.routes.table.topics
-        new: dict[int, dict[TopicQueue, Ownership]] = {}
+        new: dict[int, dict[TopicQueue, Assignment]] = {}
         for place, owned in sorted(view.items()):
             topic = topics.get(place.topic)
             is_there = topic is not None and topic.topic_id == owned.topic_id and place.queue < len(topic.shards)
@@ -189,15 +189,15 @@ class Holdings:
         for shard, places in sorted(new.items()):
             for first in range(0, len(places), _CLAIMS_AT_ONCE):
                 some = list(places.items())[first : first + _CLAIMS_AT_ONCE]
-                holdings = await self._claims.claim(shard, dict(some))
-                for holding in holdings:
-                    holding.was_reset = self._resets.get(holding.place, holding.resets) != holding.resets
-                    self._resets[holding.place] = holding.resets
-                    self._by_place[holding.place] = holding
+                assigned_queues = await self._claims.claim(shard, dict(some))
+                for assigned in assigned_queues:
+                    assigned.was_reset = self._resets.get(assigned.place, assigned.resets) != assigned.resets
+                    self._resets[assigned.place] = assigned.resets
+                    self._by_place[assigned.place] = assigned
                 self._drop_lost()  # some may have gone elsewhere meanwhile
-                here = [holding for holding in holdings if self._by_place.get(holding.place) is holding]
+                here = [assigned for assigned in assigned_queues if self._by_place.get(assigned.place) is assigned]
                 self._fetchers.start(shard)
-                self._fetchers.add(shard, [holding.cursor for holding in here])
+                self._fetchers.add(shard, [assigned.cursor for assigned in here])
         if self._claims.refusal is not None:
             self._on_news()
 
@@ -213,94 +213,94 @@ class Holdings:
             except LedgerError as error:
                 log.warning("consumer group %s: not acknowledged yet: %s", self._settings.consumer_group, error)
 
-    async def acknowledge(self, holdings: Iterable[Holding]) -> None:
+    async def acknowledge(self, assigned_queues: Iterable[AssignedQueue]) -> None:
         """Tell what is finished of these; returns when that is committed. Raises LedgerError where it cannot be told;
         queues that have gone elsewhere are dropped."""
-        due: dict[int, list[tuple[Holding, int]]] = {}
-        for holding in holdings:
-            if (offset := holding.finished_up_to) > holding.acknowledged:
-                due.setdefault(holding.shard, []).append((holding, offset))
+        due: dict[int, list[tuple[AssignedQueue, int]]] = {}
+        for assigned in assigned_queues:
+            if (offset := assigned.finished_up_to) > assigned.acknowledged:
+                due.setdefault(assigned.shard, []).append((assigned, offset))
         for shard, some in sorted(due.items()):
             await self._acknowledge_some(shard, some)
 
-    async def _acknowledge_some(self, shard: int, due: list[tuple[Holding, int]]) -> None:
+    async def _acknowledge_some(self, shard: int, due: list[tuple[AssignedQueue, int]]) -> None:
         request = consumer_group_pb2.AcknowledgeRequest(shard=shard, consumer_group=self._settings.consumer_group)
-        for holding, offset in due:
+        for assigned, offset in due:
             request.queues.add(
-                topic_id=holding.cursor.topic_id,
-                queue=holding.cursor.queue,
-                epoch=holding.epoch,
-                resets=holding.resets,
+                topic_id=assigned.cursor.topic_id,
+                queue=assigned.cursor.queue,
+                epoch=assigned.epoch,
+                resets=assigned.resets,
                 offset=offset,
             )
 
         response = await self._client.call(shard, lambda stub, seconds: stub.Acknowledge(request, timeout=seconds))
-        for (holding, offset), progress in zip(due, response.queues, strict=True):
+        for (assigned, offset), progress in zip(due, response.queues, strict=True):
             if not progress.HasField("error"):
-                holding.acknowledged = max(holding.acknowledged, offset)
+                assigned.acknowledged = max(assigned.acknowledged, offset)
                 continue
             error = from_wire(progress.error)
-            log.warning("queue %d of %s: %s", holding.place.queue, holding.place.topic, error)
+            log.warning("queue %d of %s: %s", assigned.place.queue, assigned.place.topic, error)
             if isinstance(error, (ConsumerFencedError, UnknownTopicError)):
-                self._drop(holding)
+                self._drop(assigned)
                 self._changed.set()  # where it is this member's still, it is claimed again
 
     async def move(self, message: Message, *, give_up: bool) -> None:
         """To be handed out again later, or to the dead letters. Where the queue has gone elsewhere, the message has
         too; where its topic was deleted, it is gone. Raises LedgerError."""
         place = TopicQueue(message.topic, message.queue)
-        holding = self._by_place.get(place)
-        if holding is None:
+        assigned = self._by_place.get(place)
+        if assigned is None:
             return
         request = consumer_group_pb2.MoveRequest(
-            shard=holding.shard,
+            shard=assigned.shard,
             consumer_group=self._settings.consumer_group,
-            topic_id=holding.cursor.topic_id,
+            topic_id=assigned.cursor.topic_id,
             queue=place.queue,
-            epoch=holding.epoch,
-            resets=holding.resets,
+            epoch=assigned.epoch,
+            resets=assigned.resets,
             offset=message.offset,
             attempt=message.attempt,
             give_up=give_up,
         )
         try:
-            await self._move(request, holding)
+            await self._move(request, assigned)
         except OffsetTooLowError as error:  # it is kept no longer
             log.warning("message %s is not moved: %s", message.id, error)
         except ConsumerFencedError as error:  # it is another member's, or its topic was deleted
             log.warning("message %s is not moved: %s", message.id, error)
-            self._drop(holding)
+            self._drop(assigned)
             self._changed.set()
             return
         self.finish([message])
 
-    async def _move(self, request: consumer_group_pb2.MoveRequest, holding: Holding) -> None:
+    async def _move(self, request: consumer_group_pb2.MoveRequest, assigned: AssignedQueue) -> None:
         """Raises ConsumerFencedError where the message is nobody's any more, or another LedgerError."""
 
         async def move() -> None:
-            await self._client.call(holding.shard, lambda stub, seconds: stub.Move(request, timeout=seconds))
+            await self._client.call(assigned.shard, lambda stub, seconds: stub.Move(request, timeout=seconds))
 
         try:
             await move()
         except UnknownTopicError as error:
-            topic = self._client.routes.table.topics.get(holding.place.topic)
-            if topic is None or topic.topic_id != holding.cursor.topic_id:
-                raise ConsumerFencedError(f"Topic {holding.place.topic!r} was deleted.") from error
+            topic = self._client.routes.table.topics.get(assigned.place.topic)
+            if topic is None or topic.topic_id != assigned.cursor.topic_id:
+                raise ConsumerFencedError(f"Topic {assigned.place.topic!r} was deleted.") from error
             # Its shard came after the topics that messages are moved to: they have no queues there yet.
             await prepare_retries(self._client, self._settings.consumer_group)
             await move()
 
     # -- who fetches
 
-    def _restart(self, holding: Holding) -> None:
+    def _restart(self, assigned: AssignedQueue) -> None:
         """Its cursor is not where it was."""
-        self._fetchers.restart(holding.shard)
+        self._fetchers.restart(assigned.shard)
         self._changed.set()  # what is to go elsewhere may have nothing in hand any more
 
 
-def _is_same(owned: Ownership, holding: Holding) -> bool:
+def _is_same(owned: Assignment, assigned: AssignedQueue) -> bool:
     """Whether that is what is held."""
-    return owned.topic_id == holding.cursor.topic_id and owned.epoch in (0, holding.epoch)
+    return owned.topic_id == assigned.cursor.topic_id and owned.epoch in (0, assigned.epoch)
 
 
 async def prepare_retries(client: ClusterClient, consumer_group: str) -> str:

@@ -51,7 +51,7 @@ from collections.abc import Iterator, Sequence
 
 from ledger.client.backoff import Backoff
 from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
-from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Piece, Settled, because, leaves_doubt
+from ledger.client.outgoing import Acknowledged, Answer, BatchResult, Piece, ProducerBatch, because, leaves_doubt
 from ledger.errors import (
     ClosedError,
     DeliveryTimeoutError,
@@ -66,7 +66,7 @@ from ledger.errors import (
 _LEAST_SHARE_OF_TIMEOUT = 0.9
 
 
-class Lane:
+class QueueSequencer:
     """One queue's batches, in the order they were begun."""
 
     def __init__(self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff) -> None:
@@ -78,12 +78,12 @@ class Lane:
         # Why attempts have failed since the last one that was acknowledged; None: none has.
         self.trouble: LedgerError | None = None
         # All lanes of the topic, this one included, in the order of their queues' numbers.
-        self.siblings: Sequence[Lane] = (self,)
+        self.siblings: Sequence[QueueSequencer] = (self,)
         self._delivery = delivery
         self._backoff = backoff
-        self._open: OutgoingBatch | None = None
+        self._open: ProducerBatch | None = None
         # Unsettled closed batches. Unless halted, those in flight are the first `_in_flight` of it.
-        self._line: deque[OutgoingBatch] = deque()
+        self._line: deque[ProducerBatch] = deque()
         self._in_flight = 0  # 0 <= _in_flight <= max_in_flight, and <= len(_line)
         self._window = delivery.max_in_flight  # how many may be in flight; fewer after a throttling
         self._epoch = 0
@@ -102,7 +102,7 @@ class Lane:
     def has_in_flight(self) -> bool:
         return self._in_flight > 0
 
-    def unresolved(self) -> list[OutgoingBatch]:
+    def unresolved(self) -> list[ProducerBatch]:
         """The batches of which somebody still waits to hear."""
         batches = [batch for batch in self._line if not batch.expired]
         return batches if self._open is None else [*batches, self._open]
@@ -122,13 +122,13 @@ class Lane:
         batch = self._open
         if batch is None:
             delivery = self._delivery
-            batch = self._open = OutgoingBatch(wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms)
+            batch = self._open = ProducerBatch(wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms)
         batch.add(piece)
         self._has_offer = True
         if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
             self._close()
 
-    def _takes(self, batch: OutgoingBatch, piece: Piece, now: float) -> bool:
+    def _takes(self, batch: ProducerBatch, piece: Piece, now: float) -> bool:
         """Whether the piece may join. A batch times out as a whole: messages much younger than it begin another one."""
         return (
             batch.size + piece.size <= self._delivery.batch_bytes
@@ -157,7 +157,7 @@ class Lane:
 
     # --- sending -----------------------------------------------------------------------------------------------------
 
-    def take(self, now: float, *, gathers: bool = False) -> list[OutgoingBatch]:
+    def take(self, now: float, *, gathers: bool = False) -> list[ProducerBatch]:
         """The batches to be sent now, in order. Each must come back through `answered`, once. `gathers`: the open batch
         lingers even where nothing is before it here."""
         if self._halted and not self._restart(now):
@@ -186,7 +186,7 @@ class Lane:
                 break
         return self._window
 
-    def _give_number(self, batch: OutgoingBatch) -> None:
+    def _give_number(self, batch: ProducerBatch) -> None:
         if batch.numbered:
             return
         delivery = self._delivery
@@ -197,7 +197,7 @@ class Lane:
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
-    def answered(self, batch: OutgoingBatch, answer: Answer, now: float, *, sent: bool = True) -> list[Settled]:
+    def answered(self, batch: ProducerBatch, answer: Answer, now: float, *, sent: bool = True) -> list[BatchResult]:
         """What came of an attempt. `sent=False`: it never left this process, so it leaves no doubt."""
         assert batch.in_flight
         batch.in_flight = False
@@ -228,7 +228,7 @@ class Lane:
             batch.failures += 1
         return [self._expire_one(batch, self._all_attempts(batch))] if self._has_no_attempt_left(batch) else []
 
-    def _has_no_attempt_left(self, batch: OutgoingBatch) -> bool:
+    def _has_no_attempt_left(self, batch: ProducerBatch) -> bool:
         retries = self._delivery.retries
         return retries is not None and batch.failures > retries and not batch.expired
 
@@ -242,30 +242,30 @@ class Lane:
         if self.trouble is None or not isinstance(error, NoLeaderError):  # which mostly follows from what was before
             self.trouble = error
 
-    def _drop(self, batch: OutgoingBatch, error: LedgerError) -> Settled:
+    def _drop(self, batch: ProducerBatch, error: LedgerError) -> BatchResult:
         """Out of the line without having been acknowledged."""
         if batch.numbered and not batch.doubtful:
             self._leave_hole(batch)
         return self._remove(batch, error)
 
-    def _leave_hole(self, batch: OutgoingBatch) -> None:
+    def _leave_hole(self, batch: ProducerBatch) -> None:
         behind = self._line.index(batch) + 1
         if behind < len(self._line) and self._line[behind].numbered:
             self._line[behind].behind_hole = True
         else:
             self._next_sequence -= batch.count  # nobody has a later number: this one has never been anybody's
 
-    def _remove(self, batch: OutgoingBatch, outcome: Answer) -> Settled:
+    def _remove(self, batch: ProducerBatch, outcome: Answer) -> BatchResult:
         self._line.remove(batch)
-        return batch.settled(self.queue, outcome, batch.size)
+        return batch.results(self.queue, outcome, batch.size)
 
-    def _fence(self, error: ProducerFencedError, now: float) -> list[Settled]:
+    def _fence(self, error: ProducerFencedError, now: float) -> list[BatchResult]:
         """Another producer took this one's id: nothing of this one may be written any more."""
         self._halt(now, 0)
         self._fenced = error
         return list(self._give_up(error, keep_in_flight=True))
 
-    def _give_up(self, error: LedgerError, *, keep_in_flight: bool) -> Iterator[Settled]:
+    def _give_up(self, error: LedgerError, *, keep_in_flight: bool) -> Iterator[BatchResult]:
         if self._open is not None:
             self._close()
         for batch in list(self._line):
@@ -319,7 +319,7 @@ class Lane:
         offers, self._has_offer = self._has_offer, False
         return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
 
-    def give_away(self) -> list[OutgoingBatch]:
+    def give_away(self) -> list[ProducerBatch]:
         """Out of the line, in their order: all that belong in no queue and are surely in no log."""
         if self._open is not None and not self._open.bound:
             self._close()
@@ -331,7 +331,7 @@ class Lane:
             batch.move()
         return leaving
 
-    def take_over(self, batch: OutgoingBatch) -> None:
+    def take_over(self, batch: ProducerBatch) -> None:
         """What another lane gave away comes before what is younger and has no number yet."""
         place = len(self._line)
         while place > 0 and not self._line[place - 1].numbered and self._line[place - 1].deadline > batch.deadline:
@@ -350,14 +350,14 @@ class Lane:
             wakes.append(self._open.linger_until)
         return min(wakes, default=None)
 
-    def expire(self, now: float) -> list[Settled]:
+    def expire(self, now: float) -> list[BatchResult]:
         """Tell the receipts of all that is past its deadline; keep what may be in a log until its fate is known."""
-        settled = []
+        results = []
         while due := [batch for batch in self._next_to_expire() if batch.deadline <= now]:
-            settled += [self._expire_one(batch, self._all_time) for batch in due]
-        return settled
+            results += [self._expire_one(batch, self._all_time) for batch in due]
+        return results
 
-    def _next_to_expire(self) -> Iterator[OutgoingBatch]:
+    def _next_to_expire(self) -> Iterator[ProducerBatch]:
         """Those whose receipts are owed something, and the first one that has no number: behind it deadlines grow. (One
         that came from another queue may be older than those which have numbers here.)"""
         for batch in self._line:
@@ -368,10 +368,10 @@ class Lane:
         if self._open is not None:
             yield self._open
 
-    def _expire_one(self, batch: OutgoingBatch, limit: str) -> Settled:
+    def _expire_one(self, batch: ProducerBatch, limit: str) -> BatchResult:
         if batch.in_flight or batch.doubtful:
             batch.expired = True
-            return batch.settled(self.queue, self._timeout(batch, limit, maybe_committed=True), 0)
+            return batch.results(self.queue, self._timeout(batch, limit, maybe_committed=True), 0)
         if batch is self._open:
             self._close()
         return self._drop(batch, self._timeout(batch, limit, maybe_committed=False))
@@ -380,10 +380,10 @@ class Lane:
     def _all_time(self) -> str:
         return f"within {self._delivery.delivery_timeout_ms:.0f} ms"
 
-    def _all_attempts(self, batch: OutgoingBatch) -> str:
+    def _all_attempts(self, batch: ProducerBatch) -> str:
         return f"by {batch.failures} attempt(s), which `retries` allows"
 
-    def _timeout(self, batch: OutgoingBatch, limit: str, *, maybe_committed: bool) -> DeliveryTimeoutError:
+    def _timeout(self, batch: ProducerBatch, limit: str, *, maybe_committed: bool) -> DeliveryTimeoutError:
         fate = (
             "They may be in the queue all the same: read it before sending them again"
             if maybe_committed
@@ -397,13 +397,13 @@ class Lane:
         error.__cause__ = self.trouble
         return error
 
-    def abandon(self) -> list[Settled]:
+    def abandon(self) -> list[BatchResult]:
         """The producer closes: settle everything at once, as it stands."""
         if self._open is not None:
             self._close()
         return [self._remove(batch, self._abandoned(batch)) for batch in list(self._line)]
 
-    def _abandoned(self, batch: OutgoingBatch) -> LedgerError:
+    def _abandoned(self, batch: ProducerBatch) -> LedgerError:
         if batch.in_flight or batch.doubtful:
             return self._timeout(batch, self._all_time, maybe_committed=True)
         return ClosedError(f"The producer was closed before {batch.count} message(s) were sent: send them again.")

@@ -14,7 +14,7 @@ from ledger.topics import TOPICS_SHARD
 from ledger.v1 import operations_pb2
 
 
-class LogOperator:
+class LogAdmin:
     """Of one shard, over the connections of one admin client."""
 
     def __init__(self, client: ClusterClient, shard: int = TOPICS_SHARD) -> None:

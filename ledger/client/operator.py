@@ -53,7 +53,7 @@ class Deadline:
         return max(0.0, (self._end - self._loop.time()) * 1000)
 
 
-class Operator:
+class MembersAdmin:
     """Of one shard, over the connections of one admin client."""
 
     def __init__(self, client: ClusterClient, shard: int = TOPICS_SHARD) -> None:

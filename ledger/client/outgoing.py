@@ -85,7 +85,7 @@ class Receipt(Protocol):
 
 
 @dataclass(slots=True)
-class Settled:
+class BatchResult:
     """What is owed after a change: `outcome` to each of `receipts` (in order, with its count of messages) for messages
     of `queue`, and `released` bytes to the producer's buffer.
 
@@ -96,7 +96,7 @@ class Settled:
     receipts: Sequence[tuple[Receipt, int]]
     outcome: Answer
     released: int
-    batch: OutgoingBatch
+    batch: ProducerBatch
     _told: int = field(default=0, init=False)
     """Receipts."""
     _told_messages: int = field(default=0, init=False)
@@ -165,7 +165,7 @@ def extras_bytes(key: bytes | None, tag: str | None, headers: Headers | None) ->
 
 
 @dataclass(slots=True, eq=False)
-class OutgoingBatch:
+class ProducerBatch:
     """1..65,535 messages of one queue.
 
         open --close--> waiting --number--> numbered <--> in flight --> settled
@@ -267,10 +267,10 @@ class OutgoingBatch:
         self.numbered = self.behind_hole = False
         self.first_sequence = NONE
 
-    def settled(self, queue: int, outcome: Answer, released: int) -> Settled:
+    def results(self, queue: int, outcome: Answer, released: int) -> BatchResult:
         """What is owed for it; its receipts are told once."""
         receipts, self.receipts = self.receipts, []
-        return Settled(queue, receipts, outcome, released, self)
+        return BatchResult(queue, receipts, outcome, released, self)
 
 
 def _grown(column: list[T] | None, blank: T, before: int, value: T, more: int) -> list[T]:

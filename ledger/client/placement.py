@@ -15,18 +15,19 @@ from collections import deque
 from collections.abc import Callable
 
 from ledger.client.cluster_client import ClusterClient
-from ledger.client.lane import Lane
+from ledger.client.lane import QueueSequencer
 from ledger.client.outgoing import Piece
 from ledger.client.queue_selector import QueueSelector, UnplacedMessage, selected
 from ledger.client.route_table import Topic
-from ledger.client.topic_lanes import TopicLanes
+from ledger.client.topic_queue_selector import TopicQueueSelector
 from ledger.errors import ClosedError, LedgerError
 
 Parked = deque[tuple[Piece, int | None, bool]]
 
 
-class Placement:
-    """`add(lane, piece, close)` and `make_lane(topic_id, queue, shard)` are the sender's; `refund(bytes)` gives back
+class QueueSelection:
+    """`add(lane, piece, close)` and `make_sequencer(topic_id, queue, shard)` are the sender's; `refund(bytes)` gives
+    back
     what was reserved for a piece that could not be placed. `is_available(lane)`: whether its shard is not to be passed
     over by messages that may go anywhere."""
 
@@ -34,21 +35,21 @@ class Placement:
         self,
         client: ClusterClient,
         *,
-        make_lane: Callable[[int, int, int], Lane],
-        add: Callable[[Lane, Piece, bool], None],
+        make_sequencer: Callable[[int, int, int], QueueSequencer],
+        add: Callable[[QueueSequencer, Piece, bool], None],
         refund: Callable[[int], None],
-        is_available: Callable[[Lane], bool],
+        is_available: Callable[[QueueSequencer], bool],
         selector: QueueSelector | None,
         first_queue: int,
     ) -> None:
         self._client = client
-        self._make_lane = make_lane
+        self._make_sequencer = make_sequencer
         self._add = add
         self._refund = refund
         self._is_available = is_available
         self._selector = selector
         self._first_queue = first_queue
-        self._topics: dict[str, TopicLanes] = {}
+        self._topics: dict[str, TopicQueueSelector] = {}
         self._parked: dict[str, Parked] = {}
         self._resolving: dict[str, asyncio.Task[None]] = {}
         client.routes.on_topic_change.append(self._changed)
@@ -63,9 +64,9 @@ class Placement:
 
     def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
         """Into a lane, at once or when the topic is known. What is wrong with the place, its receipt is told."""
-        lanes = self._topics.get(topic)
-        if lanes is not None and (queue is None or queue < lanes.queues):
-            self._place(lanes, piece, queue, close)
+        sequencers = self._topics.get(topic)
+        if sequencers is not None and (queue is None or queue < sequencers.queues):
+            self._place(sequencers, piece, queue, close)
         else:
             self._resolution(topic)
             self._parked[topic].append((piece, queue, close))
@@ -83,25 +84,25 @@ class Placement:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _place(self, lanes: TopicLanes, piece: Piece, queue: int | None, close: bool) -> None:
+    def _place(self, sequencers: TopicQueueSelector, piece: Piece, queue: int | None, close: bool) -> None:
         try:
             if queue is None and len(piece.values) == 1:
-                queue = self._selected(lanes, piece, piece.values[0])
+                queue = self._selected(sequencers, piece, piece.values[0])
             piece.bound = queue is not None or piece.key is not None
-            lane = lanes.pick(piece.key, queue)
-            refusal = lane.refuses()
+            sequencer = sequencers.pick(piece.key, queue)
+            refusal = sequencer.refuses()
             if refusal is not None:
                 raise refusal
         except LedgerError as error:
             self._fail(piece, error)
         else:
-            self._add(lane, piece, close)
+            self._add(sequencer, piece, close)
 
-    def _selected(self, lanes: TopicLanes, piece: Piece, value: bytes) -> int | None:
+    def _selected(self, sequencers: TopicQueueSelector, piece: Piece, value: bytes) -> int | None:
         if self._selector is None:
             return None
-        message = UnplacedMessage(lanes.topic, value, piece.key, piece.tag, piece.headers or ())
-        return selected(self._selector, message, lanes.queues)
+        message = UnplacedMessage(sequencers.topic, value, piece.key, piece.tag, piece.headers or ())
+        return selected(self._selector, message, sequencers.queues)
 
     def _fail(self, piece: Piece, error: LedgerError) -> None:
         self._refund(piece.size)
@@ -122,8 +123,10 @@ class Placement:
             if self._asks_for_more(topic, len(route.shards)):  # it may have them by now
                 route = await self._client.topic(topic, newest=True)
             if topic not in self._topics:  # or it grew by what was learned just now
-                lanes = self._lanes_of(route)
-                self._topics[topic] = TopicLanes(topic, route.topic_id, lanes, self._first_queue, self._is_available)
+                sequencers = self._sequencers_of(route)
+                self._topics[topic] = TopicQueueSelector(
+                    topic, route.topic_id, sequencers, self._first_queue, self._is_available
+                )
         except LedgerError as failed:
             error = failed
             raise
@@ -139,18 +142,19 @@ class Placement:
 
     def _changed(self, name: str) -> None:
         """A topic may have more queues than it had, or be no more."""
-        lanes, route = self._topics.get(name), self._client.routes.table.topics.get(name)
-        if lanes is None:
+        sequencers, route = self._topics.get(name), self._client.routes.table.topics.get(name)
+        if sequencers is None:
             return
-        if route is None or route.topic_id != lanes.topic_id:
+        if route is None or route.topic_id != sequencers.topic_id:
             del self._topics[name]  # what is in its lanes the broker refuses
-        elif lanes.queues < len(route.shards):
-            lanes.extend(self._lanes_of(route, lanes.queues))
+        elif sequencers.queues < len(route.shards):
+            sequencers.extend(self._sequencers_of(route, sequencers.queues))
 
-    def _lanes_of(self, route: Topic, first: int = 0) -> list[Lane]:
+    def _sequencers_of(self, route: Topic, first: int = 0) -> list[QueueSequencer]:
         """Of its queues from the first on."""
         return [
-            self._make_lane(route.topic_id, queue, route.shards[queue]) for queue in range(first, len(route.shards))
+            self._make_sequencer(route.topic_id, queue, route.shards[queue])
+            for queue in range(first, len(route.shards))
         ]
 
     def _unpark(self, topic: str, error: LedgerError | None) -> None:

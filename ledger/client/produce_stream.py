@@ -18,8 +18,8 @@ import grpc
 import grpc.aio
 
 from ledger.client.connection import failure
-from ledger.client.lane import Lane
-from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch
+from ledger.client.lane import QueueSequencer
+from ledger.client.outgoing import Acknowledged, Answer, ProducerBatch
 from ledger.errors import InternalError, LedgerError, UnavailableError, from_wire
 from ledger.produce_wire import ProduceRequest
 from ledger.v1 import broker_pb2
@@ -31,12 +31,12 @@ MAX_REQUESTS_IN_FLIGHT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class AttemptResult:
     """A batch that comes back. `sent` is false where it never left this process. `after_ms`: how long an answer
     took."""
 
-    lane: Lane
-    batch: OutgoingBatch
+    sequencer: QueueSequencer
+    batch: ProducerBatch
     answer: Answer
     sent: bool = True
     after_ms: float = 0
@@ -44,7 +44,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    batches: list[tuple[Lane, OutgoingBatch]]
+    batches: list[tuple[QueueSequencer, ProducerBatch]]
     written_at: float
 
 
@@ -56,7 +56,7 @@ class ProduceStream:
         self,
         address: str,
         stub: BrokerStub,
-        on_return: Callable[[Sequence[Returned]], None],
+        on_return: Callable[[Sequence[AttemptResult]], None],
         on_configuration: Callable[[int], None],
     ) -> None:
         self.address = address
@@ -64,16 +64,16 @@ class ProduceStream:
         self._on_return = on_return
         self._on_configuration = on_configuration
         self._loop = asyncio.get_running_loop()
-        self._ready: deque[tuple[Lane, OutgoingBatch]] = deque()
+        self._ready: deque[tuple[QueueSequencer, ProducerBatch]] = deque()
         self._in_flight: deque[_Request] = deque()
         self._wake = asyncio.Event()
         self._call = stub.Produce()
         self._writer = self._loop.create_task(self._guard(self._write()))
         self._reader = self._loop.create_task(self._guard(self._read()))
 
-    def submit(self, lane: Lane, batches: Sequence[OutgoingBatch]) -> None:
+    def submit(self, sequencer: QueueSequencer, batches: Sequence[ProducerBatch]) -> None:
         assert not self.broken
-        self._ready.extend((lane, batch) for batch in batches)
+        self._ready.extend((sequencer, batch) for batch in batches)
         self._wake.set()
 
     def waited(self) -> float:
@@ -89,12 +89,12 @@ class ProduceStream:
         self._writer.cancel()
         self._reader.cancel()
         sent = [pair for request in self._in_flight for pair in request.batches]
-        returned = [Returned(lane, batch, error) for lane, batch in sent]
-        returned += [Returned(lane, batch, error, sent=False) for lane, batch in self._ready]
+        result = [AttemptResult(sequencer, batch, error) for sequencer, batch in sent]
+        result += [AttemptResult(sequencer, batch, error, sent=False) for sequencer, batch in self._ready]
         self._in_flight.clear()
         self._ready.clear()
-        if returned:
-            self._on_return(returned)
+        if result:
+            self._on_return(result)
 
     async def close(self) -> None:
         self.breaks(UnavailableError(f"The stream to node {self.address} was closed by this client."))
@@ -128,7 +128,7 @@ class ProduceStream:
             self._in_flight.append(request)
             await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches]))
 
-    def _next_request(self) -> list[tuple[Lane, OutgoingBatch]]:
+    def _next_request(self) -> list[tuple[QueueSequencer, ProducerBatch]]:
         """What is ready: at least one batch, no more than MAX_REQUEST_BATCHES, and no more than MAX_REQUEST_BYTES
         unless the first one is larger."""
         taken = [self._ready.popleft()]
@@ -158,13 +158,13 @@ class ProduceStream:
         self._wake.set()
         self._on_return(
             [
-                Returned(lane, batch, _answer(result), after_ms=after_ms)
-                for (lane, batch), result in zip(request.batches, response.results, strict=True)
+                AttemptResult(sequencer, batch, _answer(result), after_ms=after_ms)
+                for (sequencer, batch), result in zip(request.batches, response.results, strict=True)
             ]
         )
 
 
-def _bytes(pair: tuple[Lane, OutgoingBatch]) -> int:
+def _bytes(pair: tuple[QueueSequencer, ProducerBatch]) -> int:
     return len(pair[1].encoded)
 
 

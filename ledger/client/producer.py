@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ledger.client.accumulator import Accumulator
 from ledger.client.arguments import (
     check_extras,
     check_retries,
@@ -33,9 +34,8 @@ from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
 from ledger.client.environment import PROCESS, Environment
 from ledger.client.fault_table import FaultTable, Steps, checked_steps
 from ledger.client.lifetime import AsyncLifetime
-from ledger.client.outbox import Outbox
 from ledger.client.outgoing import Headers, Piece, because, extras_bytes
-from ledger.client.placement import Placement
+from ledger.client.placement import QueueSelection
 from ledger.client.queue_selector import QueueSelector
 from ledger.client.receipts import ManyReceipt, SingleReceipt
 from ledger.client.recorder import Recorder
@@ -140,11 +140,11 @@ class AsyncProducer(AsyncLifetime):
             except HistoryError:
                 await self._client.close()
                 raise
-        self._outbox = Outbox(self._delivery, self._client.backoff, self._faults)
-        self._sender = Sender(self._client, self._outbox, self._buffer, self._recorder)
-        self._placement = Placement(
+        self._accumulator = Accumulator(self._delivery, self._client.backoff, self._faults)
+        self._sender = Sender(self._client, self._accumulator, self._buffer, self._recorder)
+        self._queue_selection = QueueSelection(
             self._client,
-            make_lane=self._outbox.lane,
+            make_sequencer=self._accumulator.sequencer,
             add=self._sender.add,
             refund=self._buffer.release,
             is_available=self._sender.is_available,
@@ -164,7 +164,7 @@ class AsyncProducer(AsyncLifetime):
         finally:
             self._client.refuse_calls()
             self._buffer.close()
-            await self._placement.close()
+            await self._queue_selection.close()
             await self._sender.close()
             if self._recorder is not None:
                 self._recorder.close()
@@ -189,9 +189,9 @@ class AsyncProducer(AsyncLifetime):
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
         try:
             if self._buffer.take(piece.size):  # what `_enter` does, without its cost
-                self._placement.place(topic, piece, queue)
+                self._queue_selection.place(topic, piece, queue)
             else:
-                await self._enter(piece, partial(self._placement.place, topic, piece, queue))
+                await self._enter(piece, partial(self._queue_selection.place, topic, piece, queue))
             return await future
         except asyncio.CancelledError:
             future.cancel()  # nobody will ask for its outcome
@@ -210,7 +210,7 @@ class AsyncProducer(AsyncLifetime):
     ) -> asyncio.Future[RecordMetadata]:
         """Like send(), but gives a future at once. Raises BufferFullError where send() would wait."""
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
-        self._buffer.enter_nowait(piece.size, partial(self._placement.place, topic, piece, queue))
+        self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
         return future
 
     async def send_many(
@@ -236,7 +236,7 @@ class AsyncProducer(AsyncLifetime):
             validate_topic_name(topic)
             shared = _Shared(topic, checked_key(key), checked_tag(tag), queue)
             check_extras(shared.key, shared.tag, None)
-            await self._placement.resolve(topic)
+            await self._queue_selection.resolve(topic)
             for block in blocks(values):
                 lengths = checked_lengths(block, self._client.routes.table.max_message_bytes)
                 await self._send_block(block, lengths, shared, receipt)
@@ -251,7 +251,7 @@ class AsyncProducer(AsyncLifetime):
         that wait for room in the buffer are among them."""
         self._client.check_open()
         await self._buffer.line_gone()
-        await self._placement.flush()
+        await self._queue_selection.flush()
         await self._sender.flush()
 
     def _single(
@@ -265,7 +265,7 @@ class AsyncProducer(AsyncLifetime):
     ) -> tuple[Piece, asyncio.Future[RecordMetadata]]:
         """One message, checked, and the future of its metadata."""
         self._client.check_open()
-        if not self._placement.knows(topic):
+        if not self._queue_selection.knows(topic):
             validate_topic_name(topic)
         checked_value(value, self._client.routes.table.max_message_bytes)
         future: asyncio.Future[RecordMetadata] = self._loop.create_future()
@@ -303,7 +303,9 @@ class AsyncProducer(AsyncLifetime):
             piece = self._recorded(shared.topic, Piece(values[start:stop], size, slice_receipt, shared.key, shared.tag))
             close = stop < len(values) and not one_by_one
             try:
-                await self._enter(piece, partial(self._placement.place, shared.topic, piece, shared.queue, close=close))
+                await self._enter(
+                    piece, partial(self._queue_selection.place, shared.topic, piece, shared.queue, close=close)
+                )
             except LedgerError as error:
                 slice_receipt.failed(error)
                 return
@@ -317,7 +319,7 @@ class AsyncProducer(AsyncLifetime):
         try:
             await self._buffer.enter(piece.size, place, self._delivery.delivery_timeout_ms / 1000)
         except TimeoutError:
-            trouble = self._outbox.trouble
+            trouble = self._accumulator.trouble
             raise DeliveryTimeoutError(
                 f"The producer's buffer of {self._buffer.limit_bytes} bytes stayed full for "
                 f"{self._delivery.delivery_timeout_ms:.0f} ms{because(trouble)}. "

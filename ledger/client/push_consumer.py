@@ -61,7 +61,7 @@ _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
 
 
 @dataclass(slots=True)
-class _Lane:
+class _OrderlyQueue:
     """Messages of one queue, for a listener that gets them in order. The first one may have failed."""
 
     messages: deque[Message] = field(default_factory=deque)
@@ -121,14 +121,14 @@ class AsyncPushConsumer(AsyncLifetime):
         self._orderly = orderly
         self._suspend_s = suspend_ms / 1000
         self._max_attempts = max_attempts
-        self._ready: deque[Message | _Lane] = deque()
+        self._ready: deque[Message | _OrderlyQueue] = deque()
         """What any worker may go on with. Bounded by what may be in hand; threads take from it too."""
         self._idle: deque[asyncio.Future[None]] = deque()
         """Workers that wait for that."""
         self._losses = 0
         """Of the consumer, when the first of what is ready was read: with more, some of it may be another member's."""
         self._hungry = asyncio.Event()
-        self._lanes: dict[TopicQueue, _Lane] = {}
+        self._orderly_queues: dict[TopicQueue, _OrderlyQueue] = {}
         """Orderly: those with messages."""
         self._finished: deque[Message] = deque()
         self._failed: deque[Message] = deque()
@@ -210,13 +210,13 @@ class AsyncPushConsumer(AsyncLifetime):
             return
         for (topic, queue), some in groupby(messages, _PLACE):
             place = TopicQueue(topic, queue)
-            lane = self._lanes.get(place)
-            if lane is None:
-                lane = self._lanes[place] = _Lane(losses=self._consumer.losses)
-                self._offer(lane)
-            lane.messages.extend(some)
+            orderly_queue = self._orderly_queues.get(place)
+            if orderly_queue is None:
+                orderly_queue = self._orderly_queues[place] = _OrderlyQueue(losses=self._consumer.losses)
+                self._offer(orderly_queue)
+            orderly_queue.messages.extend(some)
 
-    def _offer(self, *works: Message | _Lane) -> None:
+    def _offer(self, *works: Message | _OrderlyQueue) -> None:
         self._ready.extend(works)
         wanted = len(works)
         while self._idle and wanted:
@@ -248,10 +248,10 @@ class AsyncPushConsumer(AsyncLifetime):
             if not self._ready:
                 await self._wait()
             elif self._orderly:
-                lane = self._ready.popleft()
-                assert isinstance(lane, _Lane)
-                await self._consume(call, self._messages_of(lane), partial(self._went, lane))
-                self._put_back(lane)
+                orderly_queue = self._ready.popleft()
+                assert isinstance(orderly_queue, _OrderlyQueue)
+                await self._consume(call, self._messages_of(orderly_queue), partial(self._went, orderly_queue))
+                self._put_back(orderly_queue)
             else:
                 await self._consume(call, self._messages_of_a_turn(), self._settle)
             if self._ready:
@@ -325,46 +325,48 @@ class AsyncPushConsumer(AsyncLifetime):
 
     # -- orderly
 
-    def _messages_of(self, lane: _Lane) -> Iterator[Message]:
+    def _messages_of(self, orderly_queue: _OrderlyQueue) -> Iterator[Message]:
         """The first one, until it is consumed, then the next; those that are this member's still."""
-        while lane.messages and not self._is_stopping:
-            message = lane.messages[0]
-            if lane.losses == self._consumer.losses or self._consumer.holds(message):
+        while orderly_queue.messages and not self._is_stopping:
+            message = orderly_queue.messages[0]
+            if orderly_queue.losses == self._consumer.losses or self._consumer.holds(message):
                 yield message
             else:
-                lane.messages.popleft()
-                lane.failures = 0
+                orderly_queue.messages.popleft()
+                orderly_queue.failures = 0
 
-    def _went(self, lane: _Lane, message: Message, consumed: bool) -> bool:
+    def _went(self, orderly_queue: _OrderlyQueue, message: Message, consumed: bool) -> bool:
         """Whether the next one may follow."""
         if consumed:
-            lane.messages.popleft()
-            lane.failures = 0
+            orderly_queue.messages.popleft()
+            orderly_queue.failures = 0
             self._settle(message, consumed)
         else:
-            lane.has_failed = True
+            orderly_queue.has_failed = True
         return consumed
 
-    def _put_back(self, lane: _Lane) -> None:
+    def _put_back(self, orderly_queue: _OrderlyQueue) -> None:
         """A worker leaves it."""
         if self._is_stopping:
             return
-        if lane.has_failed:
-            lane.has_failed = False
-            lane.failures += 1
-            if lane.messages[0].attempt + lane.failures <= self._max_attempts:
-                self._loop.call_later(self._suspend_s, self._offer, lane)
+        if orderly_queue.has_failed:
+            orderly_queue.has_failed = False
+            orderly_queue.failures += 1
+            if orderly_queue.messages[0].attempt + orderly_queue.failures <= self._max_attempts:
+                self._loop.call_later(self._suspend_s, self._offer, orderly_queue)
             else:
-                self._spawn(self._give_up(lane))
-        elif lane.messages:
-            self._offer(lane)
+                self._spawn(self._give_up(orderly_queue))
+        elif orderly_queue.messages:
+            self._offer(orderly_queue)
         else:
-            self._lanes = {place: each for place, each in self._lanes.items() if each is not lane}
+            self._orderly_queues = {
+                place: each for place, each in self._orderly_queues.items() if each is not orderly_queue
+            }
 
-    async def _give_up(self, lane: _Lane) -> None:
-        await self._put_away(self._consumer.give_up, lane.messages.popleft())
-        lane.failures = 0
-        self._offer(lane)
+    async def _give_up(self, orderly_queue: _OrderlyQueue) -> None:
+        await self._put_away(self._consumer.give_up, orderly_queue.messages.popleft())
+        orderly_queue.failures = 0
+        self._offer(orderly_queue)
 
     # -- what the listener has had
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import google_crc32c
 
-from ledger.client.outgoing import NONE, Acknowledged, OutgoingBatch, Piece, Receipt, Settled
+from ledger.client.outgoing import NONE, Acknowledged, BatchResult, Piece, ProducerBatch, Receipt
 from ledger.errors import DeliveryTimeoutError, LedgerError
 from ledger.history import Close, HistoryWriter, Open, Outcome, Send, now_ns
 
@@ -27,12 +27,12 @@ class Recorder:
     def handed_over(self, topic: str, piece: Piece) -> None:
         piece.receipt = _Recorded(self, piece.receipt, topic, piece)
 
-    def settling(self, settled: Settled) -> None:
+    def settling(self, results: BatchResult) -> None:
         """What is about to be told to the receipts."""
-        sequence = settled.batch.first_sequence
-        for receipt, count in settled.receipts:
+        sequence = results.batch.first_sequence
+        for receipt, count in results.receipts:
             assert isinstance(receipt, _Recorded)
-            receipt.learn(settled.queue, settled.batch, sequence)
+            receipt.learn(results.queue, results.batch, sequence)
             sequence += count if sequence != NONE else 0
 
     def write(self, recorded: _Recorded, outcome: Outcome, offset: int | None, error: str | None) -> None:
@@ -89,7 +89,7 @@ class _Recorded:
         self.epoch = 0
         self.bound = self.doubtful = False
 
-    def learn(self, queue: int, batch: OutgoingBatch, sequence: int) -> None:
+    def learn(self, queue: int, batch: ProducerBatch, sequence: int) -> None:
         self.queue, self.epoch, self.sequence = queue, batch.epoch, sequence
         self.bound = batch.bound
         self.doubtful = batch.doubtful or batch.in_flight

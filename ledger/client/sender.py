@@ -12,12 +12,12 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from ledger.client.accumulator import Accumulator, Dispatch
 from ledger.client.buffer import Buffer
 from ledger.client.cluster_client import ClusterClient, no_leader
-from ledger.client.lane import Lane
-from ledger.client.outbox import Dispatch, Outbox
-from ledger.client.outgoing import Piece, Settled
-from ledger.client.produce_stream import ProduceStream, Returned
+from ledger.client.lane import QueueSequencer
+from ledger.client.outgoing import BatchResult, Piece
+from ledger.client.produce_stream import AttemptResult, ProduceStream
 from ledger.client.recorder import Recorder
 from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, SequenceGapError, ThrottledError
 
@@ -33,10 +33,12 @@ time."""
 class Sender:
     """One outbox, and a stream to the leader of each shard that its lanes need."""
 
-    def __init__(self, client: ClusterClient, outbox: Outbox, buffer: Buffer, recorder: Recorder | None = None) -> None:
+    def __init__(
+        self, client: ClusterClient, accumulator: Accumulator, buffer: Buffer, recorder: Recorder | None = None
+    ) -> None:
         self._client = client
         self._recorder = recorder
-        self._outbox = outbox
+        self._accumulator = accumulator
         self._buffer = buffer
         self._loop = asyncio.get_running_loop()
         # By address of the leader, and shard: answers come in order, and no shard is to wait for another.
@@ -48,32 +50,32 @@ class Sender:
         self._timer_at = 0.0
         """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
         millisecond."""
-        self._untold: deque[Settled] = deque()
+        self._untold: deque[BatchResult] = deque()
         """Some of their receipts have not been told. They are, in this order."""
         self._told = asyncio.Event()
         self._closing = False
         client.routes.on_leader_change.append(self._leaders_changed)
         self._watcher = self._loop.create_task(self._watch())
 
-    def is_available(self, lane: Lane) -> bool:
+    def is_available(self, sequencer: QueueSequencer) -> bool:
         """Whether its shard is not to be passed over."""
-        faults = self._outbox.faults
-        return faults.is_empty or faults.is_available(lane.shard, self._now())
+        faults = self._accumulator.faults
+        return faults.is_empty or faults.is_available(sequencer.shard, self._now())
 
-    def add(self, lane: Lane, piece: Piece, close: bool) -> None:
+    def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
         """Put a piece into its lane; its bytes must have been taken in the buffer."""
         if self._closing:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
             return
         self._poll_soon()
-        self._outbox.add(lane, piece, self._turn_at, self._turn_at_wall_ms, close=close)
+        self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
 
     async def flush(self) -> None:
         """Returns when everything added so far is acknowledged or has failed."""
-        self._outbox.hasten(self._now())
+        self._accumulator.hasten(self._now())
         self._poll_soon()
-        owed = self._outbox.unresolved()
+        owed = self._accumulator.unresolved()
         while owed := [batch for batch in owed if batch.receipts]:
             await self._something_told()
         last = self._untold[-1] if self._untold else None
@@ -92,7 +94,7 @@ class Sender:
             await stream.close()
         if self._timer is not None:
             self._timer.cancel()
-        self._conclude(self._outbox.abandon())
+        self._conclude(self._accumulator.abandon())
         while self._untold:
             self._tell()
         await asyncio.gather(self._watcher, return_exceptions=True)
@@ -112,8 +114,8 @@ class Sender:
         self._poll_due = False
         if self._closing:
             return
-        owed = self._outbox.poll(self._now())
-        self._conclude(owed.settled)
+        owed = self._accumulator.poll(self._now())
+        self._conclude(owed.results)
         for dispatch in owed.dispatches:
             self._dispatch(dispatch)
         self._set_timer()
@@ -121,7 +123,7 @@ class Sender:
 
     def _set_timer(self) -> None:
         """Poll again at the outbox's next moment. An earlier timer may stand: a poll too many does no harm."""
-        wake = self._outbox.next_wake()
+        wake = self._accumulator.next_wake()
         if wake is None:
             return
         if self._timer is not None:
@@ -138,8 +140,8 @@ class Sender:
 
     # --- receipts ----------------------------------------------------------------------------------------------------
 
-    def _conclude(self, settled: Iterable[Settled]) -> None:
-        for one in settled:
+    def _conclude(self, results: Iterable[BatchResult]) -> None:
+        for one in results:
             if self._recorder is not None:
                 self._recorder.settling(one)
             self._untold.append(one)
@@ -162,50 +164,50 @@ class Sender:
     # --- sending and answers -----------------------------------------------------------------------------------------
 
     def _dispatch(self, dispatch: Dispatch) -> None:
-        lane = dispatch.lane
-        address = self._client.routes.table.leader_address(lane.shard)
+        sequencer = dispatch.sequencer
+        address = self._client.routes.table.leader_address(sequencer.shard)
         if address is not None:
-            self._stream(address, lane.shard).submit(lane, dispatch.batches)
+            self._stream(address, sequencer.shard).submit(sequencer, dispatch.batches)
             return
         self._client.routes.refresh_soon()
-        nobody = no_leader(lane.shard)
-        self._outbox.faults.failed(lane.shard, self._now())
-        self._take_back([Returned(lane, batch, nobody, sent=False) for batch in dispatch.batches])
+        nobody = no_leader(sequencer.shard)
+        self._accumulator.faults.failed(sequencer.shard, self._now())
+        self._take_back([AttemptResult(sequencer, batch, nobody, sent=False) for batch in dispatch.batches])
 
     def _stream(self, address: str, shard: int) -> ProduceStream:
         stream = self._streams.get((address, shard))
         if stream is None or stream.broken:
 
-            def returned(batches: Sequence[Returned]) -> None:
-                self._returned(address, batches)
+            def on_results(batches: Sequence[AttemptResult]) -> None:
+                self._attempt_ended(address, batches)
 
             stub, routes = self._client.connections.stub(address), self._client.routes
-            stream = ProduceStream(address, stub, returned, routes.heard_of)
+            stream = ProduceStream(address, stub, on_results, routes.heard_of)
             self._streams[address, shard] = stream
         return stream
 
-    def _returned(self, address: str, batches: Sequence[Returned]) -> None:
+    def _attempt_ended(self, address: str, batches: Sequence[AttemptResult]) -> None:
         self._note_latency(batches)
         for one in batches:
             if isinstance(one.answer, Exception):
-                self._client.routes.note(one.lane.shard, address, one.answer)
+                self._client.routes.note(one.sequencer.shard, address, one.answer)
         self._take_back(batches)
 
-    def _note_latency(self, batches: Sequence[Returned]) -> None:
+    def _note_latency(self, batches: Sequence[AttemptResult]) -> None:
         """Once for each shard. What follows from something else says nothing."""
-        faults, now = self._outbox.faults, self._now()
+        faults, now = self._accumulator.faults, self._now()
         follows = (SequenceGapError, ThrottledError)
-        newest = {one.lane.shard: one for one in batches if not isinstance(one.answer, follows)}
+        newest = {one.sequencer.shard: one for one in batches if not isinstance(one.answer, follows)}
         for shard, one in newest.items():
             if isinstance(one.answer, LedgerError) and one.answer.retriable:
                 faults.failed(shard, now)
             else:
                 faults.answered(shard, one.after_ms, now)
 
-    def _take_back(self, batches: Sequence[Returned]) -> None:
+    def _take_back(self, batches: Sequence[AttemptResult]) -> None:
         now = self._now()
         for one in batches:
-            self._conclude(self._outbox.answered(one.lane, one.batch, one.answer, now, sent=one.sent))
+            self._conclude(self._accumulator.answered(one.sequencer, one.batch, one.answer, now, sent=one.sent))
         self._tell()
         self._poll_soon()
 
@@ -213,8 +215,8 @@ class Sender:
 
     def _leaders_changed(self, shards: set[int]) -> None:
         for shard in shards:
-            self._outbox.faults.forget(shard)
-        self._outbox.hurry(self._now(), lambda lane: lane.shard in shards)
+            self._accumulator.faults.forget(shard)
+        self._accumulator.hurry(self._now(), lambda sequencer: sequencer.shard in shards)
         self._poll_soon()
 
     async def _watch(self) -> None:
@@ -226,7 +228,7 @@ class Sender:
 
     def _look_at(self, shard: int, stream: ProduceStream) -> None:
         waited = stream.waited()
-        self._outbox.faults.waits(shard, waited * 1000, self._now())
+        self._accumulator.faults.waits(shard, waited * 1000, self._now())
         if waited < _STALL_SECONDS:
             return
         leads = self._client.routes.table.leader_address(shard) == stream.address

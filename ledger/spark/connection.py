@@ -21,7 +21,7 @@ from ledger.client.connection import NodeStub
 from ledger.client.environment import PROCESS
 from ledger.client.loop_thread import LoopThread
 from ledger.client.offsets import list_offsets, offsets_for_times
-from ledger.client.operator import Operator
+from ledger.client.operator import MembersAdmin
 from ledger.client.records import QueueOffsets, TopicQueue
 from ledger.client.route_table import Topic
 from ledger.client.routes import topic_of
@@ -126,7 +126,7 @@ class Connection:
 
     def members(self, shard: int) -> tuple[int, ...]:
         """The nodes that have a replica of this shard."""
-        members = self.run(Operator(self.client, shard).members(None)).members
+        members = self.run(MembersAdmin(self.client, shard).members(None)).members
         return tuple(sorted(member.node for member in members))
 
     # -- messages

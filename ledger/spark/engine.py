@@ -50,7 +50,7 @@ from ledger.validation.snapshots import begin_replay, check_snapshots
 from ledger.validation.span_reader import SpanFacts, read_span
 from ledger.validation.steps import Step
 from ledger.validation.violation import TYPES, Violation
-from ledger.validation.windows import WINDOW, Parting, Said, WindowSum, differ, joined, partings
+from ledger.validation.windows import WINDOW, Divergence, Said, WindowSum, differ, divergences, joined
 
 if TYPE_CHECKING:
     from pyspark import RDD, Accumulator
@@ -182,7 +182,7 @@ class SparkEngine:
             windows.setdefault(shard, set()).add(window)
         return windows
 
-    def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
         if not any(windows.values()):
             return {}
         known = self._sc.broadcast((self._plan.replicas, {shard: set(each) for shard, each in windows.items()}))
@@ -200,13 +200,13 @@ class SparkEngine:
                 for number in np.unique(part).tolist():
                     yield (replica.shard, number), each[part == number]
 
-        def compared(each: tuple[tuple[int, int], Iterable[Said]]) -> list[tuple[int, Parting]]:
+        def compared(each: tuple[tuple[int, int], Iterable[Said]]) -> list[tuple[int, Divergence]]:
             (shard, _), parts = each
-            return [(shard, parting) for parting in partings(np.concatenate(list(parts)))]
+            return [(shard, divergence) for divergence in divergences(np.concatenate(list(parts)))]
 
-        found: dict[int, list[Parting]] = {}
-        for shard, parting in self._facts.flatMap(said).groupByKey(self._shares).flatMap(compared).collect():
-            found.setdefault(shard, []).append(parting)
+        found: dict[int, list[Divergence]] = {}
+        for shard, divergence in self._facts.flatMap(said).groupByKey(self._shares).flatMap(compared).collect():
+            found.setdefault(shard, []).append(divergence)
         return {shard: joined(parts) for shard, parts in found.items()}
 
     # -- what lies beside the logs, and what clients were told

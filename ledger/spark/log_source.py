@@ -23,7 +23,7 @@ from ledger.spark.schema import check_schema, source_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ledger.validation.replica import Replica
+    from ledger.validation.replica import LogReplica
 
 _PARTITION_BYTES = 32 << 20
 """Of a log."""
@@ -72,7 +72,7 @@ class LogReader(DataSourceReader):
 
         return read_log_span(partition.value, self._options, to_arrow_schema(self._schema, timezone="UTC"))
 
-    def _opened(self) -> list[Replica]:
+    def _opened(self) -> list[LogReplica]:
         from ledger.validation.sources import open_sources
 
         replicas, unread = open_sources(self._options.paths)
@@ -87,7 +87,7 @@ class LogReader(DataSourceReader):
             )
         return replicas
 
-    def _chosen(self, replicas: list[Replica]) -> list[Replica]:
+    def _chosen(self, replicas: list[LogReplica]) -> list[LogReplica]:
         wanted = self._options.replica
         if wanted == "all":
             return replicas
@@ -106,5 +106,5 @@ class LogReader(DataSourceReader):
                 raise UnknownTopicError(f'The option "subscribe" names "{topic}": these logs know no such topic.')
         return {topic_id: name for topic_id, name in names.items() if self._options.wants(name)}
 
-    def _last_index(self, replica: Replica, commits: Mapping[int, int]) -> int:
+    def _last_index(self, replica: LogReplica, commits: Mapping[int, int]) -> int:
         return commits[replica.shard] if self._options.only_committed else replica.last_index

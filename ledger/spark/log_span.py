@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ledger.validation.replica import Replica, Span
+    from ledger.validation.replica import LogReplica, Span
 
 
 @dataclass(frozen=True, slots=True)
 class LogSpan:
     """The task reads the topics in `names`, of the entries up to `last_index`."""
 
-    replica: Replica
+    replica: LogReplica
     span: Span
     names: Mapping[int, str]
     last_index: int

@@ -17,14 +17,14 @@ from ledger.state import State
 from ledger.topics import TOPICS_SHARD
 from ledger.validation.access import Access, SegmentGoneError, access_to
 from ledger.validation.block import Block
-from ledger.validation.replica import Replica
-from store import Base, Checkpoint, Header, Kind
+from ledger.validation.replica import LogReplica
+from store import Checkpoint, Header, Kind, Snapshot
 from store.entry import ALIGNMENT, HEADER_SIZE, EntryFlawError, parse
 
 _BLOCK_BYTES = 8 << 20
 
 
-def topic_names(replicas: Iterable[Replica]) -> dict[int, str]:
+def topic_names(replicas: Iterable[LogReplica]) -> dict[int, str]:
     """The names by id, as a replica of shard 0 tells them, which has all of them; where there is none, those of any
     other shards. Of several replicas of a shard, the one that goes furthest."""
     longest = {each.shard: each for each in sorted(replicas, key=lambda each: each.last_index)}
@@ -36,31 +36,31 @@ def topic_names(replicas: Iterable[Replica]) -> dict[int, str]:
     return names
 
 
-def _names_in(replica: Replica) -> dict[int, str]:
+def _names_in(replica: LogReplica) -> dict[int, str]:
     access = access_to(replica.segments[0].path) if replica.segments else None
-    base = _known_state(replica)
-    state = State() if base is None else State.decode(base.state)
-    begin, applied = (replica.begin, 0) if base is None else (base.end, base.index)
+    snapshot = _known_state(replica)
+    state = State() if snapshot is None else State.decode(snapshot.state)
+    begin, applied = (replica.begin, 0) if snapshot is None else (snapshot.end, snapshot.index)
     for header, body in _commands(replica, access, begin) if access is not None else ():
         if header.index > applied:
             state.apply_command(body, header.append_time_ms, index=header.index)
     return {topic.topic_id: topic.name for topic in state.topics}
 
 
-def _known_state(replica: Replica) -> Base | None:
+def _known_state(replica: LogReplica) -> Snapshot | None:
     """The newest that lies beside the log; None: the log begins with its first entry."""
     if replica.checkpoint is not None and (data := access_to(replica.checkpoint).file(replica.checkpoint)):
         try:
-            checkpoint = Checkpoint.decode(data).base
+            checkpoint = Checkpoint.decode(data).snapshot
         except (ValueError, TypeError):
             checkpoint = None  # the log says the same, only slower
         if checkpoint is not None and checkpoint.index <= replica.last_index:
             return checkpoint
     data = access_to(replica.base).file(replica.base) if replica.base is not None else None
-    return None if data is None else Base.decode(data)
+    return None if data is None else Snapshot.decode(data)
 
 
-def _commands(replica: Replica, access: Access, begin: int) -> Iterator[tuple[Header, bytes]]:
+def _commands(replica: LogReplica, access: Access, begin: int) -> Iterator[tuple[Header, bytes]]:
     """Those from that position on. Damage is passed over here: whoever reads messages there tells it."""
     for segment in replica.segments:
         position, end = max(begin, segment.base), segment.end

@@ -53,7 +53,7 @@ class Membership:
 
 
 @dataclass(slots=True)
-class Member:
+class MemberRecord:
     told: Membership
     version: int
     """Index of the last entry that changed what is its own."""
@@ -88,7 +88,7 @@ class ConsumerGroup:
         """Index of the last entry that changed members or subscriptions."""
         self.assigned = 0
         """The generation of the last assignment."""
-        self.members: dict[str, Member] = {}
+        self.members: dict[str, MemberRecord] = {}
         self.shares: dict[TopicQueueId, Share] = {}
         self.queues: dict[int, int] = {}
         """Topic id -> how many queues, as the best informed member knows."""
@@ -109,7 +109,7 @@ class ConsumerGroup:
         self.rooms.update(rooms)
         known = self.members.get(told.member)
         if known is None:
-            self.members[told.member] = Member(told, index)
+            self.members[told.member] = MemberRecord(told, index)
             _count(self.queues, told.subscriptions)
         elif known.told == told and self.strategy == strategy and knew_rooms:
             return False

@@ -11,7 +11,7 @@ from ledger.errors import InternalError
 from ledger.state.consumer_group_table import (
     ConsumerGroup,
     ConsumerGroupTable,
-    Member,
+    MemberRecord,
     Membership,
     Share,
     TopicQueueId,
@@ -56,7 +56,7 @@ def _group_state(group: ConsumerGroup) -> state_pb2.ConsumerGroupState:
     )
 
 
-def _member_state(member: Member) -> state_pb2.MemberState:
+def _member_state(member: MemberRecord) -> state_pb2.MemberState:
     told = member.told
     return state_pb2.MemberState(
         member=told.member,
@@ -95,7 +95,7 @@ def _group(state: state_pb2.ConsumerGroupState) -> ConsumerGroup:
     return group
 
 
-def _member(state: state_pb2.MemberState) -> Member:
+def _member(state: state_pb2.MemberState) -> MemberRecord:
     numbers, configured = state.subscriptions, state.configured
     told = Membership(
         state.member,
@@ -105,7 +105,7 @@ def _member(state: state_pb2.MemberState) -> Member:
         tuple(zip(numbers[::2], numbers[1::2], strict=True)),
         tuple(map(TopicQueueId, configured[::2], configured[1::2])),
     )
-    return Member(told, state.version)
+    return MemberRecord(told, state.version)
 
 
 def _progress(state: state_pb2.ProgressState) -> tuple[ConsumedQueue, Progress]:

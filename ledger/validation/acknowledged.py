@@ -31,7 +31,7 @@ from ledger.history import Operation, Outcome, Send
 from ledger.validation.batches import Facts, body_of
 from ledger.validation.block import Block
 from ledger.validation.bound import MAX_TOLD
-from ledger.validation.replica import Replica
+from ledger.validation.replica import LogReplica
 from ledger.validation.report import first_of_each_kind
 from ledger.validation.violation import Violation, ViolationKind
 from store.entry import HEADER_SIZE
@@ -114,7 +114,7 @@ def _rows_of(send: Send, topic: int) -> list[tuple[int, ...]]:
 # -- what is there
 
 
-def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], replica: Replica, committed: int) -> Messages:
+def messages_in(block: Block, facts: Facts, topics: Mapping[int, int], replica: LogReplica, committed: int) -> Messages:
     """Those of the topics (hashes of names by id). What lies behind entry `committed` is in the tail."""
     wanted = np.isin(facts["topic_id"], np.array(list(topics), np.uint32))
     facts = facts[wanted]

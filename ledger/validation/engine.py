@@ -24,10 +24,10 @@ from ledger.validation.bound import Bound
 from ledger.validation.entries import Entries
 from ledger.validation.index_ends import IndexEnds, IndexEndsFound
 from ledger.validation.replay import Replayed
-from ledger.validation.replica import Replica, Span
+from ledger.validation.replica import LogReplica, Span
 from ledger.validation.span_reader import SpanFacts, runs_in
 from ledger.validation.violation import Violation, ViolationKind
-from ledger.validation.windows import Parting, Said, said_in
+from ledger.validation.windows import Divergence, Said, said_in
 
 OnProgress = Callable[[int, int, int], None]
 """Takes how many spans and bytes are behind, and how many things were found wrong in them."""
@@ -43,7 +43,7 @@ def no_progress(_spans: int, _bytes: int, _wrong: int) -> None:
 class Plan:
     """What is to be read."""
 
-    replicas: tuple[Replica, ...]
+    replicas: tuple[LogReplica, ...]
     spans: tuple[Span, ...]
     cuts: Mapping[int, tuple[int, ...]]
     """By shard: the indexes at which states are to be told, ascending."""
@@ -115,7 +115,7 @@ class Engine(Protocol):
     def differing_windows(self) -> dict[int, set[int]]:
         """By shard."""
 
-    def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
         """By shard: where replicas part, within these windows. Reads them once more."""
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
@@ -146,17 +146,17 @@ def outline_of(facts: SpanFacts) -> SpanFacts:
     return replace(facts, windows=[], steps=[], breaks=[], misfits=[], wrong_units=[], wrong_keys=[], bound=Bound())
 
 
-def left_out_of(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Counter[str]:
+def left_out_of(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Counter[str]:
     """How many violations of a span are not in `violations_in`, since they were too many."""
     return facts.bound.left_out(_end_of(replica, bounds))
 
 
-def _end_of(replica: Replica, bounds: Bounds) -> int:
+def _end_of(replica: LogReplica, bounds: Bounds) -> int:
     """Where violations end; of a replica that runs, where bytes may still be replaced."""
     return min(bounds.end, replica.settled) if replica.is_running else bounds.end
 
 
-def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterator[Violation]:
+def violations_in(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Iterator[Violation]:
     """What is wrong within a span."""
     end = _end_of(replica, bounds)
     path = replica.segments[facts.span.segment].path
@@ -187,7 +187,7 @@ def violations_in(facts: SpanFacts, replica: Replica, bounds: Bounds) -> Iterato
 
 
 def misfit_violation(
-    replica: Replica, kind: ViolationKind, reason: str, told: object, names: Mapping[int, str], path: str | None
+    replica: LogReplica, kind: ViolationKind, reason: str, told: object, names: Mapping[int, str], path: str | None
 ) -> Violation:
     from ledger.validation.replay import Told
 
@@ -202,7 +202,7 @@ def topic_name(names: Mapping[int, str], topic_id: int) -> str:
     return names.get(topic_id, f"id {topic_id}")
 
 
-def entries_in(replica: Replica, span: Span, access: Access, end: int) -> Iterator[tuple[Block, Entries]]:
+def entries_in(replica: LogReplica, span: Span, access: Access, end: int) -> Iterator[tuple[Block, Entries]]:
     """The entries of a span once more, up to the end of the log. What cannot be read any more is passed over: it was
     told when it was read first, or is gone by retention."""
     try:
@@ -214,14 +214,14 @@ def entries_in(replica: Replica, span: Span, access: Access, end: int) -> Iterat
         return
 
 
-def said_of(replica: Replica, span: Span, access: Access, windows: Iterable[int], end: int) -> list[Said]:
+def said_of(replica: LogReplica, span: Span, access: Access, windows: Iterable[int], end: int) -> list[Said]:
     import numpy as np
 
     chosen = np.array(sorted(windows), np.int64)
     return [said_in(entries, replica.number, chosen) for _, entries in entries_in(replica, span, access, end)]
 
 
-def messages_of(replica: Replica, span: Span, access: Access, wanted: Wanted) -> Iterator[Messages]:
+def messages_of(replica: LogReplica, span: Span, access: Access, wanted: Wanted) -> Iterator[Messages]:
     for block, entries in entries_in(replica, span, access, wanted.end):
         facts, _ = batches_of(block, entries)
         yield messages_in(block, facts, wanted.topics, replica, wanted.committed)

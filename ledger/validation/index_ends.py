@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ledger.validation.key_entries import WrongKeys
 from ledger.validation.key_files import KeyFile, key_files_in, link_flaws, unreadable_in
-from ledger.validation.replica import Replica
+from ledger.validation.replica import LogReplica
 from ledger.validation.unit_check import AbsentUnits, first_of_each
 from ledger.validation.violation import Violation, ViolationKind
 from store.consume_queue import UNIT_BYTES, UNITS_PER_FILE
@@ -24,7 +24,7 @@ from store.numbered import is_number
 class IndexEnds:
     """What is known of a replica's log, beside which its indexes are looked at."""
 
-    replica: Replica
+    replica: LogReplica
     ends: Mapping[tuple[int, int], int]
     """Next offsets by topic id and queue."""
     deleted: frozenset[int]

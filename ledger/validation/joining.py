@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ledger.validation.pieces import Break, Gap, GapKind, Run, break_between
-from ledger.validation.replica import Replica
+from ledger.validation.replica import LogReplica
 from ledger.validation.span_reader import SpanFacts
 from ledger.validation.violation import ViolationKind
 from store import Tail
@@ -44,7 +44,7 @@ class Place:
 class JoinedLog:
     """One replica's log, as its spans show it."""
 
-    replica: Replica
+    replica: LogReplica
     first_index: int | None = None
     last: Tail | None = None
     """Of the last entry; what the first one would follow where there is none."""
@@ -70,7 +70,7 @@ class JoinedLog:
         return self.last.index if self.last is not None else 0
 
 
-def join(replica: Replica, spans: Iterable[SpanFacts], look: Look) -> JoinedLog:
+def join(replica: LogReplica, spans: Iterable[SpanFacts], look: Look) -> JoinedLog:
     """`spans`: all of the replica's that could be read, in any order."""
     ordered = sorted(spans, key=lambda facts: facts.span.begin)
     joining = _Joining(replica, ordered, look)
@@ -80,7 +80,7 @@ def join(replica: Replica, spans: Iterable[SpanFacts], look: Look) -> JoinedLog:
 
 
 class _Joining:
-    def __init__(self, replica: Replica, ordered: Sequence[SpanFacts], look: Look) -> None:
+    def __init__(self, replica: LogReplica, ordered: Sequence[SpanFacts], look: Look) -> None:
         self._replica = replica
         self._look = look
         self._grid = Grid(replica.segment_bytes)

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from ledger.validation.joining import JoinedLog
 from ledger.validation.replay import Replayed
-from ledger.validation.replica import Replica
+from ledger.validation.replica import LogReplica
 from ledger.validation.report import COURSE_POINTS, ReplicaReport, ShardReport
 from ledger.validation.sources import configuration_of
 from ledger.validation.violation import Violation, ViolationKind
-from ledger.validation.windows import Parting
+from ledger.validation.windows import Divergence
 
 _TERMS_SHOWN = 1000
 
@@ -42,14 +42,14 @@ class ShardJudge:
         shard: int,
         logs: Sequence[JoinedLog],
         replayed: Mapping[int, Replayed],
-        partings: Sequence[Parting],
+        divergences: Sequence[Divergence],
         counted: Mapping[int, tuple[int, int, int]],
     ) -> None:
         """`counted`: by replica: messages, units and keys that are right."""
         self._shard = shard
         self._logs = {log.replica.number: log for log in logs}
         self._replayed = replayed
-        self._partings = partings
+        self._divergences = divergences
         self._counted = counted
         self._commits = {log.replica.number: _commit_of(log) for log in logs}
         self._reference = max(logs, key=self._worth).replica
@@ -57,8 +57,8 @@ class ShardJudge:
         self._notes: list[str] = []
 
     def judge(self) -> Judged:
-        for parting in self._partings:
-            self._judge_parting(parting)
+        for divergence in self._divergences:
+            self._judge_divergence(divergence)
         known = max(self._commits.values(), default=0)
         held = self._judge_holders(known)
         committed = max(known, held)
@@ -81,37 +81,37 @@ class ShardJudge:
 
     # -- replicas against each other
 
-    def _judge_parting(self, parting: Parting) -> None:
-        one, other = self._logs[parting.first_replica], self._logs[parting.second_replica]
-        ours, theirs = self._commits[parting.first_replica], self._commits[parting.second_replica]
+    def _judge_divergence(self, divergence: Divergence) -> None:
+        one, other = self._logs[divergence.first_replica], self._logs[divergence.second_replica]
+        ours, theirs = self._commits[divergence.first_replica], self._commits[divergence.second_replica]
         names = f"{one.replica.source} and {other.replica.source}"
-        entries = f"{one.replica.source}: {parting.ours}; {other.replica.source}: {parting.theirs}"
-        if min(ours, theirs) >= parting.index:
+        entries = f"{one.replica.source}: {divergence.ours}; {other.replica.source}: {divergence.theirs}"
+        if min(ours, theirs) >= divergence.index:
             why = "both call it committed"
-        elif ours >= parting.index and parting.last_term >= _last_term(one):
-            why = f"{one.replica.source} calls it committed, and the other one goes on in term {parting.last_term}"
-        elif theirs >= parting.index and parting.first_last_term >= _last_term(other):
-            term = parting.first_last_term
+        elif ours >= divergence.index and divergence.last_term >= _last_term(one):
+            why = f"{one.replica.source} calls it committed, and the other one goes on in term {divergence.last_term}"
+        elif theirs >= divergence.index and divergence.first_last_term >= _last_term(other):
+            term = divergence.first_last_term
             why = f"{other.replica.source} calls it committed, and the other one goes on in term {term}"
         else:
-            self._notes.append(f"{names} part at entry {parting.index}, in a tail that Raft replaces: {entries}")
+            self._notes.append(f"{names} part at entry {divergence.index}, in a tail that Raft replaces: {entries}")
             return
-        reason = f"they part at entry {parting.index}, and {why}: {entries}{self._strangers(parting)}"
+        reason = f"they part at entry {divergence.index}, and {why}: {entries}{self._strangers(divergence)}"
         self._violations.append(
             Violation(
                 ViolationKind.REPLICAS_DIFFER,
                 self._shard,
                 names,
                 reason,
-                index=parting.index,
-                position=parting.position,
-                last_index=parting.last_index,
+                index=divergence.index,
+                position=divergence.position,
+                last_index=divergence.last_index,
             )
         )
 
-    def _strangers(self, parting: Parting) -> str:
+    def _strangers(self, divergence: Divergence) -> str:
         """Where two logs have no member in common, they are of two clusters."""
-        both = [self._incarnations(number) for number in (parting.first_replica, parting.second_replica)]
+        both = [self._incarnations(number) for number in (divergence.first_replica, divergence.second_replica)]
         if all(both) and not both[0] & both[1]:
             return ". Their members have nothing in common: these are logs of two clusters"
         return ""
@@ -164,7 +164,7 @@ class ShardJudge:
 
     def _parts_at(self, number: int) -> int | None:
         pair = {number, self._reference.number}
-        indexes = [each.index for each in self._partings if {each.first_replica, each.second_replica} == pair]
+        indexes = [each.index for each in self._divergences if {each.first_replica, each.second_replica} == pair]
         return min(indexes, default=None)
 
     # -- states
@@ -188,14 +188,20 @@ class ShardJudge:
             replica = self._logs[number].replica
             if state == right:
                 continue
-            is_base = replica.start is not None and replica.start.index == index and replica.base is not None
-            kind = ViolationKind.STALE_SNAPSHOT if is_base else ViolationKind.STATE_DIFFERS
+            is_snapshot = replica.start is not None and replica.start.index == index and replica.base is not None
+            kind = ViolationKind.STALE_SNAPSHOT if is_snapshot else ViolationKind.STATE_DIFFERS
             what = "the state" if state[0] != right[0] else "the configuration"
             reason = f"{what} at entry {index} is not the one of {self._reference.source}"
-            path = replica.base if is_base else None
+            path = replica.base if is_snapshot else None
             self._violations.append(
                 Violation(
-                    kind, self._shard, replica.source, reason, index=index, position=0 if is_base else None, path=path
+                    kind,
+                    self._shard,
+                    replica.source,
+                    reason,
+                    index=index,
+                    position=0 if is_snapshot else None,
+                    path=path,
                 )
             )
 
@@ -256,7 +262,7 @@ def _some(course: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(dict.fromkeys(course[round(number * step)] for number in range(COURSE_POINTS)))
 
 
-def place_violations(replica: Replica, log: JoinedLog) -> list[Violation]:
+def place_violations(replica: LogReplica, log: JoinedLog) -> list[Violation]:
     """What is wrong with how its spans join."""
     return [
         Violation(

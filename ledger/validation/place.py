@@ -21,7 +21,6 @@ from google.protobuf.message import DecodeError
 
 from raft.configuration_entry import decode_configuration
 from store import (
-    Base,
     CleanMark,
     Flaw,
     FlawKind,
@@ -30,6 +29,7 @@ from store import (
     LogReader,
     PosixReadOnlyDisk,
     SegmentFile,
+    Snapshot,
     StoreError,
     segment_files,
 )
@@ -63,7 +63,7 @@ class LogPlace:
     """The directory with its indexes, which may be the same; None where they are not to be looked at."""
     clean: CleanMark | None = None
     """Of the orderly stop; None without one."""
-    base: Base | None = None
+    snapshot: Snapshot | None = None
     void: bool = False
     """A reset to `base` is under way: the segments that are here count no more."""
     holder: int | None = None
@@ -177,7 +177,7 @@ def _log(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
         shard.segment_bytes,
         shard.start,
         clean=shard.clean,
-        base=shard.base,
+        snapshot=shard.snapshot,
         void=shard.void,
         holder=shard.holder,
         flaws=shard.flaws,
@@ -191,27 +191,27 @@ def _shard(
     segments = tuple(segment_files(disk, log)) if disk.exists(log) else ()
     found = list(flaws)
     void = disk.exists(path / "snapshot.next")
-    base_path = path / ("snapshot.next" if void else "snapshot")
-    base, start = None, None
+    snapshot_path = path / ("snapshot.next" if void else "snapshot")
+    snapshot, start = None, None
     try:
-        base = Base.decode(read_file(disk, base_path)) if disk.exists(base_path) else None
-        start = base.tail if base is not None else EMPTY
+        snapshot = Snapshot.decode(read_file(disk, snapshot_path)) if disk.exists(snapshot_path) else None
+        start = snapshot.tail if snapshot is not None else EMPTY
     except ValueError as error:
-        found.append(_flaw(base_path, f"this is no base ({error})"))
+        found.append(_flaw(snapshot_path, f"this is no base ({error})"))
     clean = None
     try:
         clean = CleanMark.decode(read_file(disk, path / "clean")) if disk.exists(path / "clean") else None
     except ValueError as error:
         found.append(_flaw(path / "clean", f"this is no clean mark ({error})"))
-    segment_bytes = _segment_bytes(disk, segments, base)
+    segment_bytes = _segment_bytes(disk, segments, snapshot)
     indexes = path if disk.exists(path / "queues") or disk.exists(path / "keys") else None
-    return LogPlace(path, segments, segment_bytes, start, path, indexes, clean, base, void, holder, tuple(found))
+    return LogPlace(path, segments, segment_bytes, start, path, indexes, clean, snapshot, void, holder, tuple(found))
 
 
-def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], base: Base | None) -> int:
+def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], snapshot: Snapshot | None) -> int:
     """As the shard's configuration fixed them, in the base or in entry 1; else what most files have."""
     try:
-        body = base.configuration if base is not None else _first_configuration(disk, segments)
+        body = snapshot.configuration if snapshot is not None else _first_configuration(disk, segments)
         fixed = decode_configuration(body).segment_bytes if body else 0
     except DecodeError:
         fixed = 0

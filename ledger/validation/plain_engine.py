@@ -33,12 +33,12 @@ from ledger.validation.engine import (
 from ledger.validation.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.out_directory import write_violations
 from ledger.validation.replay import Replayed
-from ledger.validation.replica import Replica, Span
+from ledger.validation.replica import LogReplica, Span
 from ledger.validation.report import first_of_each_kind
 from ledger.validation.snapshots import begin_replay, check_snapshots
 from ledger.validation.span_reader import SpanFacts, read_span
 from ledger.validation.violation import Violation
-from ledger.validation.windows import SAID, Parting, WindowSum, differing, joined, partings
+from ledger.validation.windows import SAID, Divergence, WindowSum, differing, divergences, joined
 
 
 class PlainEngine:
@@ -88,22 +88,22 @@ class PlainEngine:
             by_shard[replica.shard][replica.number] += facts.windows
         return {shard: differing(sums) for shard, sums in by_shard.items()}
 
-    def partings(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Parting]]:
-        found: dict[int, list[Parting]] = {}
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
+        found: dict[int, list[Divergence]] = {}
         for shard, wanted in windows.items():
             ordered, parts = sorted(wanted), []
             for first in range(0, len(ordered), WINDOWS_AT_ONCE):
-                parts += self._partings_in(shard, ordered[first : first + WINDOWS_AT_ONCE], ends)
+                parts += self._divergences_in(shard, ordered[first : first + WINDOWS_AT_ONCE], ends)
             found[shard] = joined(parts)
         return found
 
-    def _partings_in(self, shard: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[Parting]:
+    def _divergences_in(self, shard: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[Divergence]:
         said = [np.empty(0, SAID)]
         for facts in self._facts.values():
             replica = self._plan.replicas[facts.span.replica]
             if replica.shard == shard and {each.window for each in facts.windows} & set(windows):
                 said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
-        return partings(np.concatenate(said))
+        return divergences(np.concatenate(said))
 
     def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
         return [check_index_ends(each) for each in known]
@@ -142,12 +142,12 @@ class PlainEngine:
             replica = self._plan.replicas[facts.span.replica]
             yield from violations_in(facts, replica, bounds[replica.number])
 
-    def _of(self, replica: Replica) -> Iterable[SpanFacts]:
+    def _of(self, replica: LogReplica) -> Iterable[SpanFacts]:
         """In the order of the log."""
         mine = (facts for facts in self._facts.values() if facts.span.replica == replica.number)
         return sorted(mine, key=lambda facts: facts.span.begin)
 
-    def _access(self, replica: Replica) -> Access:
+    def _access(self, replica: LogReplica) -> Access:
         """One for each replica, so that a connection is kept."""
         if replica.number not in self._accesses:
             self._accesses[replica.number] = access_to(replica.segments[0].path)

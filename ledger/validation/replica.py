@@ -36,7 +36,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class LogReplica:
     """One shard's log at one source, as it was when the validation began."""
 
     number: int
@@ -94,7 +94,7 @@ class Span:
     """An entry (or the blank) begins at `begin`; else the first one is to be searched for."""
 
 
-def spans_of(replica: Replica, first_number: int = 0, span_bytes: int = SPAN_BYTES) -> Iterator[Span]:
+def spans_of(replica: LogReplica, first_number: int = 0, span_bytes: int = SPAN_BYTES) -> Iterator[Span]:
     """All of a replica's, in the order of their positions."""
     number = first_number
     for which, segment in enumerate(replica.segments):

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from ledger.validation.access import Access
 from ledger.validation.block import Block, written_in
 from ledger.validation.entries import entries_from
-from ledger.validation.replica import Replica, Segment
+from ledger.validation.replica import LogReplica, Segment
 from store import Header
 from store.entry import ALIGNMENT
 
 _PIECE = 1 << 20
 
 
-def last_entry(replica: Replica, access: Access) -> tuple[int, list[Header]] | None:
+def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] | None:
     """(which segment, the whole entries that lie next to the end of its last one, ascending); None where the log has
     no whole entry at all. They are whole each by itself; whether they follow each other is not looked at."""
     for which in range(len(replica.segments) - 1, -1, -1):
@@ -46,7 +46,7 @@ def _last_byte(access: Access, segment: Segment, end: int) -> int:
     return segment.base
 
 
-def _entries_before(replica: Replica, segment: Segment, access: Access, end: int) -> list[Header]:
+def _entries_before(replica: LogReplica, segment: Segment, access: Access, end: int) -> list[Header]:
     """That begin in the piece before `end`; of large ones, the piece before that."""
     for reach in (_PIECE, replica.largest_entry + _PIECE):
         begin = max(segment.base, (end - reach) & -ALIGNMENT)

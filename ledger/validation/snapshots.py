@@ -17,37 +17,37 @@ from ledger.errors import LedgerError
 from ledger.state import State
 from ledger.validation.access import Access, SourceError, access_to
 from ledger.validation.replay import Replay, Replayed
-from ledger.validation.replica import Replica
+from ledger.validation.replica import LogReplica
 from ledger.validation.violation import Violation, ViolationKind
-from store import Base, Checkpoint
+from store import Checkpoint, Snapshot
 
 
-def begin_replay(replica: Replica) -> Replay:
+def begin_replay(replica: LogReplica) -> Replay:
     """From the base where the replica's log begins. Raises SourceError where it cannot be read."""
     state, configuration = State(), b""
     if replica.base is not None:
-        base = _base_of(access_to(replica.base), replica.base)
-        if base.tail != replica.start:  # the log begins later by now
-            return Replay(replica.number, state=None, start=replica.start, configuration=base.configuration)
+        snapshot = _base_of(access_to(replica.base), replica.base)
+        if snapshot.tail != replica.start:  # the log begins later by now
+            return Replay(replica.number, state=None, start=replica.start, configuration=snapshot.configuration)
         try:
-            state, configuration = State.decode(base.state), base.configuration
+            state, configuration = State.decode(snapshot.state), snapshot.configuration
         except LedgerError as error:
             raise SourceError(f"{replica.base}: its state cannot be read: {error}") from error
     known = replica.start is not None
     return Replay(replica.number, state=state if known else None, start=replica.start, configuration=configuration)
 
 
-def _base_of(access: Access, path: str) -> Base:
+def _base_of(access: Access, path: str) -> Snapshot:
     data = access.file(path)
     if data is None:
         raise SourceError(f"{path} is not there any more")
     try:
-        return Base.decode(data)
+        return Snapshot.decode(data)
     except ValueError as error:
         raise SourceError(f"{path} is no base ({error})") from error
 
 
-def check_snapshots(replica: Replica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
+def check_snapshots(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
     """Those that are kept for later, and the checkpoint. What is gone meanwhile is passed over."""
     for index, path in replica.kept:
         yield from _check(replica, replayed, last_index, index, path)
@@ -55,7 +55,9 @@ def check_snapshots(replica: Replica, replayed: Replayed, last_index: int) -> It
         yield from _check(replica, replayed, last_index, None, replica.checkpoint)
 
 
-def _check(replica: Replica, replayed: Replayed, last_index: int, index: int | None, path: str) -> Iterator[Violation]:
+def _check(
+    replica: LogReplica, replayed: Replayed, last_index: int, index: int | None, path: str
+) -> Iterator[Violation]:
     data = access_to(path).file(path)
     if data is None:
         return
@@ -64,33 +66,35 @@ def _check(replica: Replica, replayed: Replayed, last_index: int, index: int | N
         return Violation(kind, replica.shard, replica.source, reason, index=at, position=0, path=path)
 
     try:
-        base = Checkpoint.decode(data).base if index is None else Base.decode(data)
+        snapshot = Checkpoint.decode(data).snapshot if index is None else Snapshot.decode(data)
     except (ValueError, TypeError) as error:
         yield violation(
             ViolationKind.DAMAGED_FILE, f"this is no {'checkpoint' if index is None else 'base'} ({error})", None
         )
         return
-    if index is not None and base.index != index:
-        yield violation(ViolationKind.STALE_SNAPSHOT, f"it is of entry {base.index}", index)
+    if index is not None and snapshot.index != index:
+        yield violation(ViolationKind.STALE_SNAPSHOT, f"it is of entry {snapshot.index}", index)
         return
-    if base.index > last_index and not replica.is_running and index is None:
-        reason = f"it is of entry {base.index}, which was flushed, and the log ends with entry {last_index}"
+    if snapshot.index > last_index and not replica.is_running and index is None:
+        reason = f"it is of entry {snapshot.index}, which was flushed, and the log ends with entry {last_index}"
         yield violation(ViolationKind.LOG_CUT, reason, last_index + 1)
         return
-    tail = replayed.tails.get(base.index)
-    if tail is not None and tail != base.tail:
-        yield violation(ViolationKind.STALE_SNAPSHOT, f"it is of another log than entry {base.index} here", base.index)
+    tail = replayed.tails.get(snapshot.index)
+    if tail is not None and tail != snapshot.tail:
+        yield violation(
+            ViolationKind.STALE_SNAPSHOT, f"it is of another log than entry {snapshot.index} here", snapshot.index
+        )
         return
-    due = replayed.states.get(base.index)
+    due = replayed.states.get(snapshot.index)
     if due is not None:
-        found = xxhash.xxh3_64_intdigest(base.state), xxhash.xxh3_64_intdigest(base.configuration)
+        found = xxhash.xxh3_64_intdigest(snapshot.state), xxhash.xxh3_64_intdigest(snapshot.configuration)
         if found != due:
             what = "state" if found[0] != due[0] else "configuration"
-            reason = f"its {what} is not the one that the log gives at entry {base.index}"
-            yield violation(ViolationKind.STALE_SNAPSHOT, reason, base.index)
+            reason = f"its {what} is not the one that the log gives at entry {snapshot.index}"
+            yield violation(ViolationKind.STALE_SNAPSHOT, reason, snapshot.index)
 
 
-def index_of_checkpoint(replica: Replica) -> int | None:
+def index_of_checkpoint(replica: LogReplica) -> int | None:
     """None where there is none that can be read."""
     if replica.checkpoint is None:
         return None

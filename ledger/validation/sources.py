@@ -23,10 +23,10 @@ from google.protobuf.message import DecodeError
 from ledger.batch import MAX_PLAIN_BYTES
 from ledger.validation.access import Access, FileAccess, HttpAccess, SegmentGoneError, SourceError, is_url
 from ledger.validation.place import LogPlace, UnreadableError, places_of
-from ledger.validation.replica import Replica, Segment
+from ledger.validation.replica import LogReplica, Segment
 from ledger.validation.segment_end import last_entry
 from raft.configuration_entry import ShardConfiguration, decode_configuration
-from store import Base, Header, Kind, PosixReadOnlyDisk, SegmentFile, StoreError
+from store import Header, Kind, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
 from store.entry import HEADER_SIZE, EntryFlawError, parse
 from store.numbered import name_of, numbers_of
 from store.tail import EMPTY
@@ -38,9 +38,9 @@ _LARGEST = MAX_PLAIN_BYTES + (2 << 20)
 """Of an entry, where no configuration says it."""
 
 
-def open_sources(names: Sequence[str]) -> tuple[list[Replica], list[str]]:
+def open_sources(names: Sequence[str]) -> tuple[list[LogReplica], list[str]]:
     """The replicas of all sources, numbered; and why nothing can be judged where a source cannot be read."""
-    replicas: list[Replica] = []
+    replicas: list[LogReplica] = []
     unread: list[str] = []
     for name in names:
         try:
@@ -53,7 +53,7 @@ def open_sources(names: Sequence[str]) -> tuple[list[Replica], list[str]]:
     return replicas, unread
 
 
-def _opened(name: str) -> list[Replica]:
+def _opened(name: str) -> list[LogReplica]:
     """Tried again where retention takes files while they are looked at."""
     for _ in range(_TRIES - 1):
         try:
@@ -63,21 +63,21 @@ def _opened(name: str) -> list[Replica]:
     return _found(name)
 
 
-def _found(name: str) -> list[Replica]:
+def _found(name: str) -> list[LogReplica]:
     return _at_url(name.rstrip("/")) if is_url(name) else _in_directory(name)
 
 
 # -- a directory
 
 
-def _in_directory(name: str) -> list[Replica]:
+def _in_directory(name: str) -> list[LogReplica]:
     path = Path(name)
     if not path.is_dir():
         raise SourceError(f"{name} is no directory: name a node's data directory, or http://HOST:PORT of a node")
     return [_of_place(name, place) for place in places_of(path)]
 
 
-def _of_place(name: str, place: LogPlace) -> Replica:
+def _of_place(name: str, place: LogPlace) -> LogReplica:
     if place.shard is None:
         raise SourceError(f"{place.path} is a log alone: name the node's data directory")
     if place.void:
@@ -92,7 +92,7 @@ def _of_place(name: str, place: LogPlace) -> Replica:
     segments = tuple(_segment_of(each) for each in place.segments)
     kept = shard / "snapshots"
     cluster, node = _identity(shard.parent / "identity.json")
-    replica = Replica(
+    replica = LogReplica(
         number=0,
         source=name,
         shard=int(number[1]),
@@ -102,14 +102,14 @@ def _of_place(name: str, place: LogPlace) -> Replica:
         segment_bytes=place.segment_bytes,
         largest_entry=_LARGEST,
         start=place.start,
-        base=str(shard / "snapshot") if place.base is not None else None,
+        base=str(shard / "snapshot") if place.snapshot is not None else None,
         kept=tuple((each, str(kept / name_of(each))) for each in _numbers(kept)),
         checkpoint=str(shard / "checkpoint") if (shard / "checkpoint").exists() else None,
         indexes=str(place.indexes) if place.indexes is not None else None,
         clean=place.clean,
         is_running=place.holder is not None,
     )
-    return _bounded(_configured(replica, FileAccess(), place.base), FileAccess())
+    return _bounded(_configured(replica, FileAccess(), place.snapshot), FileAccess())
 
 
 def _segment_of(file: SegmentFile) -> Segment:
@@ -150,7 +150,7 @@ def _identity(path: Path) -> tuple[str, int | None]:
 # -- a running node
 
 
-def _at_url(url: str) -> list[Replica]:
+def _at_url(url: str) -> list[LogReplica]:
     access = HttpAccess()
     said = access.json(f"{url}/shards")
     try:
@@ -160,7 +160,7 @@ def _at_url(url: str) -> list[Replica]:
         raise SourceError(f"{url}/shards: what answers there is no node of ledgermq ({error!r})") from error
 
 
-def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) -> Replica:
+def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) -> LogReplica:
     at = f"{url}/shards/{shard}"
     said = access.json(f"{at}/segments")
     segments = tuple(
@@ -168,12 +168,12 @@ def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) 
     )
     data = access.file(f"{at}/snapshot")
     try:
-        base = Base.decode(data) if data is not None else None
+        snapshot = Snapshot.decode(data) if data is not None else None
     except ValueError as error:
         raise SourceError(f"{at}/snapshot is no base ({error})") from error
-    if base is None and said["first_index"] > 1:
+    if snapshot is None and said["first_index"] > 1:
         raise SourceError(f"{at}: the log begins at entry {said['first_index']}, and the node serves no base")
-    replica = Replica(
+    replica = LogReplica(
         number=0,
         source=url,
         shard=shard,
@@ -182,12 +182,12 @@ def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) 
         segments=segments,
         segment_bytes=_grid_of(segments),
         largest_entry=_LARGEST,
-        start=base.tail if base is not None else EMPTY,
-        base=f"{at}/snapshot" if base is not None else None,
+        start=snapshot.tail if snapshot is not None else EMPTY,
+        base=f"{at}/snapshot" if snapshot is not None else None,
         is_running=True,
         told_commit=said["commit"],
     )
-    return _bounded(_configured(replica, access, base), access)
+    return _bounded(_configured(replica, access, snapshot), access)
 
 
 def _grid_of(segments: Sequence[Segment]) -> int:
@@ -200,9 +200,9 @@ def _grid_of(segments: Sequence[Segment]) -> int:
 # -- both
 
 
-def _configured(replica: Replica, access: Access, base: Base | None) -> Replica:
+def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) -> LogReplica:
     """With what its configuration fixed: in the base, or in entry 1."""
-    configuration = configuration_of(base.configuration if base is not None else _first_body(replica, access))
+    configuration = configuration_of(snapshot.configuration if snapshot is not None else _first_body(replica, access))
     if configuration is None:
         return replica
     if replica.cluster and configuration.cluster != replica.cluster:
@@ -228,7 +228,7 @@ def configuration_of(body: bytes) -> ShardConfiguration | None:
         return None
 
 
-def _first_body(replica: Replica, access: Access) -> bytes:
+def _first_body(replica: LogReplica, access: Access) -> bytes:
     """Of entry 1, where that is a configuration."""
     if not replica.segments or replica.segments[0].base:
         return b""
@@ -241,7 +241,7 @@ def _first_body(replica: Replica, access: Access) -> bytes:
     return data[HEADER_SIZE : header.size] if is_one else b""
 
 
-def _bounded(replica: Replica, access: Access) -> Replica:
+def _bounded(replica: LogReplica, access: Access) -> LogReplica:
     """With where it ends now; of one that runs, nothing behind that is read."""
     segments = replica.segments
     found = last_entry(replica, access)

@@ -25,7 +25,7 @@ from ledger.validation.entries import Entries, entries_from
 from ledger.validation.key_entries import KeyEntryCheck, WrongKeys
 from ledger.validation.pieces import Break, Gap, GapKind, Piece
 from ledger.validation.replay import Told, told
-from ledger.validation.replica import Replica, Segment, Span
+from ledger.validation.replica import LogReplica, Segment, Span
 from ledger.validation.run_check import check_run
 from ledger.validation.steps import Step, steps_of
 from ledger.validation.unit_check import AbsentUnits, UnitCheck, WrongUnits, first_of_each
@@ -76,7 +76,7 @@ class SpanFacts:
         return inside + len(gaps) + self.bound.left_out().total()
 
 
-def read_span(replica: Replica, span: Span, access: Access, cuts: Sequence[int]) -> SpanFacts:
+def read_span(replica: LogReplica, span: Span, access: Access, cuts: Sequence[int]) -> SpanFacts:
     """`cuts`: indexes at which the replay is to tell the state, ascending. Whatever keeps the span from being read is
     in what is returned."""
     facts = SpanFacts(span, bytes=span.end - span.begin)
@@ -143,7 +143,7 @@ def look_at(access: Access, segment: Segment, position: int, end: int, largest: 
 
 
 class _SpanReader:
-    def __init__(self, replica: Replica, block: Block, facts: SpanFacts, cuts: Sequence[int]) -> None:
+    def __init__(self, replica: LogReplica, block: Block, facts: SpanFacts, cuts: Sequence[int]) -> None:
         self._replica = replica
         self._block = block
         self._facts = facts

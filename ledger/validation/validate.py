@@ -26,16 +26,16 @@ from ledger.validation.judging import Judged, ShardJudge, place_violations
 from ledger.validation.out_directory import prepare
 from ledger.validation.pieces import Gap
 from ledger.validation.replay import Replayed
-from ledger.validation.replica import SPAN_BYTES, Replica, spans_of
+from ledger.validation.replica import SPAN_BYTES, LogReplica, spans_of
 from ledger.validation.report import AcknowledgedReport, Report, ShardReport
 from ledger.validation.snapshots import index_of_checkpoint
 from ledger.validation.sources import open_sources
 from ledger.validation.span_reader import SpanFacts, look_at
 from ledger.validation.violation import ORDER, Violation, ViolationKind
-from store import Base
+from store import Snapshot
 
 _TRIES = 3
-_NO_BASE = Base(0, 0, 0, 0, 0, b"", b"")
+_NO_SNAPSHOT = Snapshot(0, 0, 0, 0, 0, b"", b"")
 _NOTHING_KEPT = 1 << 62
 """A first offset that no message has."""
 OnPlan = Callable[[int, int], None]
@@ -67,7 +67,7 @@ def validate(
     return _Validation(sources, plan, engine, not_judged, begun).run(histories, out)
 
 
-def plan_of(replicas: Sequence[Replica], span_bytes: int) -> Plan:
+def plan_of(replicas: Sequence[LogReplica], span_bytes: int) -> Plan:
     numbers = count()
     spans = [
         replace(span, number=next(numbers)) for replica in replicas for span in spans_of(replica, span_bytes=span_bytes)
@@ -77,7 +77,7 @@ def plan_of(replicas: Sequence[Replica], span_bytes: int) -> Plan:
     return Plan(tuple(replicas), tuple(spans), cuts)
 
 
-def _cuts(replicas: Sequence[Replica]) -> tuple[int, ...]:
+def _cuts(replicas: Sequence[LogReplica]) -> tuple[int, ...]:
     """Where snapshots of any replica are, and the last entry that all of them have and that is settled."""
     indexes = {index for replica in replicas for index, _ in replica.kept}
     indexes |= {index for replica in replicas if (index := index_of_checkpoint(replica)) is not None}
@@ -87,7 +87,7 @@ def _cuts(replicas: Sequence[Replica]) -> tuple[int, ...]:
     return tuple(sorted(indexes))
 
 
-def _strangers(replicas: Sequence[Replica]) -> list[str]:
+def _strangers(replicas: Sequence[LogReplica]) -> list[str]:
     clusters: dict[str, str] = {}
     for replica in replicas:
         if replica.cluster:
@@ -108,9 +108,9 @@ class _Validation:
         self._notes: dict[int, list[str]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
         """Violations that are only counted, since there are too many of their kind."""
-        self._bases: dict[int, Base] = {}
+        self._snapshots: dict[int, Snapshot] = {}
         """By replica: where logs begin by now."""
-        self._by_shard: dict[int, list[Replica]] = defaultdict(list)
+        self._by_shard: dict[int, list[LogReplica]] = defaultdict(list)
         for replica in plan.replicas:
             self._by_shard[replica.shard].append(replica)
 
@@ -123,11 +123,11 @@ class _Validation:
         self._not_judged += unjudged
         replayed = {each.replica: each for each in told}
         self._tell_lost_bases(replayed)
-        partings = self._engine.partings(self._engine.differing_windows(), ends)
+        divergences = self._engine.divergences(self._engine.differing_windows(), ends)
         counted = _counted(self._plan.replicas, outlines.values())
         judged = {
             shard: ShardJudge(
-                shard, [logs[each.number] for each in replicas], replayed, partings.get(shard, []), counted
+                shard, [logs[each.number] for each in replicas], replayed, divergences.get(shard, []), counted
             ).judge()
             for shard, replicas in self._by_shard.items()
         }
@@ -166,7 +166,7 @@ class _Validation:
             if not facts.unread:
                 continue
             if facts.is_gone and replica.is_running:
-                begin = self._base_now(replica).end
+                begin = self._snapshot_now(replica).end
                 if facts.span.end <= begin:
                     note = f"{replica.source}: the log begins at position {begin} by now; what lay before was dropped"
                     self._notes[replica.shard].append(note)
@@ -178,19 +178,19 @@ class _Validation:
             start = replica.start
             if replica.base is None or start is None or start.index in replayed[replica.number].states:
                 continue
-            if replica.is_running and self._base_now(replica).index > start.index:
+            if replica.is_running and self._snapshot_now(replica).index > start.index:
                 note = f"{replica.source}: its state is not compared: its log begins later by now"
                 self._notes[replica.shard].append(note)
 
-    def _begin_of(self, replica: Replica) -> int:
+    def _begin_of(self, replica: LogReplica) -> int:
         """Where its log begins by now, as far as its own files say."""
-        return self._base_now(replica).end if replica.is_running and replica.indexes is not None else replica.begin
+        return self._snapshot_now(replica).end if replica.is_running and replica.indexes is not None else replica.begin
 
-    def _base_now(self, replica: Replica) -> Base:
+    def _snapshot_now(self, replica: LogReplica) -> Snapshot:
         """Of a running replica; asked for once, when what it is needed for has been read."""
-        if replica.number not in self._bases:
-            self._bases[replica.number] = _base_now(replica)
-        return self._bases[replica.number]
+        if replica.number not in self._snapshots:
+            self._snapshots[replica.number] = _snapshot_now(replica)
+        return self._snapshots[replica.number]
 
     def _joined(self, outlines: dict[int, SpanFacts]) -> dict[int, JoinedLog]:
         for _ in range(_TRIES):
@@ -206,7 +206,7 @@ class _Validation:
             outlines.update({facts.span.number: facts for facts in self._engine.read_again(exact)})
         return logs
 
-    def _join(self, replica: Replica, outlines: Mapping[int, SpanFacts]) -> JoinedLog:
+    def _join(self, replica: LogReplica, outlines: Mapping[int, SpanFacts]) -> JoinedLog:
         def look(which: int, position: int, end: int) -> Gap:
             segment = replica.segments[which]
             return look_at(access_to(segment.path), segment, position, end, replica.largest_entry)
@@ -326,7 +326,7 @@ class _Validation:
         if log.is_read or not log.replica.is_running:
             return replayed.begins
         try:
-            now = State.decode(self._base_now(log.replica).state)
+            now = State.decode(self._snapshot_now(log.replica).state)
         except LedgerError:
             return replayed.begins
         return {**replayed.begins, **{(topic, queue): end for topic, queue, end in now.ends()}}
@@ -359,23 +359,23 @@ class _Validation:
         return replace(report, notes=tuple(notes))
 
 
-def _base_now(replica: Replica) -> Base:
+def _snapshot_now(replica: LogReplica) -> Snapshot:
     """With which the log of a running replica begins by now; an empty one where it begins at entry 1, or cannot be
     asked."""
     if not replica.segments:
-        return _NO_BASE
+        return _NO_SNAPSHOT
     if replica.base is not None or not replica.segments[0].path.startswith("http"):
         path = replica.base or str(Path(replica.segments[0].path).parent.parent / "snapshot")
     else:
         path = replica.segments[0].path.rpartition("/segments/")[0] + "/snapshot"
     try:
         data = access_to(path).file(path)
-        return Base.decode(data) if data is not None else _NO_BASE
+        return Snapshot.decode(data) if data is not None else _NO_SNAPSHOT
     except (SourceError, ValueError):
-        return _NO_BASE
+        return _NO_SNAPSHOT
 
 
-def _counted(replicas: Iterable[Replica], outlines: Iterable[SpanFacts]) -> dict[int, tuple[int, int, int]]:
+def _counted(replicas: Iterable[LogReplica], outlines: Iterable[SpanFacts]) -> dict[int, tuple[int, int, int]]:
     counted = {replica.number: (0, 0, 0) for replica in replicas}
     for facts in outlines:
         messages, units, keys = counted[facts.span.replica]
@@ -383,7 +383,7 @@ def _counted(replicas: Iterable[Replica], outlines: Iterable[SpanFacts]) -> dict
     return counted
 
 
-def _path(replica: Replica, position: int) -> str | None:
+def _path(replica: LogReplica, position: int) -> str | None:
     return next((each.path for each in replica.segments if each.base <= position < each.base + each.length), None)
 
 

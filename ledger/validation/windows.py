@@ -105,7 +105,7 @@ def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> S
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class Divergence:
     """A stretch of indexes at which the same two replicas differ, wherever both have an entry."""
 
     first_replica: int
@@ -122,10 +122,10 @@ class Parting:
     first_last_term: int
 
 
-def partings(said: Said) -> list[Parting]:
+def divergences(said: Said) -> list[Divergence]:
     """Of one shard; `said` has everything that its replicas say of the indexes in it. Each two replicas are compared;
     stretches that touch at the edge of what is given are for the caller to join."""
-    found: list[Parting] = []
+    found: list[Divergence] = []
     replicas = np.unique(said["replica"]).tolist()
     own = {replica: _of(said, replica) for replica in replicas}
     for at, first in enumerate(replicas):
@@ -141,7 +141,7 @@ def _of(said: Said, replica: int) -> Said:
     return first
 
 
-def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Parting]:
+def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergence]:
     _, at, also = np.intersect1d(ours["index"], theirs["index"], assume_unique=True, return_indices=True)
     apart = ours["hash"][at] != theirs["hash"][also]
     places = np.flatnonzero(apart)
@@ -155,7 +155,7 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Parting]
         here = places[edge:end]
         one, other = ours[at[here[0]]], theirs[also[here[0]]]
         found.append(
-            Parting(
+            Divergence(
                 first,
                 second,
                 int(indexes[edge]),
@@ -170,14 +170,14 @@ def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Parting]
     return found
 
 
-def joined(parts: Iterable[Parting]) -> list[Parting]:
+def joined(parts: Iterable[Divergence]) -> list[Divergence]:
     """Stretches of the same two replicas that touch are one."""
-    found: dict[tuple[int, int], list[Parting]] = defaultdict(list)
+    found: dict[tuple[int, int], list[Divergence]] = defaultdict(list)
     for part in sorted(parts, key=lambda each: each.index):
         there = found[part.first_replica, part.second_replica]
         if there and there[-1].last_index + 1 >= part.index:
             one = there[-1]
-            there[-1] = Parting(
+            there[-1] = Divergence(
                 one.first_replica, one.second_replica, one.index, max(one.last_index, part.last_index), one.ours,
                 one.theirs, one.position, max(one.last_term, part.last_term),
                 max(one.first_last_term, part.first_last_term),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from raft.core.election_timer import ElectionTimer
 from raft.core.messages import VoteRequest, VoteResponse
-from raft.core.quorum import Outcome, outcome
+from raft.core.quorum import VoteOutcome, outcome
 from raft.core.ready import Role
 from raft.core.server import Server
 
@@ -48,7 +48,7 @@ class Candidate:
     @property
     def needs_all(self) -> bool:
         """Whether it would be elected by all voters, and not without its suspects."""
-        return self._by_majority() is not Outcome.WON
+        return self._by_majority() is not VoteOutcome.WON
 
     def stand(self) -> Role | None:
         """Ask everyone. A real candidate has begun its term and voted for itself just before."""
@@ -101,12 +101,12 @@ class Candidate:
     def _decide(self) -> Role | None:
         votes = {voter: granted for voter, (granted, _) in self._votes.items()}
         by_all = outcome(self._server.voters, votes, needed=len(self._server.voters))
-        by_majority = Outcome.LOST if self.campaign.unanimous else self._by_majority()
-        if Outcome.WON in (by_all, by_majority):
+        by_majority = VoteOutcome.LOST if self.campaign.unanimous else self._by_majority()
+        if VoteOutcome.WON in (by_all, by_majority):
             return Role.CANDIDATE if self.campaign.pre else Role.LEADER
-        return None if Outcome.PENDING in (by_all, by_majority) else Role.FOLLOWER
+        return None if VoteOutcome.PENDING in (by_all, by_majority) else Role.FOLLOWER
 
-    def _by_majority(self) -> Outcome:
+    def _by_majority(self) -> VoteOutcome:
         """Without the suspects."""
         votes = {voter: granted and not suspect for voter, (granted, suspect) in self._votes.items()}
         return outcome(self._server.voters, votes)

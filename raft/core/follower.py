@@ -7,7 +7,7 @@ A new one is made for every term, so nothing it owes to one leader is told to th
 from __future__ import annotations
 
 from raft.core.election_timer import ElectionTimer
-from raft.core.messages import Append, AppendResponse, BaseChunk, BaseResponse, Heartbeat, HeartbeatResponse
+from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotChunk, SnapshotResponse
 from raft.core.ready import Role
 from raft.core.server import Server
 
@@ -61,7 +61,7 @@ class Follower:
             server.suspicion = 0
         server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round, server.suspicion))
 
-    def on_chunk(self, chunk: BaseChunk) -> None:
+    def on_chunk(self, chunk: SnapshotChunk) -> None:
         """Section 7: a base that stands for nothing new is done with."""
         self._hear(chunk.sender)
         if chunk.index <= self._server.commit:
@@ -69,11 +69,11 @@ class Follower:
         elif self._server.writable:
             self._server.chunk = chunk
 
-    def answer_chunk(self, chunk: BaseChunk, *, received: int, installed: bool) -> None:
+    def answer_chunk(self, chunk: SnapshotChunk, *, received: int, installed: bool) -> None:
         server = self._server
         self._owed = 0 if installed else self._owed
         server.send(
-            BaseResponse(
+            SnapshotResponse(
                 server.node,
                 chunk.sender,
                 server.term,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from raft.core.configuration import Configuration
 from raft.core.election_timer import Timing
 from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Transferring
-from raft.core.messages import Append, AppendResponse, BaseChunk, BaseResponse, Heartbeat, HeartbeatResponse
+from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotChunk, SnapshotResponse
 from raft.core.progress import Progress
 from raft.core.quorum import majority, reached_by_majority
 from raft.core.reads import Reads
@@ -183,13 +183,13 @@ class Leader:
         assert self._written < last_index <= last, f"wrote {last_index} of {self._written + 1}..{last}"
         self._written = last_index
 
-    def appends(self) -> Iterator[Append | BaseChunk]:
+    def appends(self) -> Iterator[Append | SnapshotChunk]:
         """What followers can be sent now."""
         server = self._server
         for peer, progress in self.progress.items():
             if progress.must_send(server.log.base_index):
                 progress.asked()
-                yield BaseChunk(server.node, peer, server.term, progress.base, progress.offset)
+                yield SnapshotChunk(server.node, peer, server.term, progress.base, progress.offset)
             if progress.must_ask(self._timing.election_ticks):
                 progress.asked()
                 yield self._append(peer, progress.next, progress.next - 1)
@@ -228,7 +228,7 @@ class Leader:
         assert response.match <= log.last_index, f"{response.sender} acknowledged {response.match}, never sent"
         return self._accepted(progress, response.sender, response.match)
 
-    def on_base_response(self, response: BaseResponse) -> Role | None:
+    def on_base_response(self, response: SnapshotResponse) -> Role | None:
         progress = self._hear(response)
         if progress is None or (progress.suspicion and not response.suspicion):
             return None
@@ -319,7 +319,7 @@ class Leader:
 
     # -- who is there
 
-    def _hear(self, response: AppendResponse | BaseResponse | HeartbeatResponse) -> Progress | None:
+    def _hear(self, response: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Progress | None:
         progress = self.progress.get(response.sender)
         if progress is None:
             return None

@@ -85,7 +85,7 @@ class Append(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class BaseChunk(Message):
+class SnapshotChunk(Message):
     """InstallSnapshot (section 7): the leader's log begins behind entry `index`, and the receiver lacks what is before.
     Beside it travels a piece of the base, what stands in the place of those entries, from byte `offset` on."""
 
@@ -94,7 +94,7 @@ class BaseChunk(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class BaseResponse(Message):
+class SnapshotResponse(Message):
     """The sender has the first `received` bytes of that base; `installed`: it has all that the base stands for."""
 
     index: int

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
 
-class Outcome(Enum):
+class VoteOutcome(Enum):
     WON = "won"
     LOST = "lost"
     PENDING = "pending"
@@ -27,12 +27,12 @@ def reached_by_majority(values: Iterable[int]) -> int:
     return descending[len(descending) // 2]
 
 
-def outcome(voters: Collection[int], votes: Mapping[int, bool], needed: int | None = None) -> Outcome:
+def outcome(voters: Collection[int], votes: Mapping[int, bool], needed: int | None = None) -> VoteOutcome:
     """How a vote stands: lost once `needed` votes (a majority, by default) are not possible any more. Answers of others
     than voters count nothing."""
     answers = [votes[voter] for voter in voters if voter in votes]
     needed = needed or majority(voters)
     if sum(answers) >= needed:
-        return Outcome.WON
+        return VoteOutcome.WON
     still_possible = len(voters) - (len(answers) - sum(answers))
-    return Outcome.PENDING if still_possible >= needed else Outcome.LOST
+    return VoteOutcome.PENDING if still_possible >= needed else VoteOutcome.LOST

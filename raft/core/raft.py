@@ -44,11 +44,11 @@ from raft.core.log_terms import LogTerms
 from raft.core.messages import (
     Append,
     AppendResponse,
-    BaseChunk,
-    BaseResponse,
     Heartbeat,
     HeartbeatResponse,
     Message,
+    SnapshotChunk,
+    SnapshotResponse,
     TimeoutNow,
     VoteRequest,
     VoteResponse,
@@ -179,18 +179,18 @@ class Raft:
                     self._as_follower().on_heartbeat(message)
                 else:
                     self._send(HeartbeatResponse(*self._to(message), round=0))
-            case BaseChunk():
+            case SnapshotChunk():
                 if self._follow(message):
                     self._as_follower().on_chunk(message)
                 else:
-                    self._send(BaseResponse(*self._to(message), index=0, received=0))
+                    self._send(SnapshotResponse(*self._to(message), index=0, received=0))
             case AppendResponse():
                 if leader := self._answered_leader(message):
                     self._become(leader.on_append_response(message))
             case HeartbeatResponse():
                 if leader := self._answered_leader(message):
                     self._become(leader.on_heartbeat_response(message))
-            case BaseResponse():
+            case SnapshotResponse():
                 if leader := self._answered_leader(message):
                     self._become(leader.on_base_response(message))
             case TimeoutNow():
@@ -274,12 +274,12 @@ class Raft:
         """What lies up to that entry, which is committed, is not in the log any more."""
         self._server.log_starts_behind(index)
 
-    def base_received(self, chunk: BaseChunk, received: int) -> None:
+    def base_received(self, chunk: SnapshotChunk, received: int) -> None:
         """Of that base the first `received` bytes are here."""
         if isinstance(self._role, Follower) and chunk.term == self.term:
             self._role.answer_chunk(chunk, received=received, installed=False)
 
-    def installed(self, chunk: BaseChunk, term: int, configuration: Configuration) -> None:
+    def installed(self, chunk: SnapshotChunk, term: int, configuration: Configuration) -> None:
         """The base at the chunk's index, whose entry is of `term`, is in the place of the log."""
         self._server.install(chunk.index, term, configuration)
         self._as_follower().answer_chunk(chunk, received=0, installed=True)
@@ -327,7 +327,7 @@ class Raft:
             or (isinstance(role, Leader) and role.has_reads)
         )
 
-    def appends(self) -> list[Append | BaseChunk]:
+    def appends(self) -> list[Append | SnapshotChunk]:
         """What followers can be sent now, within flow control. Once a turn, after the writes of all Readys."""
         return list(self._role.appends()) if isinstance(self._role, Leader) else []
 
@@ -366,7 +366,7 @@ class Raft:
 
     # -- terms (section 5.1)
 
-    def _follow(self, message: Append | BaseChunk | Heartbeat | TimeoutNow) -> bool:
+    def _follow(self, message: Append | SnapshotChunk | Heartbeat | TimeoutNow) -> bool:
         """Whether it comes from the leader of the newest term known; then this server follows it. A stale leader is
         answered all the same, so that it learns of the newer term; of nothing else, for it may lead in that term again
         by then, and take the answer for one to a message of that term."""
@@ -379,7 +379,7 @@ class Raft:
             self._become_follower(message.sender)
         return True
 
-    def _answered_leader(self, message: AppendResponse | BaseResponse | HeartbeatResponse) -> Leader | None:
+    def _answered_leader(self, message: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Leader | None:
         """The leader that the answer is for, if this server still is that."""
         if message.term > self.term:
             self._enter(message.term)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from raft.core.messages import BaseChunk, Message
+from raft.core.messages import Message, SnapshotChunk
 
 
 class Role(Enum):
@@ -84,6 +84,6 @@ class Ready:
     configuration: bool = False
     # Take this piece of a base, whose bytes came with it. Then call base_received(), or, when the base is complete and
     # in the place of the log, installed().
-    chunk: BaseChunk | None = None
+    chunk: SnapshotChunk | None = None
     # This node is suspect no more: forget it durably, some time.
     trusted: bool = False

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from raft.core.configuration import Configuration, Configurations
 from raft.core.errors import Diverged
 from raft.core.log_terms import LogTerms, runs_from
-from raft.core.messages import Append, BaseChunk, Message
+from raft.core.messages import Append, Message, SnapshotChunk
 from raft.core.ready import Save, Write
 
 
@@ -94,7 +94,7 @@ class Server:
         self._outbox: list[Message] = []
         # The write, and the piece of a base, that the next Ready asks for.
         self._write: Write | None = None
-        self.chunk: BaseChunk | None = None
+        self.chunk: SnapshotChunk | None = None
         # Tokens of saves and writes, one sequence; each is used once.
         self._token = 0
         # Writes with an older token may have been overwritten: what they persisted is not counted.
@@ -220,7 +220,7 @@ class Server:
         self.durable = min(self.durable, last_index)
         self.matched = min(self.matched, last_index)
 
-    def take_chunk(self) -> BaseChunk | None:
+    def take_chunk(self) -> SnapshotChunk | None:
         chunk, self.chunk = self.chunk, None
         return chunk
 

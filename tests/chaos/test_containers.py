@@ -17,7 +17,7 @@ from chaos.hosts.container_engine import DIRECTORY_LABEL, RUN_LABEL
 from chaos.hosts.containers import ContainerEnvironment
 from chaos.hosts.environment import Setup
 from chaos.hosts.link_rules import Link, Loss
-from chaos.operator import Operator
+from chaos.operator import ClusterOperator
 from chaos.run import Options, run
 from cluster.local.engine import connect
 
@@ -55,7 +55,7 @@ def mounted(directory: Path) -> list[str]:
 def test_a_node_is_killed_paused_and_forgets_and_nothing_of_it_stays(
     environment: ContainerEnvironment, tmp_path: Path
 ) -> None:
-    operator = Operator(environment)
+    operator = ClusterOperator(environment)
     operator.ready(60)
     pid = environment.pid(1)
     assert pid is not None

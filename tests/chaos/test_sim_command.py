@@ -12,7 +12,7 @@ import pytest
 
 from chaos.sim import command, run
 from chaos.sim.campaign import run_seeds
-from chaos.sim.protocol_log import Log
+from chaos.sim.protocol_log import SimLog
 from chaos.sim.run import Report
 from chaos.sim.swarm import Wishes
 from cluster.cli import main
@@ -53,13 +53,13 @@ def test_json_is_one_object_and_nothing_else_on_standard_output(capsys: pytest.C
 
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that forgets what was flushed."""
-    power_lost = Log.power_lost
+    power_lost = SimLog.power_lost
 
-    def forgets(self: Log, random: Random) -> str:
+    def forgets(self: SimLog, random: Random) -> str:
         self.flushed //= 2
         return power_lost(self, random)
 
-    monkeypatch.setattr(Log, "power_lost", forgets)
+    monkeypatch.setattr(SimLog, "power_lost", forgets)
 
 
 def test_a_failure_is_told_shortened_and_can_be_seen_again(

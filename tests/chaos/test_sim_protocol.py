@@ -9,9 +9,9 @@ import pytest
 
 from chaos.sim.faults import PROTOCOL, FaultEvent, kinds_of
 from chaos.sim.protocol import ProtocolWorld
-from chaos.sim.protocol_disk import Disk, SavedVote
-from chaos.sim.protocol_log import Log
-from chaos.sim.protocol_machine import Machine
+from chaos.sim.protocol_disk import SavedVote, SimDiskThreads
+from chaos.sim.protocol_log import SimLog
+from chaos.sim.protocol_machine import SimMachine
 from chaos.sim.run import Report, run
 from chaos.sim.swarm import Wishes, draw
 from chaos.sim.targets import leader_of
@@ -123,7 +123,7 @@ def caught(wishes: Wishes, seeds: range = range(1, 40)) -> set[str]:
 
 
 def test_acknowledged_before_it_is_flushed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Disk, "persist", lambda self, done: done())
+    monkeypatch.setattr(SimDiskThreads, "persist", lambda self, done: done())
     assert quiet().passed
     assert caught(Wishes(minutes=1, nodes=3, faults=("power_cut_at_ack",))) & {
         "Leader Completeness",
@@ -134,11 +134,11 @@ def test_acknowledged_before_it_is_flushed_is_caught(monkeypatch: pytest.MonkeyP
 
 
 def test_a_vote_that_is_not_saved_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forget(self: Disk, term: int, voted_for: int, done: object) -> None:
+    def forget(self: SimDiskThreads, term: int, voted_for: int, done: object) -> None:
         self._votes.on_saved(SavedVote(term, voted_for))  # so that nobody misses it before it matters
         self._process.later(0.001, done)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Disk, "save_vote", forget)
+    monkeypatch.setattr(SimDiskThreads, "save_vote", forget)
     assert quiet().passed
     assert caught(Wishes(minutes=1, nodes=3, faults=("kill_at_vote", "mute"))) & {
         "durable vote",
@@ -148,11 +148,11 @@ def test_a_vote_that_is_not_saved_is_caught(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_applying_repeats_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def propose_again(self: Machine, record: object, reply: object) -> None:
+    def propose_again(self: SimMachine, record: object, reply: object) -> None:
         batch = Draft(Kind.BATCH, b"\0" * 16, 1, 0, self.state.next_offset(1, 0), 1)
         self._propose(batch, None, reply)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Machine, "_repeated", propose_again)
+    monkeypatch.setattr(SimMachine, "_repeated", propose_again)
     assert quiet().passed
     found = caught(Wishes(minutes=1, nodes=3, faults=("duplicate",)))
     assert found & {"acknowledged is committed", "exactly once, in order", "offsets without gaps"}
@@ -161,8 +161,8 @@ def test_applying_repeats_twice_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 # -- its log
 
 
-def log_of(*bodies: bytes) -> Log:
-    log = Log()
+def log_of(*bodies: bytes) -> SimLog:
+    log = SimLog()
     log.append([Draft(Kind.COMMAND, body) for body in bodies], term=1, commit=0, now_ms=0)
     return log
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from chaos.sim.deliveries import Deliveries, Stream
-from chaos.sim.protocol_client import TRY_AGAIN_S, Lane, Route
+from chaos.sim.protocol_client import TRY_AGAIN_S, Route, SimSequencer
 from chaos.sim.protocol_machine import Answer, Batch, Reply, Verdict
 from chaos.sim.swarm import Wishes, draw
 
@@ -49,18 +49,18 @@ class Clients:
         self.route.leader = begins_with
         options = draw(1, Wishes())
         self.one, self.other = (
-            Lane(100, Stream(100, 1, queue), options, self.route, Random(queue)) for queue in range(2)
+            SimSequencer(100, Stream(100, 1, queue), options, self.route, Random(queue)) for queue in range(2)
         )
 
-    def send(self, lane: Lane) -> None:
-        lane.send(1)
-        lane.pump(self.cluster, self.deliveries)
+    def send(self, sequencer: SimSequencer) -> None:
+        sequencer.send(1)
+        sequencer.pump(self.cluster, self.deliveries)
 
     def pump(self, seconds: float) -> None:
         for _ in range(round(seconds / PUMP_S)):
             self.cluster.now += PUMP_S
-            for lane in (self.one, self.other):
-                lane.pump(self.cluster, self.deliveries)
+            for sequencer in (self.one, self.other):
+                sequencer.pump(self.cluster, self.deliveries)
 
 
 def test_who_is_told_who_leads_asks_there_next() -> None:

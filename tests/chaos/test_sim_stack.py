@@ -12,10 +12,10 @@ from chaos.sim.run import run
 from chaos.sim.stack import StackWorld
 from chaos.sim.swarm import Options, Wishes, draw
 from chaos.sim.targets import leader_of
-from chaos.sim.workload_history import Outcome
+from chaos.sim.workload_history import SendOutcome
 from cluster.disk_threads import DiskThreads
 from cluster.group import LocalReplica
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from raft.core.leader import Leader
 
 SETTLE_MS = 60_000
@@ -55,7 +55,7 @@ def test_without_faults_everything_is_acknowledged_and_delivered(nodes: int, sha
     world = history_of(StackWorld(options(nodes=nodes, shards=shards, sync=sync)))
     figures, outcomes = world.figures(), world.history_of_clients.outcomes
     assert figures["sent"] > 10 * world.options.minutes * 60 / 2
-    assert outcomes[Outcome.OK] == figures["sent"] == figures["committed"]
+    assert outcomes[SendOutcome.OK] == figures["sent"] == figures["committed"]
     assert figures["consumed"] == 3 * figures["committed"]  # by the last consumer too
     assert figures["leaders"] == figures["shards"] == shards
     world.close()
@@ -74,7 +74,7 @@ def test_a_power_cut_of_all_nodes_loses_nothing_under_sync() -> None:
     cut = FaultEvent(6_000, "power_cut_all", (("for_ms", 500), ("chance", 2)))
     world = history_of(StackWorld(options()), cut, replace(cut, at_ms=12_000, arguments=(("chance", 5),)))
     assert world.happened["power_cut_all"] == 2
-    assert world.history_of_clients.outcomes[Outcome.OK] > 50
+    assert world.history_of_clients.outcomes[SendOutcome.OK] > 50
     world.close()
 
 
@@ -217,7 +217,7 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
     """The net holds: with the promise broken, power cuts of all nodes lose something that was acknowledged."""
     make_threads = LocalReplica._make_threads
 
-    def hasty(self: LocalReplica, replica: Replica) -> DiskThreads:
+    def hasty(self: LocalReplica, replica: BrokerReplica) -> DiskThreads:
         threads = make_threads(self, replica)
         if self.number == shards - 1:
             threads.persist = lambda done: done()  # type: ignore[method-assign]
@@ -242,7 +242,7 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
 
 def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The net holds: with a leader that does not ask who holds the log."""
-    monkeypatch.setattr(Replica, "is_held", property(lambda _: False))
+    monkeypatch.setattr(BrokerReplica, "is_held", property(lambda _: False))
     for seed in range(1, 8):
         world = StackWorld(options(seed, minutes=1.0, faults=("log_start",)))
         world.start_workload()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chaos.sim.workload import surely_failed
-from chaos.sim.workload_history import NO_ORDER, History, Outcome, Place
+from chaos.sim.workload_history import NO_ORDER, History, Place, SendOutcome
 from ledger.errors import (
     BusyError,
     ClosedError,
@@ -38,7 +38,7 @@ def test_a_history_without_fault(notes: Notes) -> None:
     history.deliver(150, Place("t", 0, 0), one.name + b":x")
     history.deliver(150, Place("t", 0, 1), two.name + b":")
     assert notes.failures == []
-    assert history.outcomes[Outcome.PENDING] == 0
+    assert history.outcomes[SendOutcome.PENDING] == 0
     assert history.ends() == {("t", 0): 2}
     assert (history.total, history.delivered, history.position(150, "t", 0)) == (2, 2, 2)
 

@@ -38,7 +38,7 @@ class StoppedNode:
         disk = PosixDisk()
         directory = NodeDirectory.open(disk, path, cluster="test", node=1)
         VoteFile.open(disk, directory.vote_path(0), new_incarnation=bytes(range(16))).close()
-        directory.bases(0)
+        directory.snapshots(0)
         directory.record_boot(0, "a-boot")
         node = StoppedNode(path)
         log = CommitLog.open(disk, node.log, segment_bytes=SEGMENT)
@@ -122,9 +122,9 @@ def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, i
     positions.wipe(1)
     marks = positions.add(log.position_units(1, index))
     positions.close()
-    bases = directory.bases(0)
-    place = log.base_at(index, configuration=b"", state=b"")
-    bases.save(Checkpoint(place, 0, False, tuple(marks)), bases.log_number)
+    snapshots = directory.snapshots(0)
+    place = log.snapshot_at(index, configuration=b"", state=b"")
+    snapshots.save(Checkpoint(place, 0, False, tuple(marks)), snapshots.log_number)
 
 
 def append_batch(

@@ -82,9 +82,9 @@ def test_a_fork_in_a_tail_is_no_failure(node: StoppedNode, other: StoppedNode, d
     for number in range(29, 34):
         append_batch(log, number, term=2, commit=30)
     log.close()
-    status, (parting,) = diff(node, other)
-    assert (status, parting["type"], parting["index"], parting["committed"]) == (0, "parting", 31, False)
-    ours, theirs = parting["entries"]
+    status, (divergence,) = diff(node, other)
+    assert (status, divergence["type"], divergence["index"], divergence["committed"]) == (0, "parting", 31, False)
+    ours, theirs = divergence["entries"]
     assert (ours["term"], theirs["term"]) == (1, 2)
     assert ours["index"] == theirs["index"] == 31
     assert ours["chain"] != theirs["chain"]
@@ -96,8 +96,8 @@ def test_a_fork_in_what_is_committed(node: StoppedNode, other: StoppedNode, diff
     append_batch(log, 29, term=2)
     append_batch(log, 30, term=2)  # says that 31 was committed
     log.close()
-    status, (parting,) = diff(node, other)
-    assert (status, parting["index"], parting["committed"]) == (1, 31, True)
+    status, (divergence,) = diff(node, other)
+    assert (status, divergence["index"], divergence["committed"]) == (1, 31, True)
 
 
 def test_three_replicas(node: StoppedNode, other: StoppedNode, tmp_path: Path, diff: Diff) -> None:
@@ -131,9 +131,9 @@ def test_damage_keeps_from_comparing_all(node: StoppedNode, other: StoppedNode, 
 
 def test_logs_that_begin_at_different_places(node: StoppedNode, other: StoppedNode, diff: Diff) -> None:
     log = other.open()
-    base = log.base_at(8, configuration=b"", state=b"")
+    snapshot = log.snapshot_at(8, configuration=b"", state=b"")
     log.close()
-    (other.shard / "snapshot").write_bytes(base.encode())
+    (other.shard / "snapshot").write_bytes(snapshot.encode())
     status, (prefix,) = diff(node, other)
     assert (status, prefix["same"], prefix["overlap"]) == (0, True, True)
 

@@ -257,7 +257,7 @@ class TestBases:
         """Kept, of entry 8."""
         log = node.open()
         path = node.shard / "snapshots" / f"{8:020}"
-        path.write_bytes(log.base_at(8, configuration=b"", state=b"state").encode())
+        path.write_bytes(log.snapshot_at(8, configuration=b"", state=b"state").encode())
         log.close()
         return path
 
@@ -274,7 +274,7 @@ class TestBases:
         other = append_batch(log, 3, term=2)
         while other.index < 8:
             other = append_batch(log, other.index - 1, term=2)
-        base.write_bytes(log.base_at(8, configuration=b"", state=b"").encode())
+        base.write_bytes(log.snapshot_at(8, configuration=b"", state=b"").encode())
         log.close()
         status, flaws, _ = verify(node.path)
         assert (status, flaws[0]["path"], flaws[0]["index"]) == (1, str(base), 8)
@@ -348,9 +348,9 @@ class TestKeys:
 
     def test_what_lies_before_the_log_is_passed_over(self, node: StoppedNode, verify: Verify) -> None:
         log = node.open()
-        base = log.base_at(20, configuration=b"", state=b"")
+        snapshot = log.snapshot_at(20, configuration=b"", state=b"")
         log.close()
-        (node.shard / "snapshot").write_bytes(base.encode())
+        (node.shard / "snapshot").write_bytes(snapshot.encode())
         status, flaws, found = verify(node.path)
         assert (status, flaws) == (0, [])
         assert 0 < found["keys"] < 40
@@ -417,7 +417,7 @@ class TestCheckpoint:
         other = StoppedNode.make(tmp_path / "other", 50).open()
         other.truncate(19)
         append_batch(other, 18, term=2)
-        place = other.base_at(20, configuration=b"", state=b"")
+        place = other.snapshot_at(20, configuration=b"", state=b"")
         other.close()
         path.write_bytes(Checkpoint(place, 0, False, ()).encode())
         status, flaws, _ = verify(node.path)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from cluster.disk_threads import DiskThreads
-from cluster.surroundings import Surroundings
+from cluster.runtime import Runtime
 from cluster.vital import Vital
 
 
@@ -32,12 +32,12 @@ class Worker:
 
 
 def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
-    surroundings = Surroundings(
+    runtime = Runtime(
         cast(Any, None), worker=lambda name: workers.setdefault(name, Worker()), vital=Vital(ended.append)
     )
     anything = cast(Any, SimpleNamespace(sync=lambda: None))
     return DiskThreads(
-        anything, anything, surroundings, flush="async", schedule=anything, stages=False,
+        anything, anything, runtime, flush="async", schedule=anything, stages=False,
         forget_suspicion=lambda: None, on_failure=ended.append,
         on_flush=lambda seconds: None,
     )  # fmt: skip

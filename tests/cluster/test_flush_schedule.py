@@ -9,7 +9,7 @@ import pytest
 
 from cluster.disk_threads import DiskThreads
 from cluster.flush_schedule import FlushSchedule
-from cluster.surroundings import Surroundings
+from cluster.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, Writing
 from store.vote_file import INCARNATION_BYTES
 from tests.cluster.waiter import until
@@ -44,7 +44,7 @@ class Flushed:
         self.threads = DiskThreads(
             self.log,
             votes,
-            Surroundings(make_transport=lambda *_: pytest.fail("nobody is called")),
+            Runtime(make_transport=lambda *_: pytest.fail("nobody is called")),
             flush="async",
             schedule=schedule,
             stages=writing.mode == "staged",

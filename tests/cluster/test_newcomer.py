@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from cluster.first_start import Newcomer
+from cluster.first_start import FormingNode
 from raft.v1 import raft_pb2
 
-JOINING = Newcomer("c", 0, 4, b"x" * 16, "d:4", (), 1 << 20, 1 << 16, empty=True, joins=True)
+JOINING = FormingNode("c", 0, 4, b"x" * 16, "d:4", (), 1 << 20, 1 << 16, empty=True, joins=True)
 INITIAL = replace(JOINING, voters=(3, 4), joins=False)
 
 
-def refusal(newcomer: Newcomer, **other: Any) -> str:
+def refusal(forming_node: FormingNode, **other: Any) -> str:
     request: dict[str, Any] = {"cluster": "c", "sender": 3, "segment_bytes": 1 << 20, "max_entry_bytes": 1 << 16}
-    return str(newcomer.introduce(raft_pb2.IntroduceRequest(**{**request, **other})).refusal)
+    return str(forming_node.introduce(raft_pb2.IntroduceRequest(**{**request, **other})).refusal)
 
 
 def test_a_node_that_joins_can_be_added_and_takes_no_part_in_a_first_start() -> None:

@@ -10,13 +10,13 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.disk_threads import DiskThreads
-from cluster.founding import Founding
+from cluster.founding import FirstVoters
 from cluster.group import LocalReplica
 from cluster.metrics import Meters
+from cluster.runtime import Runtime
 from cluster.settings import NodeSettings
-from cluster.surroundings import Surroundings
 from cluster.ticker import Ticker
-from ledger.broker.arrivals import Arrivals
+from ledger.broker.arrivals import FetchWaiters
 from raft.control_lines import ControlLines
 from raft.transport import GrpcTransport
 from store import NodeDirectory
@@ -36,15 +36,15 @@ SETTINGS = NodeSettings(
 )
 
 
-async def begin(disk: MemoryDisk, number: int = 0, founding: Founding | None = None) -> LocalReplica:
+async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | None = None) -> LocalReplica:
     """A process that finds this disk, up to where the shard takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
     lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
-    surroundings = Surroundings(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
-    ticker = Ticker(surroundings.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
-    shard = LocalReplica(number, SETTINGS, disk, directory, meters, surroundings, ticker, Arrivals())
-    await shard.take_part(founding)
+    runtime = Runtime(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
+    ticker = Ticker(runtime.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
+    shard = LocalReplica(number, SETTINGS, disk, directory, meters, runtime, ticker, FetchWaiters())
+    await shard.take_part(first_voters)
     return shard
 
 
@@ -82,7 +82,9 @@ async def test_a_kill_at_any_moment_leaves_a_directory_that_begins(monkeypatch: 
 async def test_a_shard_that_was_to_begin_with_a_node_that_is_gone_waits_and_ends_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    starting = asyncio.create_task(begin(MemoryDisk(), 2, Founding((1, 4), lambda node: SETTINGS.peers.get(node, ""))))
+    starting = asyncio.create_task(
+        begin(MemoryDisk(), 2, FirstVoters((1, 4), lambda node: SETTINGS.peers.get(node, "")))
+    )
     done, _ = await asyncio.wait([starting], timeout=0.5)
     assert not done
     assert "node 4, on which it is to begin, is no member of the cluster; add a node of that number" in caplog.text

@@ -15,7 +15,7 @@ from cluster.retention import Learners, LogClock, RetentionWatch
 from cluster.settings import NodeSettings
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.broker.log_trim import LogTrim
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import StorageFailedError
 from store import CommitLog, DiskFailedError, PosixDisk, Usage
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
@@ -90,7 +90,7 @@ class Hand:
         replica = fleet.running[1]._shards.first.replica
         assert replica is not None
         self.fleet = fleet
-        self.replica: Replica = replica
+        self.replica: BrokerReplica = replica
         self.clocks = Clocks()
         self.disk = ToldDisk()
         self.told: list[float] = []
@@ -99,8 +99,8 @@ class Hand:
 
     def watch(self, **settings: Any) -> RetentionWatch:
         all_settings: NodeSettings = self.fleet.settings(1, **settings)
-        surroundings: Any = self.clocks
-        return RetentionWatch(self.replica, all_settings, self.disk, self.fleet.data(1), surroundings, self.told.append)
+        runtime: Any = self.clocks
+        return RetentionWatch(self.replica, all_settings, self.disk, self.fleet.data(1), runtime, self.told.append)
 
     @property
     def first(self) -> int:

@@ -11,8 +11,8 @@ import grpc
 import pytest
 
 from ledger.broker.acknowledgements import Acknowledgements
-from ledger.broker.answers import Answers
-from ledger.broker.arrivals import Arrivals
+from ledger.broker.answers import ResponseBudget
+from ledger.broker.arrivals import FetchWaiters
 from ledger.broker.rpc import broker as rim
 from ledger.errors import BusyError
 from ledger.v1 import command_pb2
@@ -36,31 +36,31 @@ class Call:
 
 
 def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
-    answers, calls = Answers(most_bytes=100), [Call(), Call()]
-    answers.leaves(99, calls[0])  # type: ignore[arg-type]
-    answers.check_room()
-    answers.leaves(50, calls[1])  # type: ignore[arg-type]
+    response_budget, calls = ResponseBudget(most_bytes=100), [Call(), Call()]
+    response_budget.leaves(99, calls[0])  # type: ignore[arg-type]
+    response_budget.check_room()
+    response_budget.leaves(50, calls[1])  # type: ignore[arg-type]
     with pytest.raises(BusyError, match="149 bytes are on their way"):
-        answers.check_room()
+        response_budget.check_room()
     calls[1].end()
-    answers.check_room()
+    response_budget.check_room()
     calls[0].end()
-    assert answers.bytes_under_way == 0
+    assert response_budget.bytes_under_way == 0
 
 
 async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
-    arrivals = Arrivals(max_places=5)
-    first, second = arrivals.wait_for([(1, 0), (1, 1), (1, 2)]), arrivals.wait_for([(1, 0), (2, 0)])
+    fetch_waiters = FetchWaiters(max_places=5)
+    first, second = fetch_waiters.wait_for([(1, 0), (1, 1), (1, 2)]), fetch_waiters.wait_for([(1, 0), (2, 0)])
     with pytest.raises(BusyError, match="wait at 5 queues"):
-        arrivals.wait_for([(3, 0)])
-    arrivals.announce(1, 2)
+        fetch_waiters.wait_for([(3, 0)])
+    fetch_waiters.announce(1, 2)
     await first
     await asyncio.sleep(0)
-    third = arrivals.wait_for([(3, 0), (3, 1), (3, 2)])
+    third = fetch_waiters.wait_for([(3, 0), (3, 1), (3, 2)])
     for waiting in (second, third):
         waiting.cancel()
     await asyncio.sleep(0)
-    arrivals.wait_for([(1, queue) for queue in range(5)]).cancel()
+    fetch_waiters.wait_for([(1, queue) for queue in range(5)]).cancel()
 
 
 async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +99,7 @@ async def test_produce_streams_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(rim, "serve_produce", served)
     facts: Any = None
     broker = rim.BrokerService(
-        facts, facts, beginnings={}, replicas=facts, arrivals=facts, opening=facts, deletion=facts, delays=facts
+        facts, facts, beginnings={}, replicas=facts, fetch_waiters=facts, opening=facts, deletion=facts, delays=facts
     )
     streams = [asyncio.create_task(broker.Produce(None, Call())) for _ in range(2)]  # type: ignore[arg-type]
     await asyncio.sleep(0)

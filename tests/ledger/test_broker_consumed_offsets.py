@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ledger.broker.consumed_offsets import check_offset, start_offset
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
 from ledger.errors import InvalidArgumentError, OffsetBeyondEndError, OffsetTooLowError, UnknownTopicError
 
@@ -22,7 +22,7 @@ def require(topic_id: int, queue: int) -> Any:
 
 
 REPLICA = cast(
-    Replica,
+    BrokerReplica,
     SimpleNamespace(
         state=SimpleNamespace(topics=SimpleNamespace(require=require), next_offset=lambda _, __: END),
         queues=SimpleNamespace(get=lambda _, __: SimpleNamespace(first_offset=FIRST)),

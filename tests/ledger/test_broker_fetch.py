@@ -60,7 +60,7 @@ class OneQueue:
     def readable(self, topic_id: int, queue: int) -> OneQueue:
         return self
 
-    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+    def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
         return asyncio.get_running_loop().create_future()
 
     def fetch(self, offset: int = 0, max_bytes: int = 1 << 20, tags: Iterable[int] = ()) -> broker_pb2.FetchedQueue:
@@ -220,8 +220,8 @@ async def test_at_the_end_it_waits_until_something_arrives() -> None:
     arrivals: list[asyncio.Future[None]] = []
 
     class Announced(OneQueue):
-        def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-            arrivals.append(super().arrival(queues))
+        def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+            arrivals.append(super().waiter(queues))
             return arrivals[-1]
 
     queue = Announced.empty()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ledger.broker.membership import Membership, Standing
-from raft.configuration_entry import Member, ShardConfiguration
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 
 ME, OLD = b"m" * 16, b"o" * 16
 
@@ -13,10 +13,10 @@ ME, OLD = b"m" * 16, b"o" * 16
 def configuration(voters: dict[int, bytes], learners: dict[int, bytes] | None = None) -> ShardConfiguration:
     return ShardConfiguration(
         cluster="test",
-        voters={node: Member(incarnation, f"n{node}:1") for node, incarnation in voters.items()},
+        voters={node: ConfiguredMember(incarnation, f"n{node}:1") for node, incarnation in voters.items()},
         segment_bytes=1 << 20,
         max_entry_bytes=1 << 16,
-        learners={node: Member(incarnation, f"n{node}:1") for node, incarnation in (learners or {}).items()},
+        learners={node: ConfiguredMember(incarnation, f"n{node}:1") for node, incarnation in (learners or {}).items()},
     )
 
 

@@ -18,7 +18,7 @@ from ledger.broker import query
 from ledger.broker.membership import Membership
 from ledger.broker.offsets import list_offsets
 from ledger.broker.query import query_messages
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import (
     ReplicaBehindError,
     StorageFailedError,
@@ -56,7 +56,7 @@ class Node:
         self.log = CommitLog.open(self.disk, Path("/log"), segment_bytes=1 << 20)
         self.keys = KeyIndex(self.disk, Path("/keys"), first_capacity=4, max_capacity=16)
         nothing: Any = None
-        self.replica = Replica(
+        self.replica = BrokerReplica(
             shard=0,
             commit_log=self.log,
             queues=ConsumeQueues(self.disk, Path("/queues")),

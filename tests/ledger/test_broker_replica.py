@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ledger.broker.membership import Membership
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.errors import BusyError, ChangeInProgressError, NoLeaderError, NotLeaderError
 from raft.configuration_entry import encode_configuration
 from raft.core import Busy, ChangeInProgress, NotLeader, Role, RoleChange, Transferring
@@ -17,9 +17,9 @@ from store import Kind, Suspect
 from tests.ledger.test_broker_membership import ME, VOTING
 
 
-def replica(leader: int = 0, doubt: Suspect | None = None) -> Replica:
+def replica(leader: int = 0, doubt: Suspect | None = None) -> BrokerReplica:
     nothing: Any = None
-    made = Replica(
+    made = BrokerReplica(
         shard=0,
         commit_log=nothing,
         queues=nothing,
@@ -34,7 +34,7 @@ def replica(leader: int = 0, doubt: Suspect | None = None) -> Replica:
     return made
 
 
-def apply_configuration(of: Replica) -> None:
+def apply_configuration(of: BrokerReplica) -> None:
     header: Any = SimpleNamespace(kind=Kind.CONFIGURATION, index=7)
     of.apply(header, memoryview(encode_configuration(VOTING)))
 

@@ -11,7 +11,7 @@ import pytest
 
 from ledger.broker import topic_opening
 from ledger.broker.membership import Membership
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.broker.topic_opening import TopicOpening
 from ledger.errors import BusyError, InvalidArgumentError, NoLeaderError, NotLeaderError, UnavailableError
@@ -78,7 +78,7 @@ def cluster(*shards: Shard) -> Replicas:
         shards[0].apply(add_shard=command_pb2.AddShard(shard=number, nodes=nodes, incarnations=incarnations))
     replicas = Replicas()
     for shard in shards:
-        replicas.add(cast(Replica, shard))
+        replicas.add(cast(BrokerReplica, shard))
     return replicas
 
 

@@ -9,30 +9,30 @@ import pytest
 
 from ledger import Message
 from ledger.client.cursor import Cursor
-from ledger.client.holding import Holding
+from ledger.client.holding import AssignedQueue
 
 
 def message(offset: int) -> Message:
     return Message("orders", 0, offset, 0, 0, None, b"", None, (), 1)
 
 
-def holding_of(*fetched: Message) -> Holding:
+def assigned_queue_of(*fetched: Message) -> AssignedQueue:
     """It has been fetched, all of it."""
     cursor = SimpleNamespace(take=lambda count: list(fetched[:count]), position=9, fetch_offset=0)
-    return Holding(cast(Cursor, cursor), shard=0, epoch=3, resets=0, settled=(), most=10, span=10)
+    return AssignedQueue(cast(Cursor, cursor), shard=0, epoch=3, resets=0, settled=(), most=10, span=10)
 
 
 def test_what_was_handed_out_by_an_earlier_claim_is_not_in_hand() -> None:
     """Else a listener that gets messages in order would be called with the old one before its turn."""
     before, again = message(7), message(7)
     assert before == again
-    holding = holding_of(message(6), again)
-    assert not holding.has_in_hand(again)
-    holding.take(2)
-    assert holding.has_in_hand(again)
-    assert not holding.has_in_hand(before)
-    holding.finish_held([again])
-    assert not holding.has_in_hand(again)
+    assigned = assigned_queue_of(message(6), again)
+    assert not assigned.has_in_hand(again)
+    assigned.take(2)
+    assert assigned.has_in_hand(again)
+    assert not assigned.has_in_hand(before)
+    assigned.finish_held([again])
+    assert not assigned.has_in_hand(again)
 
 
 @pytest.mark.parametrize("was_reset", [True, False])
@@ -40,17 +40,17 @@ def test_only_behind_a_reset_a_message_is_to_be_consumed_once_more_though_it_was
     was_reset: bool,
 ) -> None:
     before, again = message(7), message(7)
-    holding = holding_of(again)
-    holding.was_reset = was_reset
-    holding.take(1)
-    holding.finish_held([before])
-    assert holding.has_in_hand(again) == was_reset
+    assigned = assigned_queue_of(again)
+    assigned.was_reset = was_reset
+    assigned.take(1)
+    assigned.finish_held([before])
+    assert assigned.has_in_hand(again) == was_reset
 
 
 def test_what_a_copy_of_a_message_finishes_is_finished() -> None:
     """Programs hand messages to other processes, and finish what comes back."""
     again = message(7)
-    holding = holding_of(again)
-    holding.take(1)
-    holding.finish([7])
-    assert not holding.has_in_hand(again)
+    assigned = assigned_queue_of(again)
+    assigned.take(1)
+    assigned.finish([7])
+    assert not assigned.has_in_hand(again)

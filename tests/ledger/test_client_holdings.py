@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 
 from ledger.client.backoff import Backoff
-from ledger.client.claiming import HoldingSettings
+from ledger.client.claiming import AssignmentSettings
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.fetcher import FetchSettings
-from ledger.client.group_member import GroupMember, Ownership
-from ledger.client.holdings import Holdings
+from ledger.client.group_member import Assignment, GroupMember
+from ledger.client.holdings import AssignedQueues
 from ledger.client.records import Message, TopicQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 
@@ -67,23 +67,23 @@ class Member:
     """The queues of a member, under way."""
 
     def __init__(self, cluster: Cluster) -> None:
-        settings = HoldingSettings("billing", "earliest", None, True, 1.0, 30.0)
+        settings = AssignmentSettings("billing", "earliest", None, True, 1.0, 30.0)
         fetching = FetchSettings(node=None, max_bytes=100, max_wait_ms=100, prefetch_bytes=200, tag_hashes=())
         self.released: list[TopicQueue] = []
         member = cast(GroupMember, SimpleNamespace(release=self._release))
-        self.holdings = Holdings(cast(ClusterClient, cluster), member, settings, fetching, lambda: None)
+        self.assigned_queues = AssignedQueues(cast(ClusterClient, cluster), member, settings, fetching, lambda: None)
 
-    async def _release(self, queues: Iterable[tuple[TopicQueue, Ownership]]) -> None:
+    async def _release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
         self.released += [place for place, _ in queues]
 
-    async def __aenter__(self) -> Holdings:
-        self._running = asyncio.create_task(self.holdings.run())
-        return self.holdings
+    async def __aenter__(self) -> AssignedQueues:
+        self._running = asyncio.create_task(self.assigned_queues.run())
+        return self.assigned_queues
 
     async def __aexit__(self, *_: object) -> None:
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
-        await self.holdings.close()
+        await self.assigned_queues.close()
 
 
 async def all_turns() -> None:
@@ -95,37 +95,37 @@ async def all_turns() -> None:
 async def test_a_queue_that_has_gone_elsewhere_is_dropped_while_another_ones_claim_is_not_answered() -> None:
     cluster = Cluster()
     cluster.answers[0].set()
-    async with Member(cluster) as holdings:
-        holdings.seen({FIRST: Ownership(1, 7, False), SECOND: Ownership(1, 9, False)})
+    async with Member(cluster) as assigned_queues:
+        assigned_queues.seen({FIRST: Assignment(1, 7, False), SECOND: Assignment(1, 9, False)})
         await cluster.claimed_in(0)
         await cluster.claimed_in(1)
-        assert holdings.places() == [FIRST]
-        holdings.seen({SECOND: Ownership(1, 9, False)})
-        assert holdings.places() == []
+        assert assigned_queues.places() == [FIRST]
+        assigned_queues.seen({SECOND: Assignment(1, 9, False)})
+        assert assigned_queues.places() == []
 
 
 async def test_a_queue_that_has_gone_elsewhere_while_it_was_claimed_is_not_begun_with() -> None:
     cluster = Cluster()
-    async with Member(cluster) as holdings:
-        holdings.seen({FIRST: Ownership(1, 7, False), SECOND: Ownership(1, 9, False)})
+    async with Member(cluster) as assigned_queues:
+        assigned_queues.seen({FIRST: Assignment(1, 7, False), SECOND: Assignment(1, 9, False)})
         await cluster.claimed_in(0)
-        holdings.seen({SECOND: Ownership(1, 9, False)})
+        assigned_queues.seen({SECOND: Assignment(1, 9, False)})
         cluster.answers[0].set()
         await cluster.claimed_in(1)
-        assert holdings.places() == []
+        assert assigned_queues.places() == []
 
 
 async def test_acknowledgements_and_moves_tell_by_which_claim_and_after_which_reset() -> None:
     cluster = Cluster()
     cluster.answers[0].set()
-    async with Member(cluster) as holdings:
-        holdings.seen({FIRST: Ownership(1, 7, False)})
+    async with Member(cluster) as assigned_queues:
+        assigned_queues.seen({FIRST: Assignment(1, 7, False)})
         await cluster.claimed_in(0)
-        holding = holdings.get(FIRST)
-        assert holding is not None
-        holdings.seek(holding, 8)
-        await holdings.acknowledge([holding])
-        await holdings.move(Message("orders", 0, 8, 0, 0, None, b"", None, (), 1), give_up=False)
+        assigned = assigned_queues.get(FIRST)
+        assert assigned is not None
+        assigned_queues.seek(assigned, 8)
+        await assigned_queues.acknowledge([assigned])
+        await assigned_queues.move(Message("orders", 0, 8, 0, 0, None, b"", None, (), 1), give_up=False)
     (move,) = cluster.moves
     assert (move.epoch, move.resets, move.offset) == (7, 2, 8)
     assert cluster.acknowledged == [pb2.QueueAcknowledgement(topic_id=1, queue=0, epoch=7, resets=2, offset=8)]
@@ -134,15 +134,15 @@ async def test_acknowledgements_and_moves_tell_by_which_claim_and_after_which_re
 async def test_a_queue_that_is_claimed_again_knows_whether_its_offset_was_reset_meanwhile() -> None:
     cluster = Cluster()
     cluster.answers[0].set()
-    async with Member(cluster) as holdings:
+    async with Member(cluster) as assigned_queues:
         for epoch, resets, was_reset in ((7, 2, False), (8, 2, False), (9, 3, True), (10, 3, False)):
             cluster.resets = resets
-            holdings.seen({FIRST: Ownership(1, epoch, False)})
+            assigned_queues.seen({FIRST: Assignment(1, epoch, False)})
             await cluster.claimed_in(0)
             await all_turns()
-            holding = holdings.get(FIRST)
-            assert holding is not None
-            assert (holding.epoch, holding.was_reset) == (epoch, was_reset)
+            assigned = assigned_queues.get(FIRST)
+            assert assigned is not None
+            assert (assigned.epoch, assigned.was_reset) == (epoch, was_reset)
 
 
 @pytest.mark.parametrize("stays", [True, False])
@@ -151,18 +151,18 @@ async def test_a_queue_that_need_not_go_any_more_is_kept(stays: bool) -> None:
     cluster = Cluster()
     cluster.answers[0].set()
     member = Member(cluster)
-    async with member as holdings:
-        holdings.seen({FIRST: Ownership(1, 7, False)})
+    async with member as assigned_queues:
+        assigned_queues.seen({FIRST: Assignment(1, 7, False)})
         await cluster.claimed_in(0)
-        holding = holdings.get(FIRST)
-        assert holding is not None
-        holdings.seek(holding, 8)
+        assigned = assigned_queues.get(FIRST)
+        assert assigned is not None
+        assigned_queues.seek(assigned, 8)
         cluster.acknowledges.clear()
-        holdings.seen({FIRST: Ownership(1, 7, True)})
+        assigned_queues.seen({FIRST: Assignment(1, 7, True)})
         await all_turns()
         if stays:
-            holdings.seen({FIRST: Ownership(1, 7, False)})
+            assigned_queues.seen({FIRST: Assignment(1, 7, False)})
         cluster.acknowledges.set()
         await all_turns()
         assert member.released == ([] if stays else [FIRST])
-        assert (holdings.get(FIRST) is holding) == stays
+        assert (assigned_queues.get(FIRST) is assigned) == stays

@@ -10,8 +10,8 @@ import pytest
 from ledger.batch import Batch
 from ledger.client.backoff import Backoff
 from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
-from ledger.client.lane import Lane
-from ledger.client.outgoing import Acknowledged, OutgoingBatch, Piece, Settled
+from ledger.client.lane import QueueSequencer
+from ledger.client.outgoing import Acknowledged, BatchResult, Piece, ProducerBatch
 from ledger.errors import (
     BusyError,
     ClosedError,
@@ -54,42 +54,44 @@ class NoJitter(random.Random):
         return 1.0
 
 
-def make_lane(**settings: object) -> Lane:
+def make_sequencer(**settings: object) -> QueueSequencer:
     delivery = Delivery(producer_id=7, delivery_timeout_ms=TIMEOUT_MS, **settings)  # type: ignore[arg-type]
-    return Lane(1, 0, 0, delivery, Backoff(WAIT_MS, 1000, NoJitter()))
+    return QueueSequencer(1, 0, 0, delivery, Backoff(WAIT_MS, 1000, NoJitter()))
 
 
-def add(lane: Lane, *values: bytes, now: float = 0, close: bool = False) -> Note:
+def add(sequencer: QueueSequencer, *values: bytes, now: float = 0, close: bool = False) -> Note:
     note = Note()
-    lane.add(Piece(list(values), sum(map(len, values)), note), now, wall_ms=5_000, close=close)
+    sequencer.add(Piece(list(values), sum(map(len, values)), note), now, wall_ms=5_000, close=close)
     return note
 
 
-def add_closed(lane: Lane, count: int, now: float = 0) -> list[Note]:
-    return [add(lane, b"%d" % number, now=now, close=True) for number in range(count)]
+def add_closed(sequencer: QueueSequencer, count: int, now: float = 0) -> list[Note]:
+    return [add(sequencer, b"%d" % number, now=now, close=True) for number in range(count)]
 
 
-def acknowledge(lane: Lane, batch: OutgoingBatch, base_offset: int = 0, now: float = 0) -> None:
-    deliver(lane.answered(batch, Acknowledged(base_offset, 1, 9, duplicate=False), now))
+def acknowledge(sequencer: QueueSequencer, batch: ProducerBatch, base_offset: int = 0, now: float = 0) -> None:
+    deliver(sequencer.answered(batch, Acknowledged(base_offset, 1, 9, duplicate=False), now))
 
 
-def fail(lane: Lane, batch: OutgoingBatch, error: LedgerError, now: float = 0, *, sent: bool = True) -> None:
-    deliver(lane.answered(batch, error, now, sent=sent))
+def fail(
+    sequencer: QueueSequencer, batch: ProducerBatch, error: LedgerError, now: float = 0, *, sent: bool = True
+) -> None:
+    deliver(sequencer.answered(batch, error, now, sent=sent))
 
 
-def deliver(settled: list[Settled]) -> int:
-    for one in settled:
+def deliver(results: list[BatchResult]) -> int:
+    for one in results:
         one.deliver()
-    return sum(one.released for one in settled)
+    return sum(one.released for one in results)
 
 
-def place(batch: OutgoingBatch) -> tuple[int, int]:
+def place(batch: ProducerBatch) -> tuple[int, int]:
     """Epoch and first sequence, as they stand in the bytes."""
     header = Batch(batch.encoded).header
     return header.epoch, header.first_sequence
 
 
-def values(batch: OutgoingBatch) -> list[bytes]:
+def values(batch: ProducerBatch) -> list[bytes]:
     return Batch(batch.encoded).values()
 
 
@@ -97,114 +99,114 @@ def values(batch: OutgoingBatch) -> list[bytes]:
 
 
 def test_a_lone_message_goes_at_once() -> None:
-    lane = make_lane(linger_ms=5)
-    add(lane, b"a")
-    assert [values(batch) for batch in lane.take(0)] == [[b"a"]]
+    sequencer = make_sequencer(linger_ms=5)
+    add(sequencer, b"a")
+    assert [values(batch) for batch in sequencer.take(0)] == [[b"a"]]
 
 
 def test_messages_of_one_turn_share_a_batch() -> None:
-    lane = make_lane()
-    add(lane, b"a")
-    add(lane, b"b")
-    assert [values(batch) for batch in lane.take(0)] == [[b"a", b"b"]]
+    sequencer = make_sequencer()
+    add(sequencer, b"a")
+    add(sequencer, b"b")
+    assert [values(batch) for batch in sequencer.take(0)] == [[b"a", b"b"]]
 
 
 def test_a_batch_lingers_while_an_earlier_one_is_in_flight() -> None:
-    lane = make_lane(linger_ms=5)
-    add(lane, b"a")
-    lane.take(0)
-    add(lane, b"b", now=1)
-    assert lane.take(1) == []
-    assert lane.next_wake() == 6
-    assert lane.take(5.9) == []
-    assert [values(batch) for batch in lane.take(6)] == [[b"b"]]
+    sequencer = make_sequencer(linger_ms=5)
+    add(sequencer, b"a")
+    sequencer.take(0)
+    add(sequencer, b"b", now=1)
+    assert sequencer.take(1) == []
+    assert sequencer.next_wake() == 6
+    assert sequencer.take(5.9) == []
+    assert [values(batch) for batch in sequencer.take(6)] == [[b"b"]]
 
 
 def test_an_acknowledgement_ends_the_lingering() -> None:
-    lane = make_lane(linger_ms=5)
-    add(lane, b"a")
-    [first] = lane.take(0)
-    add(lane, b"b", now=1)
-    acknowledge(lane, first, now=2)
-    assert [values(batch) for batch in lane.take(2)] == [[b"b"]]
+    sequencer = make_sequencer(linger_ms=5)
+    add(sequencer, b"a")
+    [first] = sequencer.take(0)
+    add(sequencer, b"b", now=1)
+    acknowledge(sequencer, first, now=2)
+    assert [values(batch) for batch in sequencer.take(2)] == [[b"b"]]
 
 
 def test_to_hasten_ends_the_lingering() -> None:
-    lane = make_lane(linger_ms=5)
-    add(lane, b"a")
-    lane.take(0)
-    add(lane, b"b", now=1)
-    lane.hasten(1)
-    assert [values(batch) for batch in lane.take(1)] == [[b"b"]]
+    sequencer = make_sequencer(linger_ms=5)
+    add(sequencer, b"a")
+    sequencer.take(0)
+    add(sequencer, b"b", now=1)
+    sequencer.hasten(1)
+    assert [values(batch) for batch in sequencer.take(1)] == [[b"b"]]
 
 
 def test_a_full_batch_closes_by_bytes() -> None:
-    lane = make_lane(batch_bytes=100)
-    add(lane, b"x" * 60)
-    add(lane, b"y" * 60)
-    assert lane.closed == 1
-    add(lane, b"z" * 100)
-    assert lane.closed == 3
-    assert [len(values(batch)) for batch in lane.take(0)] == [1, 1, 1]
+    sequencer = make_sequencer(batch_bytes=100)
+    add(sequencer, b"x" * 60)
+    add(sequencer, b"y" * 60)
+    assert sequencer.closed == 1
+    add(sequencer, b"z" * 100)
+    assert sequencer.closed == 3
+    assert [len(values(batch)) for batch in sequencer.take(0)] == [1, 1, 1]
 
 
 def test_a_full_batch_closes_by_count() -> None:
-    lane = make_lane(batch_bytes=64 << 20)
-    add(lane, *[b""] * (MAX_BATCH_MESSAGES - 1))
-    add(lane, b"", b"")
-    assert lane.closed == 1
-    assert [len(values(batch)) for batch in lane.take(0)] == [MAX_BATCH_MESSAGES - 1]
+    sequencer = make_sequencer(batch_bytes=64 << 20)
+    add(sequencer, *[b""] * (MAX_BATCH_MESSAGES - 1))
+    add(sequencer, b"", b"")
+    assert sequencer.closed == 1
+    assert [len(values(batch)) for batch in sequencer.take(0)] == [MAX_BATCH_MESSAGES - 1]
 
 
 def test_a_batch_that_could_not_go_gathers_more_instead_of_closing() -> None:
-    lane = make_lane(linger_ms=5)
-    notes = add_closed(lane, 5)
-    in_flight = lane.take(0)
+    sequencer = make_sequencer(linger_ms=5)
+    notes = add_closed(sequencer, 5)
+    in_flight = sequencer.take(0)
     assert len(in_flight) == len(notes)
-    add(lane, b"x")
-    assert lane.take(100) == []
-    add(lane, b"y", now=100)
-    acknowledge(lane, in_flight[0], now=101)
-    assert [values(batch) for batch in lane.take(101)] == [[b"x", b"y"]]
+    add(sequencer, b"x")
+    assert sequencer.take(100) == []
+    add(sequencer, b"y", now=100)
+    acknowledge(sequencer, in_flight[0], now=101)
+    assert [values(batch) for batch in sequencer.take(101)] == [[b"x", b"y"]]
 
 
 def test_at_most_five_batches_are_in_flight() -> None:
-    lane = make_lane()
-    add_closed(lane, 7)
-    in_flight = lane.take(0)
+    sequencer = make_sequencer()
+    add_closed(sequencer, 7)
+    in_flight = sequencer.take(0)
     assert len(in_flight) == 5
-    assert lane.take(0) == []
-    acknowledge(lane, in_flight[0])
-    assert len(lane.take(0)) == 1
+    assert sequencer.take(0) == []
+    acknowledge(sequencer, in_flight[0])
+    assert len(sequencer.take(0)) == 1
 
 
 # --- numbers and results ---------------------------------------------------------------------------------------------
 
 
 def test_sequences_count_messages() -> None:
-    lane = make_lane()
-    add(lane, b"a", b"b", b"c", close=True)
-    add(lane, b"d", close=True)
-    add(lane, b"e", close=True)
-    assert [place(batch) for batch in lane.take(0)] == [(0, 0), (0, 3), (0, 4)]
+    sequencer = make_sequencer()
+    add(sequencer, b"a", b"b", b"c", close=True)
+    add(sequencer, b"d", close=True)
+    add(sequencer, b"e", close=True)
+    assert [place(batch) for batch in sequencer.take(0)] == [(0, 0), (0, 3), (0, 4)]
 
 
 def test_receipts_get_their_part_of_the_batch() -> None:
-    lane = make_lane()
-    one, many, last = add(lane, b"a"), add(lane, b"b", b"c"), add(lane, b"d")
-    [batch] = lane.take(0)
-    acknowledge(lane, batch, base_offset=40)
+    sequencer = make_sequencer()
+    one, many, last = add(sequencer, b"a"), add(sequencer, b"b", b"c"), add(sequencer, b"d")
+    [batch] = sequencer.take(0)
+    acknowledge(sequencer, batch, base_offset=40)
     assert [one.offsets, many.offsets, last.offsets] == [[(40, 1)], [(41, 2)], [(43, 1)]]
-    assert lane.idle
+    assert sequencer.idle
 
 
 def test_columns_are_filled_up_for_messages_that_have_none() -> None:
-    lane = make_lane()
-    add(lane, b"a")
+    sequencer = make_sequencer()
+    add(sequencer, b"a")
     piece = Piece([b"b", b"c"], 2, Note(), key=b"k", tag="t", headers=(("h", b"1"),), timestamp_ms=77)
-    lane.add(piece, 0, wall_ms=5_000)
-    add(lane, b"d")
-    [outgoing] = lane.take(0)
+    sequencer.add(piece, 0, wall_ms=5_000)
+    add(sequencer, b"d")
+    [outgoing] = sequencer.take(0)
     batch = Batch(outgoing.encoded)
     assert batch.values() == [b"a", b"b", b"c", b"d"]
     assert batch.keys() == [None, b"k", b"k", None]
@@ -217,69 +219,69 @@ def test_columns_are_filled_up_for_messages_that_have_none() -> None:
 
 
 def test_a_failed_attempt_is_repeated_with_the_same_bytes_after_a_back_off() -> None:
-    lane = make_lane()
-    note = add(lane, b"a")
-    [batch] = lane.take(0)
+    sequencer = make_sequencer()
+    note = add(sequencer, b"a")
+    [batch] = sequencer.take(0)
     before = batch.encoded
-    fail(lane, batch, UnavailableError("gone"), now=10)
-    assert lane.take(10) == []
-    assert lane.next_wake() == 10 + WAIT_MS
-    [again] = lane.take(10 + WAIT_MS)
+    fail(sequencer, batch, UnavailableError("gone"), now=10)
+    assert sequencer.take(10) == []
+    assert sequencer.next_wake() == 10 + WAIT_MS
+    [again] = sequencer.take(10 + WAIT_MS)
     assert again is batch
     assert again.encoded == before
-    acknowledge(lane, again, 3)
+    acknowledge(sequencer, again, 3)
     assert note.offsets == [(3, 1)]
 
 
 def test_the_back_off_doubles_and_an_acknowledgement_resets_it() -> None:
-    lane = make_lane()
-    add(lane, b"a", close=True)
+    sequencer = make_sequencer()
+    add(sequencer, b"a", close=True)
     now = 0.0
     for expected in (20, 40, 80):
-        [batch] = lane.take(now)
-        fail(lane, batch, BusyError(), now)
-        assert lane.next_wake() == now + expected
+        [batch] = sequencer.take(now)
+        fail(sequencer, batch, BusyError(), now)
+        assert sequencer.next_wake() == now + expected
         now += expected
-    [batch] = lane.take(now)
-    acknowledge(lane, batch, now=now)
-    add(lane, b"b", now=now)
-    [batch] = lane.take(now)
-    fail(lane, batch, BusyError(), now)
-    assert lane.next_wake() == now + 20
+    [batch] = sequencer.take(now)
+    acknowledge(sequencer, batch, now=now)
+    add(sequencer, b"b", now=now)
+    [batch] = sequencer.take(now)
+    fail(sequencer, batch, BusyError(), now)
+    assert sequencer.next_wake() == now + 20
 
 
 def test_to_hurry_ends_the_back_off() -> None:
-    lane = make_lane()
-    add(lane, b"a")
-    [batch] = lane.take(0)
-    fail(lane, batch, NotLeaderError())
-    lane.hurry(1)
-    assert lane.take(1) == [batch]
+    sequencer = make_sequencer()
+    add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    fail(sequencer, batch, NotLeaderError())
+    sequencer.hurry(1)
+    assert sequencer.take(1) == [batch]
 
 
 def test_nothing_new_goes_out_until_all_that_is_in_flight_is_answered() -> None:
-    lane = make_lane()
-    add_closed(lane, 4)
-    first, second, third, fourth = lane.take(0)
-    fail(lane, first, BusyError())
-    fail(lane, second, SequenceGapError())
-    assert lane.take(500) == []
-    fail(lane, third, SequenceGapError(), now=500)
-    fail(lane, fourth, SequenceGapError(), now=500)
-    again = lane.take(500)
+    sequencer = make_sequencer()
+    add_closed(sequencer, 4)
+    first, second, third, fourth = sequencer.take(0)
+    fail(sequencer, first, BusyError())
+    fail(sequencer, second, SequenceGapError())
+    assert sequencer.take(500) == []
+    fail(sequencer, third, SequenceGapError(), now=500)
+    fail(sequencer, fourth, SequenceGapError(), now=500)
+    again = sequencer.take(500)
     assert again == [first, second, third, fourth]
     assert [place(batch) for batch in again] == [(0, 0), (0, 1), (0, 2), (0, 3)]
 
 
 def test_a_later_batch_may_be_acknowledged_before_an_earlier_one() -> None:
     """The earlier one's answer was lost, after it had been appended."""
-    lane = make_lane()
-    notes = add_closed(lane, 3)
-    first, second, third = lane.take(0)
-    fail(lane, first, NotLeaderError())
-    acknowledge(lane, second, 1)
-    fail(lane, third, NotLeaderError())
-    assert lane.take(WAIT_MS) == [first, third]
+    sequencer = make_sequencer()
+    notes = add_closed(sequencer, 3)
+    first, second, third = sequencer.take(0)
+    fail(sequencer, first, NotLeaderError())
+    acknowledge(sequencer, second, 1)
+    fail(sequencer, third, NotLeaderError())
+    assert sequencer.take(WAIT_MS) == [first, third]
     assert [place(first), place(third)] == [(0, 0), (0, 2)]
     assert notes[1].offsets == [(1, 1)]
 
@@ -288,77 +290,77 @@ def test_a_later_batch_may_be_acknowledged_before_an_earlier_one() -> None:
 
 
 def test_those_behind_a_refused_batch_are_numbered_anew() -> None:
-    lane = make_lane()
-    notes = add_closed(lane, 4)
-    batches = lane.take(0)
-    acknowledge(lane, batches[0])
-    fail(lane, batches[1], MessageTooLargeError("too large"))
-    fail(lane, batches[2], SequenceGapError())
-    fail(lane, batches[3], SequenceGapError())
-    again = lane.take(WAIT_MS)
+    sequencer = make_sequencer()
+    notes = add_closed(sequencer, 4)
+    batches = sequencer.take(0)
+    acknowledge(sequencer, batches[0])
+    fail(sequencer, batches[1], MessageTooLargeError("too large"))
+    fail(sequencer, batches[2], SequenceGapError())
+    fail(sequencer, batches[3], SequenceGapError())
+    again = sequencer.take(WAIT_MS)
     assert [values(batch) for batch in again] == [[b"2"], [b"3"]]
     assert [place(batch) for batch in again] == [(1, 0), (1, 1)]
     assert isinstance(notes[1].error, MessageTooLargeError)
-    add(lane, b"next", close=True)
-    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(1, 2)]
+    add(sequencer, b"next", close=True)
+    assert [place(batch) for batch in sequencer.take(WAIT_MS)] == [(1, 2)]
 
 
 def test_a_lost_answer_behind_a_refused_batch_leaves_no_doubt() -> None:
     """The broker asks for numbers without a hole: what lies behind a batch that is in no log is in no log either."""
-    lane = make_lane()
-    add_closed(lane, 2)
-    first, second = lane.take(0)
-    fail(lane, first, MessageTooLargeError("too large"))
-    fail(lane, second, UnavailableError("gone"))
-    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(1, 0)]
+    sequencer = make_sequencer()
+    add_closed(sequencer, 2)
+    first, second = sequencer.take(0)
+    fail(sequencer, first, MessageTooLargeError("too large"))
+    fail(sequencer, second, UnavailableError("gone"))
+    assert [place(batch) for batch in sequencer.take(WAIT_MS)] == [(1, 0)]
     assert not second.doubtful
 
 
 def test_what_is_behind_a_refused_batch_waits_until_what_is_before_it_is_settled() -> None:
     """The next epoch would fence the one before the hole."""
-    lane = make_lane()
-    add_closed(lane, 3)
-    doubtful, refused, behind = lane.take(0)
-    fail(lane, doubtful, NotLeaderError("no longer"))
-    fail(lane, refused, MessageTooLargeError("too large"))
-    fail(lane, behind, SequenceGapError())
-    assert lane.take(WAIT_MS) == [doubtful]
+    sequencer = make_sequencer()
+    add_closed(sequencer, 3)
+    doubtful, refused, behind = sequencer.take(0)
+    fail(sequencer, doubtful, NotLeaderError("no longer"))
+    fail(sequencer, refused, MessageTooLargeError("too large"))
+    fail(sequencer, behind, SequenceGapError())
+    assert sequencer.take(WAIT_MS) == [doubtful]
     assert place(doubtful) == (0, 0)
-    acknowledge(lane, doubtful)
-    assert lane.take(WAIT_MS) == [behind]
+    acknowledge(sequencer, doubtful)
+    assert sequencer.take(WAIT_MS) == [behind]
     assert place(behind) == (1, 0)
 
 
 def test_the_number_of_a_refused_batch_is_used_again_where_no_later_one_was_given() -> None:
-    lane = make_lane()
-    add_closed(lane, 2)
-    first, second = lane.take(0)
-    acknowledge(lane, first)
-    fail(lane, second, MessageTooLargeError("too large"))
-    add(lane, b"next")
-    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(0, 1)]
+    sequencer = make_sequencer()
+    add_closed(sequencer, 2)
+    first, second = sequencer.take(0)
+    acknowledge(sequencer, first)
+    fail(sequencer, second, MessageTooLargeError("too large"))
+    add(sequencer, b"next")
+    assert [place(batch) for batch in sequencer.take(WAIT_MS)] == [(0, 1)]
 
 
 @pytest.mark.parametrize("refusal", [DuplicateForgottenError("long ago"), InternalError("bug")])
 def test_a_refusal_that_leaves_doubt_frees_no_number(refusal: LedgerError) -> None:
-    lane = make_lane()
-    notes = add_closed(lane, 2)
-    first, second = lane.take(0)
-    fail(lane, first, refusal)
-    fail(lane, second, BusyError())
-    assert [place(batch) for batch in lane.take(WAIT_MS)] == [(0, 1)]
+    sequencer = make_sequencer()
+    notes = add_closed(sequencer, 2)
+    first, second = sequencer.take(0)
+    fail(sequencer, first, refusal)
+    fail(sequencer, second, BusyError())
+    assert [place(batch) for batch in sequencer.take(WAIT_MS)] == [(0, 1)]
     assert notes[0].error is refusal
 
 
 def test_a_fenced_producer_writes_nothing_any_more() -> None:
-    lane = make_lane()
-    notes = [*add_closed(lane, 6), add(lane, b"open")]
-    batches = lane.take(0)
+    sequencer = make_sequencer()
+    notes = [*add_closed(sequencer, 6), add(sequencer, b"open")]
+    batches = sequencer.take(0)
     for batch in batches:
-        fail(lane, batch, ProducerFencedError("another one"))
+        fail(sequencer, batch, ProducerFencedError("another one"))
     assert all(isinstance(note.error, ProducerFencedError) for note in notes)
-    assert lane.idle
-    assert isinstance(lane.refuses(), ProducerFencedError)
+    assert sequencer.idle
+    assert isinstance(sequencer.refuses(), ProducerFencedError)
 
 
 # --- gaps ------------------------------------------------------------------------------------------------------------
@@ -366,38 +368,38 @@ def test_a_fenced_producer_writes_nothing_any_more() -> None:
 
 def test_a_gap_before_a_clean_head_starts_a_new_epoch() -> None:
     """The broker has forgotten this producer."""
-    lane = make_lane()
-    add(lane, b"a", close=True)
-    [batch] = lane.take(0)
-    acknowledge(lane, batch)
-    notes = add_closed(lane, 2)
-    head, other = lane.take(0)
-    fail(lane, head, SequenceGapError())
-    fail(lane, other, SequenceGapError())
-    again = lane.take(WAIT_MS)
+    sequencer = make_sequencer()
+    add(sequencer, b"a", close=True)
+    [batch] = sequencer.take(0)
+    acknowledge(sequencer, batch)
+    notes = add_closed(sequencer, 2)
+    head, other = sequencer.take(0)
+    fail(sequencer, head, SequenceGapError())
+    fail(sequencer, other, SequenceGapError())
+    again = sequencer.take(WAIT_MS)
     assert [place(batch) for batch in again] == [(1, 0), (1, 1)]
     for offset, batch in enumerate(again, 10):
-        acknowledge(lane, batch, offset)
+        acknowledge(sequencer, batch, offset)
     assert [note.offsets for note in notes] == [[(10, 1)], [(11, 1)]]
 
 
 def test_a_gap_before_a_doubtful_head_renumbers_nothing() -> None:
     """An earlier attempt may be in another leader's log: under a new number it would be there twice."""
-    lane = make_lane()
-    add(lane, b"a")
-    [batch] = lane.take(0)
-    fail(lane, batch, UnavailableError("gone"))
-    [batch] = lane.take(WAIT_MS)
-    fail(lane, batch, SequenceGapError(), now=WAIT_MS)
-    [batch] = lane.take(500)
+    sequencer = make_sequencer()
+    add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    fail(sequencer, batch, UnavailableError("gone"))
+    [batch] = sequencer.take(WAIT_MS)
+    fail(sequencer, batch, SequenceGapError(), now=WAIT_MS)
+    [batch] = sequencer.take(500)
     assert place(batch) == (0, 0)
 
 
 def test_a_batch_that_never_left_the_process_is_not_doubtful() -> None:
-    lane = make_lane()
-    add(lane, b"a")
-    [batch] = lane.take(0)
-    fail(lane, batch, UnavailableError("no connection"), sent=False)
+    sequencer = make_sequencer()
+    add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    fail(sequencer, batch, UnavailableError("no connection"), sent=False)
     assert not batch.doubtful
 
 
@@ -405,151 +407,151 @@ def test_a_batch_that_never_left_the_process_is_not_doubtful() -> None:
 
 
 def test_what_was_never_sent_times_out_as_not_committed_and_leaves_no_hole() -> None:
-    lane = make_lane()
-    add_closed(lane, 5, now=500)
-    in_flight = lane.take(500)
-    waiting = add(lane, b"waiting", now=500, close=True)
-    still_open = add(lane, b"open", now=900)
-    assert lane.expire(1499) == []
-    released = deliver(lane.expire(1500))
+    sequencer = make_sequencer()
+    add_closed(sequencer, 5, now=500)
+    in_flight = sequencer.take(500)
+    waiting = add(sequencer, b"waiting", now=500, close=True)
+    still_open = add(sequencer, b"open", now=900)
+    assert sequencer.expire(1499) == []
+    released = deliver(sequencer.expire(1500))
     assert isinstance(waiting.error, DeliveryTimeoutError)
     assert not waiting.error.maybe_committed
     assert still_open.error is None
     assert released > 0
     for batch in in_flight:
-        assert lane.take(1500) == []
-        acknowledge(lane, batch, now=1500)
-    [batch] = lane.take(1500)
+        assert sequencer.take(1500) == []
+        acknowledge(sequencer, batch, now=1500)
+    [batch] = sequencer.take(1500)
     assert values(batch) == [b"open"]
     assert place(batch) == (0, 5)
 
 
 def test_an_open_batch_times_out_too() -> None:
-    lane = make_lane(linger_ms=5000)
-    add(lane, b"a")
-    [batch] = lane.take(0)
-    note = add(lane, b"b", now=1)
-    deliver(lane.expire(1001))
+    sequencer = make_sequencer(linger_ms=5000)
+    add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    note = add(sequencer, b"b", now=1)
+    deliver(sequencer.expire(1001))
     assert isinstance(note.error, DeliveryTimeoutError)
     assert not note.error.maybe_committed
-    acknowledge(lane, batch, now=1002)
-    assert lane.idle
+    acknowledge(sequencer, batch, now=1002)
+    assert sequencer.idle
 
 
 def test_what_is_in_flight_times_out_as_unknown_and_is_settled_before_others_go() -> None:
-    lane = make_lane()
-    note = add(lane, b"a")
-    [batch] = lane.take(0)
-    later = add(lane, b"b", now=900)
-    assert deliver(lane.expire(1000)) == 0
+    sequencer = make_sequencer()
+    note = add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    later = add(sequencer, b"b", now=900)
+    assert deliver(sequencer.expire(1000)) == 0
     assert isinstance(note.error, DeliveryTimeoutError)
     assert note.error.maybe_committed
-    fail(lane, batch, UnavailableError("gone"), now=1100)
-    assert lane.take(1100) == []
-    assert lane.take(1200) == [batch]
-    settled = lane.answered(batch, Acknowledged(0, 1, 9, duplicate=True), 1300)
-    assert [one.released for one in settled] == [batch.size]
-    assert not settled[0].receipts
-    [batch] = lane.take(1300)
+    fail(sequencer, batch, UnavailableError("gone"), now=1100)
+    assert sequencer.take(1100) == []
+    assert sequencer.take(1200) == [batch]
+    results = sequencer.answered(batch, Acknowledged(0, 1, 9, duplicate=True), 1300)
+    assert [one.released for one in results] == [batch.size]
+    assert not results[0].receipts
+    [batch] = sequencer.take(1300)
     assert values(batch) == [b"b"]
     assert later.error is None
 
 
 def test_what_was_only_refused_so_far_times_out_as_not_committed() -> None:
-    lane = make_lane()
-    notes = add_closed(lane, 1, now=0) + add_closed(lane, 1, now=100)
-    first, second = lane.take(100)
-    fail(lane, first, BusyError(), now=200)
-    fail(lane, second, SequenceGapError(), now=200)
-    deliver(lane.expire(1000))
+    sequencer = make_sequencer()
+    notes = add_closed(sequencer, 1, now=0) + add_closed(sequencer, 1, now=100)
+    first, second = sequencer.take(100)
+    fail(sequencer, first, BusyError(), now=200)
+    fail(sequencer, second, SequenceGapError(), now=200)
+    deliver(sequencer.expire(1000))
     assert isinstance(notes[0].error, DeliveryTimeoutError)
     assert not notes[0].error.maybe_committed
-    [batch] = lane.take(1000)
+    [batch] = sequencer.take(1000)
     assert batch is second
     assert place(batch) == (1, 0)
 
 
 def test_a_timed_out_batch_that_never_arrived_is_given_up_at_a_gap() -> None:
-    lane = make_lane()
-    add(lane, b"a", close=True)
-    [lost] = lane.take(0)
-    fail(lane, lost, UnavailableError("gone"))
-    deliver(lane.expire(1000))
-    later = add(lane, b"b", now=1000)
-    assert lane.take(1000) == [lost]
-    assert deliver(lane.answered(lost, SequenceGapError(), 1000)) == lost.size
-    [batch] = lane.take(2000)
+    sequencer = make_sequencer()
+    add(sequencer, b"a", close=True)
+    [lost] = sequencer.take(0)
+    fail(sequencer, lost, UnavailableError("gone"))
+    deliver(sequencer.expire(1000))
+    later = add(sequencer, b"b", now=1000)
+    assert sequencer.take(1000) == [lost]
+    assert deliver(sequencer.answered(lost, SequenceGapError(), 1000)) == lost.size
+    [batch] = sequencer.take(2000)
     assert (values(batch), place(batch)) == ([b"b"], (0, 1))
-    fail(lane, batch, SequenceGapError(), now=2000)
-    lane.hurry(2000)
-    [batch] = lane.take(2000)
+    fail(sequencer, batch, SequenceGapError(), now=2000)
+    sequencer.hurry(2000)
+    [batch] = sequencer.take(2000)
     assert place(batch) == (1, 0)
-    acknowledge(lane, batch, 5)
+    acknowledge(sequencer, batch, 5)
     assert later.offsets == [(5, 1)]
 
 
 def test_a_message_does_not_share_the_timeout_of_much_older_ones() -> None:
-    lane = make_lane()
-    add(lane, b"a")
-    [batch] = lane.take(0)
-    fail(lane, batch, BusyError(), now=1)
-    old, joins, new = add(lane, b"old", now=2), add(lane, b"joins", now=100), add(lane, b"new", now=950)
-    deliver(lane.expire(1002))
+    sequencer = make_sequencer()
+    add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    fail(sequencer, batch, BusyError(), now=1)
+    old, joins, new = add(sequencer, b"old", now=2), add(sequencer, b"joins", now=100), add(sequencer, b"new", now=950)
+    deliver(sequencer.expire(1002))
     assert old.error is not None
     assert joins.error is not None
     assert new.error is None
 
 
 def test_a_timed_out_batch_that_turns_out_not_to_have_been_appended_is_not_tried_again() -> None:
-    lane = make_lane()
-    add(lane, b"a")
-    [batch] = lane.take(0)
-    deliver(lane.expire(1000))
-    assert deliver(lane.answered(batch, BusyError(), 1001)) == batch.size
-    assert lane.idle
-    add(lane, b"b", now=1001)
-    assert [place(batch) for batch in lane.take(1001)] == [(0, 0)]
+    sequencer = make_sequencer()
+    add(sequencer, b"a")
+    [batch] = sequencer.take(0)
+    deliver(sequencer.expire(1000))
+    assert deliver(sequencer.answered(batch, BusyError(), 1001)) == batch.size
+    assert sequencer.idle
+    add(sequencer, b"b", now=1001)
+    assert [place(batch) for batch in sequencer.take(1001)] == [(0, 0)]
 
 
 def test_the_next_wake_is_the_next_deadline_while_an_answer_is_awaited() -> None:
-    lane = make_lane()
-    assert lane.next_wake() is None
-    add(lane, b"a", now=10)
-    lane.take(10)
-    assert lane.next_wake() == 1010
-    lane.expire(1010)
-    assert lane.next_wake() is None
+    sequencer = make_sequencer()
+    assert sequencer.next_wake() is None
+    add(sequencer, b"a", now=10)
+    sequencer.take(10)
+    assert sequencer.next_wake() == 1010
+    sequencer.expire(1010)
+    assert sequencer.next_wake() is None
 
 
 # --- closing ---------------------------------------------------------------------------------------------------------
 
 
 def test_to_abandon_tells_the_sent_from_the_unsent() -> None:
-    lane = make_lane()
-    notes = add_closed(lane, 6)
-    still_open = add(lane, b"open")
-    batches = lane.take(0)
-    acknowledge(lane, batches[0])
-    deliver(lane.abandon())
+    sequencer = make_sequencer()
+    notes = add_closed(sequencer, 6)
+    still_open = add(sequencer, b"open")
+    batches = sequencer.take(0)
+    acknowledge(sequencer, batches[0])
+    deliver(sequencer.abandon())
     assert notes[0].error is None
     assert all(isinstance(note.error, DeliveryTimeoutError) and note.error.maybe_committed for note in notes[1:5])
     assert isinstance(notes[5].error, ClosedError)
     assert isinstance(still_open.error, ClosedError)
-    assert lane.idle
+    assert sequencer.idle
 
 
 # --- what a timeout says ---------------------------------------------------------------------------------------------
 
 
 def test_a_timeout_names_the_last_error_of_the_line() -> None:
-    lane = make_lane()
-    notes = add_closed(lane, 7)
-    in_flight = lane.take(0)
+    sequencer = make_sequencer()
+    notes = add_closed(sequencer, 7)
+    in_flight = sequencer.take(0)
     reason = BusyError("the disk is slow.")
-    fail(lane, in_flight[0], reason)
+    fail(sequencer, in_flight[0], reason)
     for batch in in_flight[1:]:
-        fail(lane, batch, SequenceGapError("a gap"))
-    deliver(lane.expire(TIMEOUT_MS))
+        fail(sequencer, batch, SequenceGapError("a gap"))
+    deliver(sequencer.expire(TIMEOUT_MS))
     for note in notes:  # also those that never went out
         assert isinstance(note.error, DeliveryTimeoutError)
         assert "within 1000 ms; the last error was: the disk is slow. They are not" in note.error.message
@@ -557,28 +559,28 @@ def test_a_timeout_names_the_last_error_of_the_line() -> None:
 
 
 def test_a_timeout_says_why_there_is_no_leader_rather_than_that_there_is_none() -> None:
-    lane = make_lane()
-    note = add(lane, b"a")
+    sequencer = make_sequencer()
+    note = add(sequencer, b"a")
     now = 0.0
     for error in (NoLeaderError("none yet"), BusyError("the disk is full"), NoLeaderError("none now")):
-        [batch] = lane.take(now)
-        fail(lane, batch, error, now, sent=not isinstance(error, NoLeaderError))
-        now = lane.next_wake() or 0
-    deliver(lane.expire(TIMEOUT_MS))
+        [batch] = sequencer.take(now)
+        fail(sequencer, batch, error, now, sent=not isinstance(error, NoLeaderError))
+        now = sequencer.next_wake() or 0
+    deliver(sequencer.expire(TIMEOUT_MS))
     assert note.error is not None
     assert isinstance(note.error.__cause__, BusyError)
 
 
 def test_a_timeout_behind_an_acknowledgement_names_no_earlier_error() -> None:
-    lane = make_lane()
-    add(lane, b"a", close=True)
-    [batch] = lane.take(0)
-    fail(lane, batch, BusyError("busy"))
-    [batch] = lane.take(WAIT_MS)
-    acknowledge(lane, batch)
-    note = add(lane, b"b", now=WAIT_MS)
-    lane.take(WAIT_MS)
-    deliver(lane.expire(WAIT_MS + TIMEOUT_MS))
+    sequencer = make_sequencer()
+    add(sequencer, b"a", close=True)
+    [batch] = sequencer.take(0)
+    fail(sequencer, batch, BusyError("busy"))
+    [batch] = sequencer.take(WAIT_MS)
+    acknowledge(sequencer, batch)
+    note = add(sequencer, b"b", now=WAIT_MS)
+    sequencer.take(WAIT_MS)
+    deliver(sequencer.expire(WAIT_MS + TIMEOUT_MS))
     assert isinstance(note.error, DeliveryTimeoutError)
     assert "within 1000 ms. They may" in note.error.message
     assert note.error.__cause__ is None
@@ -589,39 +591,41 @@ def test_a_timeout_behind_an_acknowledgement_names_no_earlier_error() -> None:
 
 @pytest.mark.parametrize("retries", [0, 2])
 def test_a_batch_is_sent_again_as_often_as_it_may_be(retries: int) -> None:
-    lane = make_lane(retries=retries)
-    note = add(lane, b"a")
+    sequencer = make_sequencer(retries=retries)
+    note = add(sequencer, b"a")
     for attempt in range(retries + 1):
         assert note.error is None
-        [batch] = lane.take(attempt * 100)
-        fail(lane, batch, BusyError("Full."), now=attempt * 100)
+        [batch] = sequencer.take(attempt * 100)
+        fail(sequencer, batch, BusyError("Full."), now=attempt * 100)
     assert isinstance(note.error, DeliveryTimeoutError)
     assert not note.error.maybe_committed
     assert f"by {retries + 1} attempt(s)" in str(note.error)
     assert "Full" in str(note.error)
-    assert lane.idle
+    assert sequencer.idle
 
 
 def test_a_doubtful_batch_without_an_attempt_left_is_unknown_and_is_settled_before_others_go() -> None:
-    lane = make_lane(retries=0)
-    note, later = add(lane, b"a", close=True), add(lane, b"b", close=True)
-    first, second = lane.take(0)
-    fail(lane, first, UnavailableError())
-    fail(lane, second, UnavailableError(), sent=False)
+    sequencer = make_sequencer(retries=0)
+    note, later = add(sequencer, b"a", close=True), add(sequencer, b"b", close=True)
+    first, second = sequencer.take(0)
+    fail(sequencer, first, UnavailableError())
+    fail(sequencer, second, UnavailableError(), sent=False)
     assert isinstance(note.error, DeliveryTimeoutError)
     assert note.error.maybe_committed
-    assert lane.take(100) == [first]
-    acknowledge(lane, first, now=100)
+    assert sequencer.take(100) == [first]
+    acknowledge(sequencer, first, now=100)
     assert later.error is None
-    assert lane.take(100) == [second]
+    assert sequencer.take(100) == [second]
 
 
 def test_what_was_not_sent_and_what_only_waits_for_another_batch_count_as_no_attempt() -> None:
-    lane = make_lane(retries=1)
-    notes = add_closed(lane, 2)
+    sequencer = make_sequencer(retries=1)
+    notes = add_closed(sequencer, 2)
     for _ in range(3):
-        for batch, error in zip(lane.take(lane.next_wake() or 0), (NoLeaderError(), SequenceGapError()), strict=True):
-            fail(lane, batch, error, sent=isinstance(error, SequenceGapError))
+        for batch, error in zip(
+            sequencer.take(sequencer.next_wake() or 0), (NoLeaderError(), SequenceGapError()), strict=True
+        ):
+            fail(sequencer, batch, error, sent=isinstance(error, SequenceGapError))
     assert [note.error for note in notes] == [None, None]
 
 
@@ -629,29 +633,29 @@ def test_what_was_not_sent_and_what_only_waits_for_another_batch_count_as_no_att
 
 
 def test_a_throttled_batch_waits_as_long_as_it_is_told_and_keeps_its_number() -> None:
-    lane = make_lane(retries=0)
-    note = add(lane, b"a")
-    [batch] = lane.take(0)
+    sequencer = make_sequencer(retries=0)
+    note = add(sequencer, b"a")
+    [batch] = sequencer.take(0)
     number = place(batch)
-    fail(lane, batch, ThrottledError(throttle_ms=300), now=1)
-    assert lane.take(300) == []
-    assert lane.next_wake() == 301
-    assert lane.take(301) == [batch]
+    fail(sequencer, batch, ThrottledError(throttle_ms=300), now=1)
+    assert sequencer.take(300) == []
+    assert sequencer.next_wake() == 301
+    assert sequencer.take(301) == [batch]
     assert place(batch) == number
     assert note.error is None
-    assert not lane.fails
+    assert not sequencer.fails
 
 
 def test_after_a_throttling_batches_go_alone_and_one_more_after_each_that_gets_through() -> None:
-    lane = make_lane()
-    add_closed(lane, 12)
-    flight = lane.take(0)
+    sequencer = make_sequencer()
+    add_closed(sequencer, 12)
+    flight = sequencer.take(0)
     for batch in flight:
-        fail(lane, batch, ThrottledError(throttle_ms=10))
-    [alone] = lane.take(10)
-    acknowledge(lane, alone)
-    first, second = lane.take(10)
-    acknowledge(lane, first)
-    assert len(lane.take(10)) == 2, "three in flight"
-    fail(lane, second, ThrottledError(throttle_ms=10))
-    assert lane.take(10) == []
+        fail(sequencer, batch, ThrottledError(throttle_ms=10))
+    [alone] = sequencer.take(10)
+    acknowledge(sequencer, alone)
+    first, second = sequencer.take(10)
+    acknowledge(sequencer, first)
+    assert len(sequencer.take(10)) == 2, "three in flight"
+    fail(sequencer, second, ThrottledError(throttle_ms=10))
+    assert sequencer.take(10) == []

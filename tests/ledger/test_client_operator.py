@@ -11,7 +11,7 @@ import pytest
 
 from ledger.client.cluster_client import ClusterClient
 from ledger.client.every_shard import EveryShard
-from ledger.client.operator import Operator
+from ledger.client.operator import MembersAdmin
 from ledger.client.records import Members
 from ledger.errors import (
     ChangeInProgressError,
@@ -86,8 +86,8 @@ OPTIONS: dict[str, Any] = {"wait": True, "timeout_ms": 400, "on_progress": None}
 DONE = wire.ChangeResponse(index=9)
 
 
-def operator(cluster: Cluster) -> Operator:
-    return Operator(cluster)  # type: ignore[arg-type]
+def operator(cluster: Cluster) -> MembersAdmin:
+    return MembersAdmin(cluster)  # type: ignore[arg-type]
 
 
 async def test_a_node_is_added_promoted_and_watched_meanwhile() -> None:

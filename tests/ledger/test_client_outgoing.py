@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Receipt, Settled
+from ledger.client.outgoing import Acknowledged, Answer, BatchResult, ProducerBatch, Receipt
 from ledger.errors import ClosedError, LedgerError
 
 ANSWER = Acknowledged(base_offset=100, term=1, append_time_ms=2, duplicate=False)
@@ -26,13 +26,13 @@ class Note:
         self.told.append(error)
 
 
-def settled(outcome: Answer, *receipts: tuple[Receipt, int]) -> Settled:
-    return Settled(0, receipts, outcome, 0, OutgoingBatch(0, 0.0, 0.0))
+def results(outcome: Answer, *receipts: tuple[Receipt, int]) -> BatchResult:
+    return BatchResult(0, receipts, outcome, 0, ProducerBatch(0, 0.0, 0.0))
 
 
 def test_a_part_at_a_time() -> None:
     notes = [Note() for _ in range(5)]
-    one = settled(ANSWER, *zip(notes, (3, 1, 2, 1, 4), strict=True))
+    one = results(ANSWER, *zip(notes, (3, 1, 2, 1, 4), strict=True))
     assert [one.deliver(2), one.is_delivered] == [2, False]
     assert [len(note.told) for note in notes] == [1, 1, 0, 0, 0]
     assert [one.deliver(2), one.is_delivered] == [2, False]
@@ -42,14 +42,14 @@ def test_a_part_at_a_time() -> None:
 
 def test_a_failure_too() -> None:
     error, notes = ClosedError("closed"), [Note() for _ in range(3)]
-    one = settled(error, *((note, 1) for note in notes))
+    one = results(error, *((note, 1) for note in notes))
     assert [one.deliver(2), one.deliver()] == [2, 1]
     assert [note.told for note in notes] == [[error]] * 3
 
 
 def test_a_receipt_that_raises_does_not_shift_the_others() -> None:
     notes = [Note(), Note(broken=True), Note()]
-    one = settled(ANSWER, *((note, 2) for note in notes))
+    one = results(ANSWER, *((note, 2) for note in notes))
     with pytest.raises(OSError, match="history"):
         one.deliver(3)
     assert one.deliver(3) == 1

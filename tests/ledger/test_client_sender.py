@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import uvloop
 
+from ledger.client.accumulator import Accumulator
 from ledger.client.buffer import Buffer
 from ledger.client.environment import PROCESS
-from ledger.client.outbox import Outbox
-from ledger.client.outgoing import Acknowledged, OutgoingBatch, Settled
+from ledger.client.outgoing import Acknowledged, BatchResult, ProducerBatch
 from ledger.client.receipts import SingleReceipt
 from ledger.client.records import RecordMetadata
 from ledger.client.sender import Sender
@@ -40,23 +40,23 @@ class Waking:
 
     def hasten(self, now: float) -> None: ...
 
-    def unresolved(self) -> list[OutgoingBatch]:
+    def unresolved(self) -> list[ProducerBatch]:
         return []
 
 
-def sender_of(outbox: Waking) -> Sender:
+def sender_of(accumulator: Waking) -> Sender:
     client = SimpleNamespace(routes=SimpleNamespace(on_leader_change=[]), environment=PROCESS)
-    return Sender(cast(Any, client), cast(Outbox, outbox), Buffer(1000))
+    return Sender(cast(Any, client), cast(Accumulator, accumulator), Buffer(1000))
 
 
 async def set_twice() -> None:
-    loop, outbox = asyncio.get_running_loop(), Waking()
-    sender = sender_of(outbox)
-    outbox.wake = loop.time() * 1000 + 0.2
+    loop, accumulator = asyncio.get_running_loop(), Waking()
+    sender = sender_of(accumulator)
+    accumulator.wake = loop.time() * 1000 + 0.2
     sender._set_timer()
-    outbox.wake += 5
+    accumulator.wake += 5
     sender._set_timer()
-    await asyncio.wait_for(outbox.polled.wait(), SECONDS)
+    await asyncio.wait_for(accumulator.polled.wait(), SECONDS)
     await sender.close()
 
 
@@ -65,13 +65,13 @@ def test_a_timer_that_is_nearly_due_does_not_stop_the_next_ones() -> None:
 
 
 async def set_to_fractions() -> None:
-    loop, outbox = asyncio.get_running_loop(), Waking()
-    sender = sender_of(outbox)
+    loop, accumulator = asyncio.get_running_loop(), Waking()
+    sender = sender_of(accumulator)
     for tenths in range(1, 40):
-        outbox.polled.clear()
-        outbox.wake = loop.time() * 1000 + tenths / 10
+        accumulator.polled.clear()
+        accumulator.wake = loop.time() * 1000 + tenths / 10
         sender._set_timer()
-        await asyncio.wait_for(outbox.polled.wait(), SECONDS)
+        await asyncio.wait_for(accumulator.polled.wait(), SECONDS)
     await sender.close()
 
 
@@ -84,7 +84,7 @@ async def test_a_flush_waits_for_receipts_of_batches_that_are_settled() -> None:
     futures: list[asyncio.Future[RecordMetadata]] = [asyncio.Future() for _ in range(2_000)]
     for half in (futures[:1_000], futures[1_000:]):
         receipts = [(SingleReceipt("t", future), 1) for future in half]
-        sender._conclude([Settled(0, receipts, answer, 0, OutgoingBatch(0, 0.0, 0.0))])
+        sender._conclude([BatchResult(0, receipts, answer, 0, ProducerBatch(0, 0.0, 0.0))])
     sender._tell()
     assert not futures[-1].done()
     await sender.flush()

@@ -138,8 +138,8 @@ async def test_a_piece_that_has_just_begun_to_wait_for_its_topic_fails(broker: F
     one = await started(broker)
     note = Note()
     piece = Piece([b"a"], 1, note)
-    one._buffer.enter_nowait(piece.size, partial(one._placement.place, "t", piece, None))
-    await one._placement.close()
+    one._buffer.enter_nowait(piece.size, partial(one._queue_selection.place, "t", piece, None))
+    await one._queue_selection.close()
     assert isinstance(note.error, ClosedError)
     assert one._buffer.used == 0
     await one.stop()
@@ -151,7 +151,7 @@ async def test_a_piece_that_comes_behind_the_stop_fails(broker: FakeBroker) -> N
     note = Note()
     piece = Piece([b"a"], 1, note)
     one._buffer.used = piece.size
-    one._sender.add(one._outbox.lane(1, 0, 0), piece, False)
+    one._sender.add(one._accumulator.sequencer(1, 0, 0), piece, False)
     assert isinstance(note.error, ClosedError)
     assert one._buffer.used == 0
 

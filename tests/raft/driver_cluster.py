@@ -8,13 +8,24 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from raft.base_piece import Piece
-from raft.configuration_entry import Member as GroupMember
+from raft.configuration_entry import ConfiguredMember as GroupMember
 from raft.configuration_entry import ShardConfiguration, decode_configuration, encode_configuration
-from raft.core import Append, BaseChunk, Configuration, Durable, LogTerms, Message, Raft, RoleChange, TermRun, Timing
+from raft.core import (
+    Append,
+    Configuration,
+    Durable,
+    LogTerms,
+    Message,
+    Raft,
+    RoleChange,
+    SnapshotChunk,
+    TermRun,
+    Timing,
+)
 from raft.driver import Driver
 from raft.held_up import HeldUp
-from store import Base, Bases, CommitLog, Draft, Header, Kind, MemoryDisk, Readable, StoreError
+from raft.snapshot_piece import Piece
+from store import CommitLog, Draft, Header, Kind, MemoryDisk, Readable, Snapshot, Snapshots, StoreError
 
 SEGMENT_BYTES = 1 << 16
 LOG_DIRECTORY = Path("/log")
@@ -34,15 +45,15 @@ class RecordingMachine:
     def apply(self, header: Header, body: memoryview) -> None:
         self.applied.append((header.index, bytes(body)))
 
-    def snapshot(self) -> bytes:
+    def encoded_state(self) -> bytes:
         return repr(self.applied).encode()
 
-    def restore(self, base: Base) -> None:
-        self.applied = ast.literal_eval(base.state.decode())
-        self.restored.append(base.index)
+    def restore(self, snapshot: Snapshot) -> None:
+        self.applied = ast.literal_eval(snapshot.state.decode())
+        self.restored.append(snapshot.index)
 
-    def log_starts(self, base: Base) -> None:
-        self.starts.append(base.index)
+    def log_starts(self, snapshot: Snapshot) -> None:
+        self.starts.append(snapshot.index)
 
     def role_changed(self, change: RoleChange) -> None:
         self.roles.append(change)
@@ -122,19 +133,19 @@ class Member:
         self.monotonic_ms = 0
         self._cluster = cluster
         self.configurations: list[tuple[int, Configuration]] = []
-        self.bases = Bases(disk, Path("/"))
-        base = self.bases.base
-        if base:
-            self.configurations.append((base.index, decode_configuration(base.configuration).core))
+        self.snapshots = Snapshots(disk, Path("/"))
+        snapshot = self.snapshots.snapshot
+        if snapshot:
+            self.configurations.append((snapshot.index, decode_configuration(snapshot.configuration).core))
         self.log = CommitLog.open(
             disk,
             LOG_DIRECTORY,
             segment_bytes=SEGMENT_BYTES,
-            base=base,
-            reset=self.bases.is_resetting,
+            snapshot=snapshot,
+            reset=self.snapshots.is_resetting,
             on_entry=self._remember_configuration,
         )
-        self.bases.finish_reset()
+        self.snapshots.finish_reset()
         if self.log.last_index == 0 and node in cluster.nodes:
             self.log.append([cluster.first_entry], term=1, commit=0, now_ms=0)
             self.configurations.append((1, Configuration(tuple(cluster.nodes))))
@@ -153,8 +164,8 @@ class Member:
                 max_uncommitted_bytes=1 << 15,
             ),
             self.log,
-            bases=self.bases,
-            resumed=self.bases.base,
+            snapshots=self.snapshots,
+            resumed=self.snapshots.snapshot,
             transport=self,
             disk=self.files,
             machine=self.machine,
@@ -163,8 +174,8 @@ class Member:
             max_uncommitted_bytes=1 << 15,
             was_held_up=HeldUp(lambda: self.monotonic_ms, 1000),
         )
-        if base:
-            self.machine.restore(base)
+        if snapshot:
+            self.machine.restore(snapshot)
         self.driver.start()
 
     def _remember_configuration(self, header: Header, body: memoryview) -> None:
@@ -178,7 +189,7 @@ class Member:
     def send(self, message: Message) -> None:
         self._cluster.deliver(message, b"")
 
-    def send_base(self, chunk: BaseChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
         self._cluster.deliver(chunk, piece)
 
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
@@ -252,7 +263,7 @@ class DriverCluster:
         driver = self.members[message.receiver].driver
         if isinstance(message, Append) and isinstance(beside, bytes):
             driver.receive_append(message, beside)
-        elif isinstance(message, BaseChunk) and isinstance(beside, Piece):
+        elif isinstance(message, SnapshotChunk) and isinstance(beside, Piece):
             driver.receive_base(message, beside)
         else:
             driver.receive(message)

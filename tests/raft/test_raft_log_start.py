@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from raft import log_start
-from raft.base_piece import Piece
-from raft.configuration_entry import Member as GroupMember
+from raft.configuration_entry import ConfiguredMember as GroupMember
 from raft.configuration_entry import ShardConfiguration, encode_configuration
-from raft.core import BaseChunk, Mode
+from raft.core import Mode, SnapshotChunk
 from raft.log_start import log_start_draft
+from raft.snapshot_piece import Piece
 from store import DiskFailedError, DiskFullError, Kind
 from store.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
@@ -104,8 +104,8 @@ def test_a_replica_without_a_base_there_keeps_more() -> None:
     leader = cluster.elect()
     fill(cluster, leader, 4)
     follower = next(member for member in cluster.members.values() if member is not leader)
-    for candidate in follower.bases.candidates():
-        follower.disk.unlink(follower.bases._path(candidate))
+    for candidate in follower.snapshots.candidates():
+        follower.disk.unlink(follower.snapshots._path(candidate))
     move(cluster, leader)
     assert follower.log.first_index == 1
     assert follower.driver.applied == leader.driver.applied
@@ -144,8 +144,8 @@ def test_pieces_that_are_lost_are_sent_again(moved: tuple[DriverCluster, Member,
 
     def lossy(message: object, beside: object) -> None:
         nonlocal seen
-        seen += isinstance(message, BaseChunk)
-        if not isinstance(message, BaseChunk) or seen % 2:
+        seen += isinstance(message, SnapshotChunk)
+        if not isinstance(message, SnapshotChunk) or seen % 2:
             deliver(message, beside)  # type: ignore[arg-type]
 
     cluster.deliver = lossy  # type: ignore[method-assign]
@@ -180,15 +180,15 @@ def test_a_transfer_goes_on_where_a_kill_of_the_receiver_cut_it_off(moved: tuple
     cluster, leader, index = moved
     cluster.join(4)
     pieces: list[int] = []
-    send = leader.send_base
+    send = leader.send_snapshot
 
-    def watched(chunk: BaseChunk, piece: Piece) -> None:
+    def watched(chunk: SnapshotChunk, piece: Piece) -> None:
         pieces.append(chunk.offset)
         if len(pieces) == 3:
             cluster.cut_off = {4}
         send(chunk, piece)
 
-    leader.send_base = watched  # type: ignore[method-assign]
+    leader.send_snapshot = watched  # type: ignore[method-assign]
     change(cluster, leader, [1, 2, 3], [4])
     assert len(pieces) >= 3
     cluster.restart(4)
@@ -204,7 +204,7 @@ def test_a_base_that_is_not_news_is_answered_and_changes_nothing(moved: tuple[Dr
     cluster, leader, index = moved
     follower = next(member for member in cluster.members.values() if member is not leader)
     assert leader.driver.log_start
-    chunk = BaseChunk(leader.node, follower.node, leader.driver.raft.term, index, 0)
+    chunk = SnapshotChunk(leader.node, follower.node, leader.driver.raft.term, index, 0)
     before = follower.bytes_of_log()
     cluster.deliver(chunk, leader.driver.log_start.piece(0))
     cluster.run()
@@ -315,14 +315,14 @@ def test_leadership_goes_to_one_that_began_with_a_base(moved: tuple[DriverCluste
 def test_the_log_start_moves_on_while_a_base_is_sent(moved: tuple[DriverCluster, Member, int]) -> None:
     cluster, leader, first = moved
     newcomer = cluster.join(4)
-    send, on_their_way = leader.send_base, list[int]()
-    leader.send_base = lambda chunk, piece: on_their_way.append(chunk.index)  # type: ignore[method-assign]
+    send, on_their_way = leader.send_snapshot, list[int]()
+    leader.send_snapshot = lambda chunk, piece: on_their_way.append(chunk.index)  # type: ignore[method-assign]
     change(cluster, leader, [1, 2, 3], [4])
     assert set(on_their_way) == {first}
     fill(cluster, leader, 4)
     second = move(cluster, leader)
     assert second > first
-    leader.send_base = send  # type: ignore[method-assign]
+    leader.send_snapshot = send  # type: ignore[method-assign]
     cluster.tick(30)
     assert newcomer.machine.restored == [second]
     agree(cluster, leader.node, 4)

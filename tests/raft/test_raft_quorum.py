@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.core.quorum import Outcome, majority, outcome, reached_by_majority
+from raft.core.quorum import VoteOutcome, majority, outcome, reached_by_majority
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=7))
@@ -23,7 +23,7 @@ def test_outcome(size: int, votes: dict[int, bool]) -> None:
     yes = sum(votes.get(voter, False) for voter in voters)
     silent = sum(voter not in votes for voter in voters)
     wins_at_worst, wins_at_best = 2 * yes > size, 2 * (yes + silent) > size
-    expected = Outcome.WON if wins_at_worst else Outcome.PENDING if wins_at_best else Outcome.LOST
+    expected = VoteOutcome.WON if wins_at_worst else VoteOutcome.PENDING if wins_at_best else VoteOutcome.LOST
     assert outcome(voters, votes) is expected
 
 

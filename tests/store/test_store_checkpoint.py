@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import (
-    Bases,
     Checkpoint,
     CommitLog,
     DamagedError,
@@ -19,9 +18,10 @@ from store import (
     Known,
     MemoryDisk,
     PositionFiles,
+    Snapshots,
     recovery,
 )
-from store.base import Base
+from store.base import Snapshot
 from store.positions import Positions
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
@@ -30,8 +30,8 @@ POSITIONS = Path("/positions")
 
 
 def checkpoint(index: int = 7, state: bytes = b"state") -> Checkpoint:
-    base = Base(index, 3, 4096, 99, 1_000, b"configuration", state)
-    return Checkpoint(base, 5, True, (FileMark("queues/1-0/0", 40, 0xFFFF_FFFF), FileMark("keys/ü", 0, 0)))
+    snapshot = Snapshot(index, 3, 4096, 99, 1_000, b"configuration", state)
+    return Checkpoint(snapshot, 5, True, (FileMark("queues/1-0/0", 40, 0xFFFF_FFFF), FileMark("keys/ü", 0, 0)))
 
 
 def test_a_checkpoint_is_read_back_as_it_was_written() -> None:
@@ -50,29 +50,29 @@ def test_bytes_that_are_no_checkpoint_are_noticed(data: st.DataObject) -> None:
 
 def test_a_checkpoint_ends_with_its_log() -> None:
     disk = MemoryDisk()
-    bases = Bases(disk, SHARD)
-    number = bases.log_number
-    bases.save(checkpoint(), number)
-    assert Bases(disk, SHARD).checkpoint() == checkpoint()
-    bases.begin_reset(checkpoint(3).base)
-    assert Bases(disk, SHARD).checkpoint() is None
-    bases.save(checkpoint(), number)  # it was on its way
-    bases.finish_reset()
-    assert Bases(disk, SHARD).checkpoint() is None
-    bases.save(checkpoint(4), bases.log_number)
-    assert Bases(disk, SHARD).checkpoint() == checkpoint(4)
+    snapshots = Snapshots(disk, SHARD)
+    number = snapshots.log_number
+    snapshots.save(checkpoint(), number)
+    assert Snapshots(disk, SHARD).checkpoint() == checkpoint()
+    snapshots.begin_reset(checkpoint(3).snapshot)
+    assert Snapshots(disk, SHARD).checkpoint() is None
+    snapshots.save(checkpoint(), number)  # it was on its way
+    snapshots.finish_reset()
+    assert Snapshots(disk, SHARD).checkpoint() is None
+    snapshots.save(checkpoint(4), snapshots.log_number)
+    assert Snapshots(disk, SHARD).checkpoint() == checkpoint(4)
 
 
 def test_a_checkpoint_before_the_log_start_or_damaged_is_of_no_use() -> None:
     disk = MemoryDisk()
-    bases = Bases(disk, SHARD)
-    bases.save(checkpoint(7), 0)
-    bases.keep(checkpoint(8).base)
-    bases.begin_behind(checkpoint(8).base)
-    assert bases.checkpoint() is None
-    bases.save(checkpoint(9), 0)
+    snapshots = Snapshots(disk, SHARD)
+    snapshots.save(checkpoint(7), 0)
+    snapshots.keep(checkpoint(8).snapshot)
+    snapshots.begin_behind(checkpoint(8).snapshot)
+    assert snapshots.checkpoint() is None
+    snapshots.save(checkpoint(9), 0)
     disk.open(SHARD / "checkpoint").write(30, b"?")
-    assert bases.checkpoint() is None
+    assert snapshots.checkpoint() is None
 
 
 # -- the log
@@ -92,7 +92,7 @@ def known_up_to(log: CommitLog, index: int) -> Known:
     """As a checkpoint there has it."""
     positions = Positions()
     positions.load(log._positions.units(1, index))
-    return Known(log.base_at(index, configuration=b"", state=b"").tail, positions)
+    return Known(log.snapshot_at(index, configuration=b"", state=b"").tail, positions)
 
 
 def reopen(disk: MemoryDisk, known: Known, *, after_crash: bool = False) -> tuple[CommitLog, list[int]]:
@@ -201,9 +201,9 @@ def test_positions_come_back_from_their_files(pieces: list[int], first: int) -> 
         marks = files.add(log.position_units(index + 1, index + count))
         index += count
     begins = min(first, index)
-    base = log.base_at(begins, configuration=b"", state=b"").tail if begins else None
+    start_tail = log.snapshot_at(begins, configuration=b"", state=b"").tail if begins else None
     files.begin_at(begins + 1)
-    found = PositionFiles(disk, POSITIONS, units_per_file=16).load(base, index, marks)
+    found = PositionFiles(disk, POSITIONS, units_per_file=16).load(start_tail, index, marks)
     assert found is not None
     for entry in range(begins + 1, index + 1):
         assert (found.position(entry), found.term(entry)) == (log.position(entry), log.term(entry))

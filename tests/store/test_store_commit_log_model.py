@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from store import Base, CleanMark, CommitLog, Draft, MemoryDisk
+from store import CleanMark, CommitLog, Draft, MemoryDisk, Snapshot
 from tests.store.sample_log import DIRECTORY, SEGMENT, content, draft, open_log
 
 SIZES = st.lists(st.integers(0, SEGMENT - 80), min_size=1, max_size=6)
@@ -25,15 +25,15 @@ class LogAgainstList(RuleBasedStateMachine):
         self.model: list[tuple[int, bytes]] = []
         self.made = 0
         # Index and term of the entry before the first one.
-        self.base: Base | None = None
+        self.snapshot: Snapshot | None = None
         self.base_term = 0
 
     @property
     def first(self) -> int:
-        return 1 if self.base is None else self.base.index + 1
+        return 1 if self.snapshot is None else self.snapshot.index + 1
 
     def _open(self, disk: MemoryDisk, clean: CleanMark | None = None) -> CommitLog:
-        return CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, base=self.base, clean=clean)
+        return CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, snapshot=self.snapshot, clean=clean)
 
     def _drafts(self, sizes: list[int]) -> list[Draft]:
         self.made += len(sizes)
@@ -74,12 +74,12 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule(share=st.floats(0, 1), removes=st.booleans())
     def move_the_start(self, share: float, removes: bool) -> None:
         dropped = round(len(self.model) * share)
-        self.base = self.log.base_at(self.first - 1 + dropped, configuration=b"", state=b"")
-        self.log.drop_before(self.base)
+        self.snapshot = self.log.snapshot_at(self.first - 1 + dropped, configuration=b"", state=b"")
+        self.log.drop_before(self.snapshot)
         if removes:
             self.log.remove_dropped()
         del self.model[:dropped]
-        self.base_term = self.base.term
+        self.base_term = self.snapshot.term
 
     @rule(sizes=SIZES, ahead=st.integers(0, 5))
     def reset_behind_another_leader(self, sizes: list[int], ahead: int) -> None:
@@ -87,8 +87,8 @@ class LogAgainstList(RuleBasedStateMachine):
         term = self._term(1)
         leader.append(self._drafts([*sizes] * (ahead + 1)), term=term, commit=0, now_ms=self.made)
         if leader.last_index >= self.first:
-            self.base = leader.base_at(leader.last_index, configuration=b"", state=b"")
-            self.log.reset(self.base)
+            self.snapshot = leader.snapshot_at(leader.last_index, configuration=b"", state=b"")
+            self.log.reset(self.snapshot)
             self.model.clear()
             self.base_term = term
 

@@ -240,9 +240,9 @@ def test_a_segment_alone(disk: MemoryDisk) -> None:
 
 def test_what_lies_before_a_base_is_passed_over(disk: MemoryDisk) -> None:
     log = open_log(disk.after_kill())
-    base = Tail.of(log.header(3))
+    start_tail = Tail.of(log.header(3))
     disk.flip(FIRST, 90)
-    found, flaws = read(disk, start=base)
+    found, flaws = read(disk, start=start_tail)
     assert found == [*range(4, 13)]
     assert not flaws
 

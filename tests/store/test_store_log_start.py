@@ -8,13 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from store import Base, BaseFile, CommitLog, DamagedError, Disk, DiskFailedError, Draft, Kind, MemoryDisk, PosixDisk
+from store import (
+    CommitLog,
+    DamagedError,
+    Disk,
+    DiskFailedError,
+    Draft,
+    Kind,
+    MemoryDisk,
+    PosixDisk,
+    Snapshot,
+    SnapshotFile,
+)
 from store.disk import replace_file
 from store.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
-BASE_PATH = Path("/data/base")
+SNAPSHOT_PATH = Path("/data/base")
 SIZES = (20, 300, 0, 500, 944, 1, 700, 200, 60, 900)
 
 Entries = list[tuple[int, int, int, bytes]]
@@ -22,17 +33,17 @@ Entries = list[tuple[int, int, int, bytes]]
 
 def start(disk: MemoryDisk, *, after_crash: bool = False) -> CommitLog:
     """As a node opens its log."""
-    base_file = BaseFile(disk, BASE_PATH)
+    snapshot_file = SnapshotFile(disk, SNAPSHOT_PATH)
     log = CommitLog.open(
         disk,
         DIRECTORY,
         segment_bytes=SEGMENT,
-        base=base_file.base,
-        reset=base_file.is_resetting,
+        snapshot=snapshot_file.snapshot,
+        reset=snapshot_file.is_resetting,
         after_crash=after_crash,
     )
     log.sync()
-    base_file.finish_reset()
+    snapshot_file.finish_reset()
     return log
 
 
@@ -42,32 +53,32 @@ def grown(disk: MemoryDisk | None = None, sizes: tuple[int, ...] = SIZES, term: 
     return disk
 
 
-def base_at(log: CommitLog, index: int) -> Base:
-    return log.base_at(index, configuration=b"voters", state=b"state %d" % index)
+def snapshot_at(log: CommitLog, index: int) -> Snapshot:
+    return log.snapshot_at(index, configuration=b"voters", state=b"state %d" % index)
 
 
-def begin_behind(disk: Disk, base: Base, path: Path = BASE_PATH) -> None:
+def begin_behind(disk: Disk, snapshot: Snapshot, path: Path = SNAPSHOT_PATH) -> None:
     """As `Bases` does it: by a base that was kept as the state machine passed there."""
     kept = path.with_name("kept")
-    replace_file(disk, kept, base.encode())
-    BaseFile(disk, path).replace(base, kept)
+    replace_file(disk, kept, snapshot.encode())
+    SnapshotFile(disk, path).replace(snapshot, kept)
 
 
 def move_start(disk: MemoryDisk, index: int) -> CommitLog:
     log = start(disk)
-    base = base_at(log, index)
-    begin_behind(disk, base)
-    log.drop_before(base)
+    snapshot = snapshot_at(log, index)
+    begin_behind(disk, snapshot)
+    log.drop_before(snapshot)
     log.remove_dropped()
     return log
 
 
-def reset(disk: MemoryDisk, base: Base) -> CommitLog:
+def reset(disk: MemoryDisk, snapshot: Snapshot) -> CommitLog:
     log = start(disk)
-    base_file = BaseFile(disk, BASE_PATH)
-    base_file.begin_reset(base)
-    log.reset(base)
-    base_file.finish_reset()
+    snapshot_file = SnapshotFile(disk, SNAPSHOT_PATH)
+    snapshot_file.begin_reset(snapshot)
+    log.reset(snapshot)
+    snapshot_file.finish_reset()
     return log
 
 
@@ -106,13 +117,13 @@ class TestDropBefore:
             assert found.known_commit >= index
             assert found.term_runs(index + 1, len(SIZES)) == ([(index + 1, 2)] if index < len(SIZES) else [])
             assert found.reach(index + 1, 1 << 20) > index if index < len(SIZES) else found.end == end
-        base = BaseFile(disk, BASE_PATH).base
-        assert base is not None
-        assert list(disk.list(DIRECTORY)) == [name for name in names if int(name) + SEGMENT > base.end]
+        snapshot = SnapshotFile(disk, SNAPSHOT_PATH).snapshot
+        assert snapshot is not None
+        assert list(disk.list(DIRECTORY)) == [name for name in names if int(name) + SEGMENT > snapshot.end]
         append(log, 40, 900, 30, term=3)
         assert content(start(disk)) == content(log)
         log.truncate(index)
-        assert (log.last_index, log.end, log.chain) == (index, base.end, base.chain)
+        assert (log.last_index, log.end, log.chain) == (index, snapshot.end, snapshot.chain)
         append(log, 77, term=4)
         assert content(start(disk)) == content(log)
 
@@ -123,13 +134,13 @@ class TestDropBefore:
             move_start(disk, index)
             assert content(start(disk)) == everything[index:]
         with pytest.raises(AssertionError):
-            base_at(start(disk), 9)
+            snapshot_at(start(disk), 9)
 
     def test_a_base_of_another_log_is_a_programming_error(self) -> None:
         log = open_log(grown())
         other = open_log(grown(sizes=(21, *SIZES[1:])))
         with pytest.raises(AssertionError, match="another log"):
-            log.drop_before(base_at(other, 3))
+            log.drop_before(snapshot_at(other, 3))
 
     @pytest.mark.parametrize("index", [3, 7, 10])
     def test_killed_at_every_byte_has_the_old_start_or_the_new_one(self, index: int) -> None:
@@ -139,8 +150,10 @@ class TestDropBefore:
             log = start(survivor)
             found.add(log.first_index)
             assert content(log) == everything[log.first_index - 1 :]
-            base = BaseFile(survivor, BASE_PATH).base
-            assert [name for name in survivor.list(DIRECTORY) if int(name) + SEGMENT <= (base.end if base else 0)] == []
+            snapshot = SnapshotFile(survivor, SNAPSHOT_PATH).snapshot
+            assert [
+                name for name in survivor.list(DIRECTORY) if int(name) + SEGMENT <= (snapshot.end if snapshot else 0)
+            ] == []
             append(log, 40, 900, term=3)
             assert content(start(survivor)) == content(log)
         # Up to entry 3 all lies in the first segment: the last thing written is the name of the base.
@@ -151,17 +164,17 @@ class TestDropBefore:
         log = start(disk)
         header, body = log.entry(1)
         before = bytes(body)
-        base = base_at(log, 8)
-        log.drop_before(base)
+        snapshot = snapshot_at(log, 8)
+        log.drop_before(snapshot)
         log.remove_dropped()
         assert (header.index, bytes(body)) == (1, before)
 
     def test_what_was_dropped_and_not_removed_is_removed_by_the_next_start(self) -> None:
         disk = grown()
         log = start(disk)
-        base = base_at(log, 8)
-        begin_behind(disk, base)
-        log.drop_before(base)
+        snapshot = snapshot_at(log, 8)
+        begin_behind(disk, snapshot)
+        log.drop_before(snapshot)
         assert disk.exists(DIRECTORY / f"{0:020}")
         start(disk)
         assert not disk.exists(DIRECTORY / f"{0:020}")
@@ -172,7 +185,7 @@ class TestDropBefore:
         append(log, 100)
         log.prepare_next()
         append(log, 700, 100)
-        log.drop_before(base_at(log, 3))
+        log.drop_before(snapshot_at(log, 3))
         disk.synced.clear()
         log.sync()
         assert disk.synced == [f"{SEGMENT:020}"]
@@ -196,9 +209,9 @@ class TestDropBefore:
         disk.kill_after(chance.randint(0, 400))
         try:
             log = open_log(disk)
-            base = base_at(log, chance.randint(1, 10))
-            begin_behind(disk, base)
-            log.drop_before(base)
+            snapshot = snapshot_at(log, chance.randint(1, 10))
+            begin_behind(disk, snapshot)
+            log.drop_before(snapshot)
             log.remove_dropped()
         except Killed:
             pass
@@ -221,10 +234,10 @@ class TestReset:
     def test_begins_behind_the_base_of_another_log_and_ends_byte_identical(
         self, leader: CommitLog, own: tuple[int, ...], index: int
     ) -> None:
-        disk, base = grown(sizes=own), base_at(leader, index)
-        log = reset(disk, base)
+        disk, snapshot = grown(sizes=own), snapshot_at(leader, index)
+        log = reset(disk, snapshot)
         assert (log.first_index, log.last_index, log.term(index)) == (index + 1, index, leader.term(index))
-        assert (log.end, log.chain, log.known_commit) == (base.end, base.chain, index)
+        assert (log.end, log.chain, log.known_commit) == (snapshot.end, snapshot.chain, index)
         for found in (start(disk.after_kill()), log):
             copied(leader, found)
             assert content(found) == content(leader)[index:]
@@ -233,9 +246,9 @@ class TestReset:
         for number in range(index + 1, leader.last_index + 1):
             assert log.read_range(number, number) == leader.read_range(number, number)
             assert log.position(number) == leader.position(number)
-        first = DIRECTORY / f"{base.end // SEGMENT * SEGMENT:020}"
+        first = DIRECTORY / f"{snapshot.end // SEGMENT * SEGMENT:020}"
         assert disk.list(DIRECTORY)[0] == first.name
-        assert not any(disk.content(first)[: base.end % SEGMENT])
+        assert not any(disk.content(first)[: snapshot.end % SEGMENT])
         log.truncate(index)
         append(log, 12, 900, term=9)
         assert content(start(disk)) == content(log)
@@ -247,15 +260,15 @@ class TestReset:
         before = grown(sizes=own)
         move_start(before, 1)
         old = content(start(before.after_kill()))
-        base = base_at(leader, 8)
+        snapshot = snapshot_at(leader, 8)
         found = set()
-        for _, survivor in each_kill(before, lambda disk: reset(disk, base)):
+        for _, survivor in each_kill(before, lambda disk: reset(disk, snapshot)):
             log = start(survivor)
             found.add(log.first_index)
             if log.first_index == 2:
                 assert content(log) == old
             else:
-                assert (log.first_index, log.last_index, log.chain) == (9, 8, base.chain)
+                assert (log.first_index, log.last_index, log.chain) == (9, 8, snapshot.chain)
                 copied(leader, log)
                 assert content(start(survivor)) == content(leader)[8:]
         assert found == {2, 9}
@@ -263,9 +276,11 @@ class TestReset:
     def test_makes_what_a_stop_in_its_middle_said_of_the_old_log_void(self, leader: CommitLog) -> None:
         disk = grown()
         mark = start(disk).clean_mark()
-        BaseFile(disk, BASE_PATH).begin_reset(base_at(leader, 8))
-        base_file = BaseFile(disk, BASE_PATH)
-        log = CommitLog.open(disk, DIRECTORY, segment_bytes=SEGMENT, base=base_file.base, reset=True, clean=mark)
+        SnapshotFile(disk, SNAPSHOT_PATH).begin_reset(snapshot_at(leader, 8))
+        snapshot_file = SnapshotFile(disk, SNAPSHOT_PATH)
+        log = CommitLog.open(
+            disk, DIRECTORY, segment_bytes=SEGMENT, snapshot=snapshot_file.snapshot, reset=True, clean=mark
+        )
         assert (log.first_index, log.last_index) == (9, 8)
 
     @pytest.mark.parametrize("seed", range(60))
@@ -277,7 +292,7 @@ class TestReset:
         old = content(log)
         disk.kill_after(chance.randint(0, 300))
         with suppress(Killed):
-            reset(disk, base_at(leader, 8))
+            reset(disk, snapshot_at(leader, 8))
         for _ in range(2):
             disk = disk.after_power_loss(chance)
             log = start(disk, after_crash=True)
@@ -287,8 +302,8 @@ class TestReset:
     def test_removes_what_was_dropped_before_it_too(self, leader: CommitLog) -> None:
         disk = grown()
         log = start(disk)
-        log.drop_before(base_at(log, 8))
-        log.reset(base_at(leader, 12))
+        log.drop_before(snapshot_at(log, 8))
+        log.reset(snapshot_at(leader, 12))
         assert list(disk.list(DIRECTORY)) == []
 
     def test_a_disk_that_fails_meanwhile_poisons_the_log(self, leader: CommitLog) -> None:
@@ -296,7 +311,7 @@ class TestReset:
         log = start(disk)
         disk.fail("unlink", DiskFailedError(DIRECTORY, "Input/output error"), after=1, times=1)
         with pytest.raises(DiskFailedError):
-            log.reset(base_at(leader, 8))
+            log.reset(snapshot_at(leader, 8))
         with pytest.raises(DiskFailedError, match="an earlier write was lost"):
             append(log, 10)
 
@@ -327,19 +342,19 @@ class Life:
         self.pictures = [self.flushed]
 
     def move(self) -> None:
-        base = base_at(self.log, self.chance.randint(self.log.first_index - 1, self.log.last_index))
-        begin_behind(self.disk, base)
-        self.log.drop_before(base)
+        snapshot = snapshot_at(self.log, self.chance.randint(self.log.first_index - 1, self.log.last_index))
+        begin_behind(self.disk, snapshot)
+        self.log.drop_before(snapshot)
         if self.chance.random() < 0.7:
             self.log.remove_dropped()
 
     def reset(self) -> None:
         leader = self._leader(self.pictures[-1])
-        base_file, base = BaseFile(self.disk, BASE_PATH), base_at(leader, leader.last_index)
+        snapshot_file, snapshot = SnapshotFile(self.disk, SNAPSHOT_PATH), snapshot_at(leader, leader.last_index)
         self.pictures.append(content(leader))
-        base_file.begin_reset(base)
-        self.log.reset(base)
-        base_file.finish_reset()
+        snapshot_file.begin_reset(snapshot)
+        self.log.reset(snapshot)
+        snapshot_file.finish_reset()
         self.flushed = content(leader)
         self.pictures = [self.flushed]
 
@@ -367,7 +382,7 @@ class Life:
 def test_lives_between_power_losses(seed: int) -> None:
     chance = random.Random(seed)
     disk = PowerDisk()
-    disk.make_directory(BASE_PATH.parent)
+    disk.make_directory(SNAPSHOT_PATH.parent)
     log, history = start(disk), Entries()
     for _ in range(4):
         life = Life(disk, log, history, chance)
@@ -387,59 +402,59 @@ def test_over_real_files(tmp_path: Path) -> None:
     leader = open_log(grown())
     log = open_log(disk, path)
     copied(leader, log)
-    begin_behind(disk, base_at(log, 6), tmp_path / "base")
-    log.drop_before(base_at(log, 6))
+    begin_behind(disk, snapshot_at(log, 6), tmp_path / "base")
+    log.drop_before(snapshot_at(log, 6))
     log.remove_dropped()
     assert content(log) == content(leader)[6:]
     append(leader, 700, 800, 900)
-    base_file = BaseFile(disk, tmp_path / "base")
-    base_file.begin_reset(base_at(leader, 12))
-    log.reset(base_at(leader, 12))
-    base_file.finish_reset()
+    snapshot_file = SnapshotFile(disk, tmp_path / "base")
+    snapshot_file.begin_reset(snapshot_at(leader, 12))
+    log.reset(snapshot_at(leader, 12))
+    snapshot_file.finish_reset()
     copied(leader, log)
     expected = content(leader)[12:]
     assert content(log) == expected
-    base = BaseFile(disk, tmp_path / "base").base
+    snapshot = SnapshotFile(disk, tmp_path / "base").snapshot
     for after_crash in (False, True):
-        again = CommitLog.open(disk, path, segment_bytes=SEGMENT, base=base, after_crash=after_crash)
+        again = CommitLog.open(disk, path, segment_bytes=SEGMENT, snapshot=snapshot, after_crash=after_crash)
         assert content(again) == expected
         again.close()
 
 
 class TestBaseFile:
-    BASE = Base(7, 3, 4096, 99, 1234, b"configuration", b"state" * 100)
+    BASE = Snapshot(7, 3, 4096, 99, 1234, b"configuration", b"state" * 100)
 
     def test_there_is_none_at_first_and_the_last_one_counts(self) -> None:
         disk = MemoryDisk()
-        disk.make_directory(BASE_PATH.parent)
-        assert BaseFile(disk, BASE_PATH).base is None
-        BaseFile(disk, BASE_PATH).finish_reset()
+        disk.make_directory(SNAPSHOT_PATH.parent)
+        assert SnapshotFile(disk, SNAPSHOT_PATH).snapshot is None
+        SnapshotFile(disk, SNAPSHOT_PATH).finish_reset()
         begin_behind(disk, self.BASE)
-        assert BaseFile(disk.after_kill(), BASE_PATH).base == self.BASE
+        assert SnapshotFile(disk.after_kill(), SNAPSHOT_PATH).snapshot == self.BASE
 
     def test_the_start_never_moves_back(self) -> None:
         disk = MemoryDisk()
-        disk.make_directory(BASE_PATH.parent)
+        disk.make_directory(SNAPSHOT_PATH.parent)
         begin_behind(disk, self.BASE)
         with pytest.raises(AssertionError):
-            BaseFile(disk, BASE_PATH).replace(Base(6, 3, 4000, 99, 1234, b"", b""), BASE_PATH)
+            SnapshotFile(disk, SNAPSHOT_PATH).replace(Snapshot(6, 3, 4000, 99, 1234, b"", b""), SNAPSHOT_PATH)
 
     def test_every_flipped_bit_is_found(self) -> None:
-        base = Base(1, 2, 3, 4, 5, b"c", b"s")
-        data = base.encode()
-        assert Base.decode(data) == base
+        snapshot = Snapshot(1, 2, 3, 4, 5, b"c", b"s")
+        data = snapshot.encode()
+        assert Snapshot.decode(data) == snapshot
         for bit in range(len(data) * 8):
             flipped = bytearray(data)
             flipped[bit // 8] ^= 1 << bit % 8
             with pytest.raises(ValueError, match=r".+"):
-                Base.decode(bytes(flipped))
+                Snapshot.decode(bytes(flipped))
         for length in range(len(data)):
             with pytest.raises(ValueError, match=r".+"):
-                Base.decode(data[:length])
+                Snapshot.decode(data[:length])
 
     def test_one_that_cannot_be_read_is_damage(self) -> None:
         disk = MemoryDisk()
-        disk.make_directory(BASE_PATH.parent)
-        disk.create(BASE_PATH, 0).write(0, b"nothing")
+        disk.make_directory(SNAPSHOT_PATH.parent)
+        disk.create(SNAPSHOT_PATH, 0).write(0, b"nothing")
         with pytest.raises(DamagedError, match="no base"):
-            BaseFile(disk, BASE_PATH)
+            SnapshotFile(disk, SNAPSHOT_PATH)

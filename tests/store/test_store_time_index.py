@@ -55,7 +55,7 @@ def test_where_the_log_begins_later_no_earlier_offset_is_given(
     firsts = [offset_at(queue, kept_from) for queue in queues]
     for queue, first in zip(queues, firsts, strict=True):
         queue.begin_at(first)
-    log.drop_before(log.base_at(first_kept - 1, configuration=b"", state=b""))
+    log.drop_before(log.snapshot_at(first_kept - 1, configuration=b"", state=b""))
     time = data.draw(st.integers(-1, 130))
     position = position_at(log, time, log.last_index)
     for queue, first, of_queue in zip(queues, firsts, times, strict=True):

@@ -15,15 +15,15 @@ from grpc import RpcMethodHandler, StatusCode, aio, stream_stream_rpc_method_han
 
 from ledger import produce_wire
 from ledger.batch import place_of
-from ledger.broker.answers import Answers
-from ledger.broker.arrivals import Arrivals
+from ledger.broker.answers import ResponseBudget
+from ledger.broker.arrivals import FetchWaiters
 from ledger.broker.delays import Delays
 from ledger.broker.fetch import fetch
 from ledger.broker.membership import Standing
 from ledger.broker.offsets import list_offsets
 from ledger.broker.proposals import Committed
 from ledger.broker.query import query_messages
-from ledger.broker.replica import Meter, Replica
+from ledger.broker.replica import BrokerReplica, Meter
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.fetch_wire import FetchAnswer, GivenQueue, serialize
 from ledger.broker.rpc.produce_stream import MAX_STREAMS, serve_produce
@@ -122,7 +122,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         *,
         beginnings: Mapping[int, Beginning],
         replicas: Replicas,
-        arrivals: Arrivals,
+        fetch_waiters: FetchWaiters,
         opening: TopicOpening,
         deletion: TopicDeletion,
         delays: Delays,
@@ -135,11 +135,11 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
         self._delays = delays
         self._meter = meter
         self._replicas = replicas
-        self._arrivals = arrivals
+        self._fetch_waiters = fetch_waiters
         self._opening = opening
         self._deletion = deletion
         self._quotas = quotas or Quotas()
-        self._answers = Answers()
+        self._response_budget = ResponseBudget()
         self._streams = 0
         """Produce streams that are open."""
 
@@ -184,12 +184,12 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             return serialize(FetchAnswer(refused))
         messages, size = self._count(answer)
         quota.charge(client, messages, size, now_s())
-        self._answers.leaves(size, context)
+        self._response_budget.leaves(size, context)
         answer.configuration_index = self.configuration_index
         return serialize(answer)
 
     def readable(self, topic_id: int, queue: int) -> QueueReader:
-        self._answers.check_room()
+        self._response_budget.check_room()
         replica = self._replicas.of_queue(topic_id, queue)
         try:
             replica.state.topics.require(topic_id, queue)
@@ -209,8 +209,8 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             None if due is None else due.next_in_s,
         )
 
-    def arrival(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
-        return self._arrivals.wait_for(queues)
+    def waiter(self, queues: Iterable[tuple[int, int]]) -> asyncio.Future[None]:
+        return self._fetch_waiters.wait_for(queues)
 
     def _count(self, answer: FetchAnswer) -> tuple[int, int]:
         """Messages and bytes that are given."""
@@ -336,7 +336,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
                 response.shards.add(shard=shard, role=role)
         return response
 
-    def _status(self, replica: Replica) -> broker_pb2.ShardStatus:
+    def _status(self, replica: BrokerReplica) -> broker_pb2.ShardStatus:
         raft, log = replica.driver.raft, replica.log
         return broker_pb2.ShardStatus(
             shard=replica.shard,
@@ -351,7 +351,7 @@ class BrokerService(RefusingService, broker_pb2_grpc.BrokerServicer):
             suspect=raft.is_suspect,
         )
 
-    def _role(self, replica: Replica) -> str:
+    def _role(self, replica: BrokerReplica) -> str:
         """As the core has it, where this node is a voter."""
         raft, standing = replica.driver.raft, replica.membership.standing
         if standing is Standing.REMOVED:
@@ -396,7 +396,7 @@ def now_s() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def reading(replica: Replica, *, linearizable: bool) -> Replica:
+async def reading(replica: BrokerReplica, *, linearizable: bool) -> BrokerReplica:
     """The same, once it has applied what was committed at the call."""
     if linearizable:
         await replica.confirm_leadership()

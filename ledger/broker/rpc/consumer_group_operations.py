@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from ledger.broker.consumed_offsets import check_offset
 from ledger.broker.lag import lag_of
-from ledger.broker.replica import Replica
-from ledger.broker.rpc.consumer_groups import ConsumerGroupService, Desk
+from ledger.broker.replica import BrokerReplica
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService, ShardConsumption
 from ledger.broker.rpc.refusals import RefusingService, answers
 from ledger.broker.topic_deletion import TopicDeletion
 from ledger.consumer_groups import validate_consumed_name
@@ -89,10 +89,10 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
             ],
         )
         validate_consumed_name(request.consumer_group)
-        desk = await self._leading(request.shard)
+        shard_consumption = await self._leading(request.shard)
         for each in wanted.offsets:
-            check_offset(desk.replica, each.topic_id, each.queue, each.offset)
-        results = await asyncio.shield(desk.claims.reset(wanted))
+            check_offset(shard_consumption.replica, each.topic_id, each.queue, each.offset)
+        results = await asyncio.shield(shard_consumption.claims.reset(wanted))
         for result in results:
             if isinstance(result, LedgerError):
                 raise result
@@ -114,7 +114,7 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
         response: consumer_group_operations_pb2.ForgetConsumerGroupResponse,
     ) -> None:
         validate_consumed_name(request.consumer_group)
-        forgetting = self._service.desk(request.shard).claims.forget(request.consumer_group)
+        forgetting = self._service.shard_consumption(request.shard).claims.forget(request.consumer_group)
         response.queues = await asyncio.shield(forgetting)
 
     @answers(consumer_group_operations_pb2.ForgetRetriesResponse)
@@ -131,14 +131,14 @@ class ConsumerGroupOperations(RefusingService, consumer_group_operations_pb2_grp
             if topic is not None:
                 await self._deletion.delete(topic.topic_id)
 
-    async def _leading(self, shard: int) -> Desk:
+    async def _leading(self, shard: int) -> ShardConsumption:
         """Of the shard, which this node leads at this moment, with all applied that was committed before."""
-        desk = self._service.desk(shard)
-        await desk.replica.confirm_still_leading()
-        return desk
+        shard_consumption = self._service.shard_consumption(shard)
+        await shard_consumption.replica.confirm_still_leading()
+        return shard_consumption
 
 
-async def summaries(replica: Replica) -> list[consumer_group_operations_pb2.ConsumerGroupSummary]:
+async def summaries(replica: BrokerReplica) -> list[consumer_group_operations_pb2.ConsumerGroupSummary]:
     """Of every consumer group that this shard knows of, by name."""
     found: defaultdict[str, consumer_group_operations_pb2.ConsumerGroupSummary] = defaultdict(
         consumer_group_operations_pb2.ConsumerGroupSummary
@@ -168,7 +168,7 @@ async def summaries(replica: Replica) -> list[consumer_group_operations_pb2.Cons
     return [found[name] for name in sorted(found)]
 
 
-def not_sent_again(replica: Replica, topic: Topic, resending: str) -> int:
+def not_sent_again(replica: BrokerReplica, topic: Topic, resending: str) -> int:
     """So many dead letters are kept in that topic that were not sent again by that consumer group."""
     count = 0
     for queue in [queue for queue, shard in enumerate(topic.shards) if shard == replica.shard]:

@@ -16,7 +16,7 @@ from ledger.broker.acknowledgements import Acknowledgements
 from ledger.broker.claims import Claims
 from ledger.broker.consumed_offsets import start_offset
 from ledger.broker.coordinator import Coordinator
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.broker import COORDINATORS, topic_route
 from ledger.broker.rpc.refusals import RefusingService, answers
@@ -36,10 +36,10 @@ MAX_WAIT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class ShardConsumption:
     """What one shard has for consumers."""
 
-    replica: Replica
+    replica: BrokerReplica
     coordinator: Coordinator
     acknowledgements: Acknowledgements
     claims: Claims
@@ -49,7 +49,7 @@ class Site(Protocol):
     """A shard on this node."""
 
     @property
-    def desk(self) -> Desk | None:
+    def shard_consumption(self) -> ShardConsumption | None:
         """None until it has started."""
 
 
@@ -75,9 +75,13 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         """What consumers were refused, by code."""
 
     @property
-    def desks(self) -> dict[int, Desk]:
+    def shard_consumptions(self) -> dict[int, ShardConsumption]:
         """Of the shards that have started here, by number."""
-        return {number: site.desk for number, site in sorted(self._sites.items()) if site.desk is not None}
+        return {
+            number: site.shard_consumption
+            for number, site in sorted(self._sites.items())
+            if site.shard_consumption is not None
+        }
 
     # -- as a coordinator
 
@@ -141,11 +145,12 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
         self, request: consumer_group_pb2.ClaimRequest, response: consumer_group_pb2.ClaimResponse
     ) -> None:
         validate_consumed_name(request.consumer_group)
-        desk = self.desk(request.shard)
+        shard_consumption = self.shard_consumption(request.shard)
         wanted = command_pb2.ClaimQueues(
-            consumer_group=request.consumer_group, queues=[claimed(desk.replica, each) for each in request.queues]
+            consumer_group=request.consumer_group,
+            queues=[claimed(shard_consumption.replica, each) for each in request.queues],
         )
-        results = await asyncio.shield(desk.claims.claim(wanted))
+        results = await asyncio.shield(shard_consumption.claims.claim(wanted))
         response.queues.extend(self._progress_of(results))
 
     @answers(consumer_group_pb2.AcknowledgeResponse)
@@ -158,14 +163,14 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
             )
             for each in request.queues
         ]
-        results = await self.desk(request.shard).acknowledgements.add(request.consumer_group, offsets)
+        results = await self.shard_consumption(request.shard).acknowledgements.add(request.consumer_group, offsets)
         response.queues.extend(self._progress_of(results))
 
     @answers(consumer_group_pb2.MoveResponse)
     async def Move(  # noqa: N802
         self, request: consumer_group_pb2.MoveRequest, response: consumer_group_pb2.MoveResponse
     ) -> None:
-        moving = self.desk(request.shard).claims.move(request)
+        moving = self.shard_consumption(request.shard).claims.move(request)
         if moving is not None:
             await asyncio.shield(moving)
 
@@ -215,18 +220,18 @@ class ConsumerGroupService(RefusingService, consumer_group_pb2_grpc.ConsumerGrou
             raise InvalidArgumentError(
                 f"consumer group {consumer_group!r} is coordinated in shard {right}, not in shard {shard}"
             )
-        return self.desk(shard).coordinator
+        return self.shard_consumption(shard).coordinator
 
-    def desk(self, shard: int) -> Desk:
+    def shard_consumption(self, shard: int) -> ShardConsumption:
         """Of the shard. Raises LedgerError where it is not here."""
         self._replicas.require(shard)
-        desk = self._sites[shard].desk
-        if desk is None:
+        shard_consumption = self._sites[shard].shard_consumption
+        if shard_consumption is None:
             raise UnavailableError(f"shard {shard} has not started on this node yet: try again shortly")
-        return desk
+        return shard_consumption
 
 
-def claimed(replica: Replica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:
+def claimed(replica: BrokerReplica, wanted: consumer_group_pb2.QueueClaim) -> command_pb2.ClaimedQueue:
     """Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
     start = start_offset(replica, wanted.topic_id, wanted.queue, wanted.start_offset)
     return command_pb2.ClaimedQueue(

@@ -16,7 +16,7 @@ from ledger.broker.handover import begin_transfer
 from ledger.broker.log_trim import LogTrim
 from ledger.broker.members import Introduction, Members
 from ledger.broker.proposals import ChangeProposal
-from ledger.broker.replica import Replica
+from ledger.broker.replica import BrokerReplica
 from ledger.broker.replicas import Replicas
 from ledger.broker.retention import Candidate
 from ledger.broker.rpc.refusals import RefusingService, answers, storage_checked
@@ -39,7 +39,7 @@ log = logging.getLogger("ledger.operations")
 class Site(Protocol):
     """The shard as it stands on this node, and the way to nodes that are no members yet."""
 
-    async def ask_newcomer(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
+    async def ask_joining_node(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Who is there? None: nobody answers."""
 
     def doubt(self) -> Suspect | None:
@@ -195,13 +195,13 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     ) -> None:
         await self._deletion.drop(self._replicas.require(request.shard), request.topic_id)
 
-    async def _leading(self, shard: int) -> Replica:
+    async def _leading(self, shard: int) -> BrokerReplica:
         """The shard's replica, which leads at this moment and has applied all that was committed before it."""
         replica = self._replicas.require(shard)
         await replica.confirm_still_leading()
         return replica
 
-    def _doubt(self, replica: Replica, node: int) -> Suspect:
+    def _doubt(self, replica: BrokerReplica, node: int) -> Suspect:
         if node != self._node:
             raise InvalidArgumentError(f"this is node {self._node}, not node {node}: ask the suspect node itself")
         doubt = self._sites[replica.shard].doubt()
@@ -209,15 +209,15 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
             raise NotSuspectError(f"node {node} is not suspect: nothing that it acknowledged is in doubt")
         return doubt
 
-    def _check_is_alone(self, replica: Replica) -> None:
+    def _check_is_alone(self, replica: BrokerReplica) -> None:
         if leader := replica.driver.raft.leader:
             raise RecoveryRefusedError(
                 f"node {self._node} follows node {leader}, which gives back what is missing: it is trusted again by "
                 "itself once it has caught up, and nothing need be lost"
             )
 
-    def _members(self, replica: Replica) -> Members:
-        return Members(replica, self._sites[replica.shard].ask_newcomer)
+    def _members(self, replica: BrokerReplica) -> Members:
+        return Members(replica, self._sites[replica.shard].ask_joining_node)
 
 
 async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:

@@ -15,7 +15,7 @@ from ledger.batch import BatchHeader
 from ledger.history import Outcome, Send
 from ledger.state import State
 from ledger.validation.violation import Violation, ViolationKind
-from store import Base, Checkpoint, Header, Kind
+from store import Checkpoint, Header, Kind, Snapshot
 from store.consume_queue import UNIT_BYTES
 from store.entry import HEADER_SIZE, padded
 from store.key_file import ENTRY_BYTES
@@ -529,32 +529,32 @@ def a_key_that_leads_astray(cluster: StoppedCluster) -> Planted:
 # -- snapshots
 
 
-def _stale(base: Base) -> Base:
+def _stale(snapshot: Snapshot) -> Snapshot:
     """With the state of an empty shard."""
-    return replace(base, state=State().encode())
+    return replace(snapshot, state=State().encode())
 
 
 @plant
 def a_stale_base(cluster: StoppedCluster) -> Planted:
     (path,) = sorted((cluster.replicas[2].shard / "snapshots").iterdir())
-    base = Base.decode(path.read_bytes())
-    path.write_bytes(_stale(base).encode())
-    return Planted([Due(K.STALE_SNAPSHOT, 3, base.index, path=str(path))])
+    snapshot = Snapshot.decode(path.read_bytes())
+    path.write_bytes(_stale(snapshot).encode())
+    return Planted([Due(K.STALE_SNAPSHOT, 3, snapshot.index, path=str(path))])
 
 
 @plant
 def a_base_of_another_log(cluster: StoppedCluster) -> Planted:
     (path,) = sorted((cluster.replicas[2].shard / "snapshots").iterdir())
-    base = Base.decode(path.read_bytes())
-    path.write_bytes(replace(base, chain=base.chain ^ 1).encode())
-    return Planted([Due(K.STALE_SNAPSHOT, 3, base.index, path=str(path))])
+    snapshot = Snapshot.decode(path.read_bytes())
+    path.write_bytes(replace(snapshot, chain=snapshot.chain ^ 1).encode())
+    return Planted([Due(K.STALE_SNAPSHOT, 3, snapshot.index, path=str(path))])
 
 
 @plant
 def a_stale_checkpoint(cluster: StoppedCluster) -> Planted:
     path = cluster.replicas[0].shard / "checkpoint"
     checkpoint = Checkpoint.decode(path.read_bytes())
-    path.write_bytes(replace(checkpoint, base=_stale(checkpoint.base)).encode())
+    path.write_bytes(replace(checkpoint, snapshot=_stale(checkpoint.snapshot)).encode())
     return Planted([Due(K.STALE_SNAPSHOT, 1, checkpoint.index, path=str(path))])
 
 

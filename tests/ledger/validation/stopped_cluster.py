@@ -23,9 +23,8 @@ from ledger.batch.header import seal
 from ledger.history import HistoryWriter, Open, Outcome, Send
 from ledger.state import State
 from ledger.v1 import command_pb2
-from raft.configuration_entry import Member, ShardConfiguration, encode_configuration
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from store import (
-    Base,
     Checkpoint,
     CommitLog,
     ConsumeQueues,
@@ -35,6 +34,7 @@ from store import (
     Kind,
     NodeDirectory,
     PosixDisk,
+    Snapshot,
     VoteFile,
 )
 from store.entry import HEADER_SIZE, chained, padded
@@ -84,7 +84,7 @@ class Writer:
         disk = PosixDisk()
         self.directory = NodeDirectory.open(disk, self.path, cluster=self.cluster, node=self.node)
         VoteFile.open(disk, self.directory.vote_path(self.shard), new_incarnation=bytes(range(16))).close()
-        self.bases = self.directory.bases(self.shard)
+        self.snapshots = self.directory.snapshots(self.shard)
         self.directory.record_boot(self.shard, "a-boot")
         shard = self.directory.shard_directory(self.shard)
         self.log = CommitLog.open(disk, shard / "log", segment_bytes=self.segment_bytes)
@@ -93,7 +93,7 @@ class Writer:
         self.configuration = encode_configuration(
             ShardConfiguration(
                 self.cluster,
-                {node: Member(bytes([self.incarnation, node]) * 8) for node in NODES},
+                {node: ConfiguredMember(bytes([self.incarnation, node]) * 8) for node in NODES},
                 self.segment_bytes,
                 self.segment_bytes // 2,
             )
@@ -156,14 +156,14 @@ class Writer:
 
     def keep_base(self) -> None:
         """Where the log may begin some day: behind its last entry."""
-        self.bases.keep(self._base())
+        self.snapshots.keep(self._snapshot())
 
     def checkpoint(self) -> None:
-        self.bases.save(Checkpoint(self._base(), 1, False, ()), self.bases.log_number)
+        self.snapshots.save(Checkpoint(self._snapshot(), 1, False, ()), self.snapshots.log_number)
 
-    def _base(self) -> Base:
+    def _snapshot(self) -> Snapshot:
         index = self.log.last_index
-        return self.log.base_at(index, configuration=self.configuration, state=self.state.encode())
+        return self.log.snapshot_at(index, configuration=self.configuration, state=self.state.encode())
 
     def stop(self) -> None:
         self.log.sync()

@@ -15,50 +15,50 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store.base import Base
+from store.base import Snapshot
 from store.disk import Disk, read_file, replace_file
 from store.errors import DamagedError, StoreError
 
 
-class BaseFile:
+class SnapshotFile:
     def __init__(self, disk: Disk, path: Path) -> None:
         """Reads what is there. Raises `DamagedError` when that is no base."""
         self._disk = disk
         self._path = path
         self._next_path = path.with_name(path.name + ".next")
         self._is_resetting = disk.exists(self._next_path)
-        self._base = self._read(self._next_path if self._is_resetting else path)
+        self._snapshot = self._read(self._next_path if self._is_resetting else path)
 
     @property
-    def base(self) -> Base | None:
+    def snapshot(self) -> Snapshot | None:
         """Where the log begins; None: at entry 1."""
-        return self._base
+        return self._snapshot
 
     @property
     def is_resetting(self) -> bool:
         """Whether the log's segments, as far as there are any, are void: what `CommitLog.open` takes as `reset`."""
         return self._is_resetting
 
-    def replace(self, base: Base, kept: Path) -> None:
+    def replace(self, snapshot: Snapshot, kept: Path) -> None:
         """Durably: the log, which holds entry `base.index`, begins behind it. The file `kept` holds `base`, durably
         too, and gets this name: that works on a full disk. A power loss in the midst of this may leave neither the new
         base nor `kept`; the log begins where it did then."""
         assert not self._is_resetting
-        assert self._base is None or base.index >= self._base.index, "the log start never moves back"
+        assert self._snapshot is None or snapshot.index >= self._snapshot.index, "the log start never moves back"
         self._disk.rename(kept, self._path)
         self._disk.sync_directory(self._path.parent)
         self._disk.sync_directory(kept.parent)
-        self._base = base
+        self._snapshot = snapshot
 
-    def begin_reset(self, base: Base) -> None:
+    def begin_reset(self, snapshot: Snapshot) -> None:
         """Durably: the log is void, and one without entries begins behind `base`. After an error `is_resetting` says
         whether that has come about."""
         try:
-            replace_file(self._disk, self._next_path, base.encode())
+            replace_file(self._disk, self._next_path, snapshot.encode())
         except StoreError:
             self._is_resetting = self._disk.exists(self._next_path)
             raise
-        self._base, self._is_resetting = base, True
+        self._snapshot, self._is_resetting = snapshot, True
 
     def finish_reset(self) -> None:
         """Durably, once the old log is removed, and before anything is written to the new one. Without a reset under
@@ -68,10 +68,10 @@ class BaseFile:
             self._disk.sync_directory(self._path.parent)
             self._is_resetting = False
 
-    def _read(self, path: Path) -> Base | None:
+    def _read(self, path: Path) -> Snapshot | None:
         if not self._disk.exists(path):
             return None
         try:
-            return Base.decode(read_file(self._disk, path))
+            return Snapshot.decode(read_file(self._disk, path))
         except ValueError as error:
             raise DamagedError(path, 0, f"this is no base ({error})") from error

@@ -19,8 +19,8 @@ from itertools import cycle
 from ledger.client.backoff import Backoff
 from ledger.client.delivery import Delivery
 from ledger.client.fault_table import FaultTable
-from ledger.client.lane import Lane
-from ledger.client.outgoing import Answer, OutgoingBatch, Piece, Settled
+from ledger.client.lane import QueueSequencer
+from ledger.client.outgoing import Answer, BatchResult, Piece, ProducerBatch
 from ledger.errors import LedgerError
 
 
@@ -28,8 +28,8 @@ from ledger.errors import LedgerError
 class Dispatch:
     """Batches of one lane that go out now, in this order."""
 
-    lane: Lane
-    batches: list[OutgoingBatch]
+    sequencer: QueueSequencer
+    batches: list[ProducerBatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Owed:
     """What a poll says is to be done."""
 
     dispatches: list[Dispatch]
-    settled: list[Settled]
+    results: list[BatchResult]
 
 
-class Outbox:
+class Accumulator:
     """Lanes, and which of them have something to do."""
 
     def __init__(self, delivery: Delivery, backoff: Backoff, faults: FaultTable | None = None) -> None:
@@ -49,75 +49,75 @@ class Outbox:
         self._delivery = delivery
         self._backoff = backoff
         # Lanes that are not idle, in the order they ceased to be (a dict, because a set has no order).
-        self._busy: dict[Lane, None] = {}
+        self._busy: dict[QueueSequencer, None] = {}
 
-    def lane(self, topic_id: int, queue: int, shard: int) -> Lane:
+    def sequencer(self, topic_id: int, queue: int, shard: int) -> QueueSequencer:
         """A new lane; the caller keeps it, one for each queue."""
-        return Lane(topic_id, queue, shard, self._delivery, self._backoff)
+        return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff)
 
     @property
     def trouble(self) -> LedgerError | None:
         """What stands in the way of some lane, if anything does."""
-        return next((lane.trouble for lane in self._busy if lane.trouble is not None), None)
+        return next((sequencer.trouble for sequencer in self._busy if sequencer.trouble is not None), None)
 
-    def unresolved(self) -> list[OutgoingBatch]:
+    def unresolved(self) -> list[ProducerBatch]:
         """The batches of which somebody still waits to hear: until they have no receipts any more."""
-        return [batch for lane in self._busy for batch in lane.unresolved()]
+        return [batch for sequencer in self._busy for batch in sequencer.unresolved()]
 
-    def add(self, lane: Lane, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
-        lane.add(piece, now, wall_ms, close=close)
-        self._busy[lane] = None
+    def add(self, sequencer: QueueSequencer, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
+        sequencer.add(piece, now, wall_ms, close=close)
+        self._busy[sequencer] = None
 
     def answered(
-        self, lane: Lane, batch: OutgoingBatch, answer: Answer, now: float, *, sent: bool = True
-    ) -> list[Settled]:
-        return lane.answered(batch, answer, now, sent=sent)
+        self, sequencer: QueueSequencer, batch: ProducerBatch, answer: Answer, now: float, *, sent: bool = True
+    ) -> list[BatchResult]:
+        return sequencer.answered(batch, answer, now, sent=sent)
 
     def poll(self, now: float) -> Owed:
         """Close, number and take what can go out, and settle what ran out of time."""
         owed = Owed([], [])
-        for lane in list(self._busy):
-            owed.settled.extend(lane.expire(now))
-            if lane.offers(now):
-                self._move(lane, now)
-        owing = {lane.shard for lane in self._busy if lane.has_in_flight}
-        for lane in list(self._busy):
-            batches = lane.take(now, gathers=lane.shard in owing)
+        for sequencer in list(self._busy):
+            owed.results.extend(sequencer.expire(now))
+            if sequencer.offers(now):
+                self._move(sequencer, now)
+        owing = {sequencer.shard for sequencer in self._busy if sequencer.has_in_flight}
+        for sequencer in list(self._busy):
+            batches = sequencer.take(now, gathers=sequencer.shard in owing)
             if batches:
-                owed.dispatches.append(Dispatch(lane, batches))
-            elif lane.idle:
-                del self._busy[lane]
+                owed.dispatches.append(Dispatch(sequencer, batches))
+            elif sequencer.idle:
+                del self._busy[sequencer]
         return owed
 
-    def _move(self, lane: Lane, now: float) -> None:
+    def _move(self, sequencer: QueueSequencer, now: float) -> None:
         """What may go, to queues of other shards: the next ones that do not fail, in turn."""
         others = [
             other
-            for other in (*lane.siblings[lane.queue + 1 :], *lane.siblings[: lane.queue])
-            if other.shard != lane.shard and other.takes_over and self.faults.is_available(other.shard, now)
+            for other in (*sequencer.siblings[sequencer.queue + 1 :], *sequencer.siblings[: sequencer.queue])
+            if other.shard != sequencer.shard and other.takes_over and self.faults.is_available(other.shard, now)
         ]
         if others:
-            for batch, other in zip(lane.give_away(), cycle(others), strict=False):
+            for batch, other in zip(sequencer.give_away(), cycle(others), strict=False):
                 other.take_over(batch)
                 self._busy[other] = None
 
     def next_wake(self) -> float | None:
         """When to poll again if nothing else happens before; None: never."""
-        return min((wake for lane in self._busy if (wake := lane.next_wake()) is not None), default=None)
+        return min((wake for sequencer in self._busy if (wake := sequencer.next_wake()) is not None), default=None)
 
     def hasten(self, now: float) -> None:
         """Let everything gathered go without lingering."""
-        for lane in self._busy:
-            lane.hasten(now)
+        for sequencer in self._busy:
+            sequencer.hasten(now)
 
-    def hurry(self, now: float, concerns: Callable[[Lane], bool]) -> None:
+    def hurry(self, now: float, concerns: Callable[[QueueSequencer], bool]) -> None:
         """End the back-off of the lanes that `concerns` picks."""
-        for lane in self._busy:
-            if concerns(lane):
-                lane.hurry(now)
+        for sequencer in self._busy:
+            if concerns(sequencer):
+                sequencer.hurry(now)
 
-    def abandon(self) -> list[Settled]:
+    def abandon(self) -> list[BatchResult]:
         """Settle everything as it stands; nothing may be added or answered afterwards."""
-        settled = [one for lane in self._busy for one in lane.abandon()]
+        results = [one for sequencer in self._busy for one in sequencer.abandon()]
         self._busy.clear()
-        return settled
+        return results

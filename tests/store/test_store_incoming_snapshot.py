@@ -9,13 +9,13 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from store import Base, CorruptBaseError, IncomingBase, MemoryDisk, Offer
+from store import CorruptSnapshotError, IncomingSnapshot, MemoryDisk, Offer, Snapshot
 from store.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import each_kill
 
 PATH = Path("/data/incoming")
-BASE = Base(7, 3, 4096, 99, 1234, b"configuration", bytes(range(256)) * 3)
+BASE = Snapshot(7, 3, 4096, 99, 1234, b"configuration", bytes(range(256)) * 3)
 DATA = BASE.encode()
 OFFER = Offer.of(BASE, DATA)
 PIECE = 100
@@ -28,14 +28,14 @@ def disk() -> MemoryDisk:
     return disk
 
 
-def give(incoming: IncomingBase, data: bytes = DATA, size: int = PIECE) -> None:
+def give(incoming: IncomingSnapshot, data: bytes = DATA, size: int = PIECE) -> None:
     """The next piece."""
     piece = data[incoming.received : incoming.received + size]
     incoming.append(incoming.received, piece, google_crc32c.value(piece))
 
 
-def give_all(disk: MemoryDisk, size: int = PIECE) -> IncomingBase:
-    incoming = IncomingBase.open(disk, PATH, OFFER)
+def give_all(disk: MemoryDisk, size: int = PIECE) -> IncomingSnapshot:
+    incoming = IncomingSnapshot.open(disk, PATH, OFFER)
     while not incoming.is_complete:
         give(incoming, size=size)
     return incoming
@@ -50,26 +50,26 @@ def test_piece_by_piece(disk: MemoryDisk, size: int) -> None:
 
 
 def test_what_has_come_is_there_after_a_restart(disk: MemoryDisk) -> None:
-    incoming = IncomingBase.open(disk, PATH, OFFER)
+    incoming = IncomingSnapshot.open(disk, PATH, OFFER)
     give(incoming)
     give(incoming)
     incoming.close()
-    incoming = IncomingBase.open(disk, PATH, OFFER)
+    incoming = IncomingSnapshot.open(disk, PATH, OFFER)
     assert incoming.received == 2 * PIECE
     assert give_all(disk).complete() == BASE
 
 
 @pytest.mark.parametrize("other", [{"index": 8}, {"term": 4}, {"crc": 1}, {"size": len(DATA) + 1}])
 def test_another_offer_begins_anew(disk: MemoryDisk, other: dict[str, int]) -> None:
-    give(IncomingBase.open(disk, PATH, OFFER))
-    assert IncomingBase.open(disk, PATH, replace(OFFER, **other)).received == 0
-    assert IncomingBase.open(disk, PATH, OFFER).received == 0
+    give(IncomingSnapshot.open(disk, PATH, OFFER))
+    assert IncomingSnapshot.open(disk, PATH, replace(OFFER, **other)).received == 0
+    assert IncomingSnapshot.open(disk, PATH, OFFER).received == 0
 
 
 def test_killed_at_every_byte_it_goes_on(disk: MemoryDisk) -> None:
     received = set()
     for _, survivor in each_kill(disk, give_all):
-        incoming = IncomingBase.open(survivor, PATH, OFFER)
+        incoming = IncomingSnapshot.open(survivor, PATH, OFFER)
         received.add(incoming.received)
         assert give_all(survivor).complete() == BASE
     assert received == {*range(0, len(DATA), PIECE)}
@@ -90,7 +90,7 @@ def test_after_power_losses_it_goes_on(seed: int) -> None:
 
 
 def test_a_piece_that_is_bad_or_not_next_is_not_taken(disk: MemoryDisk) -> None:
-    incoming = IncomingBase.open(disk, PATH, OFFER)
+    incoming = IncomingSnapshot.open(disk, PATH, OFFER)
     give(incoming)
     piece = DATA[PIECE : 2 * PIECE]
     crc = google_crc32c.value(piece)
@@ -101,7 +101,7 @@ def test_a_piece_that_is_bad_or_not_next_is_not_taken(disk: MemoryDisk) -> None:
         (PIECE, b"", google_crc32c.value(b"")),
         (PIECE, bytes(len(DATA)), google_crc32c.value(bytes(len(DATA)))),
     ]:
-        with pytest.raises(CorruptBaseError):
+        with pytest.raises(CorruptSnapshotError):
             incoming.append(offset, bad, its_crc)
         assert incoming.received == PIECE
     assert give_all(disk).complete() == BASE
@@ -117,9 +117,9 @@ def test_a_piece_that_is_bad_or_not_next_is_not_taken(disk: MemoryDisk) -> None:
     ],
 )
 def test_a_whole_that_is_not_what_was_offered_is_thrown_away(disk: MemoryDisk, offer: Offer, data: bytes) -> None:
-    incoming = IncomingBase.open(disk, PATH, offer)
+    incoming = IncomingSnapshot.open(disk, PATH, offer)
     while not incoming.is_complete:
         give(incoming, data)
-    with pytest.raises(CorruptBaseError):
+    with pytest.raises(CorruptSnapshotError):
         incoming.complete()
-    assert IncomingBase.open(disk, PATH, offer).received == 0
+    assert IncomingSnapshot.open(disk, PATH, offer).received == 0

@@ -10,7 +10,7 @@
 
 One idea: every piece carries its own proof, so nothing needs to be flushed on the way: after a kill or a power loss
 the frames are whole up to some point, and from there on the pieces are asked for again. A base counts only once the
-whole of it is here and right; what then happens to it is decided by `BaseFile.begin_reset`, not here.
+whole of it is here and right; what then happens to it is decided by `SnapshotFile.begin_reset`, not here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pathlib import Path
 
 import google_crc32c
 
-from store.base import Base
+from store.base import Snapshot
 from store.disk import Disk, File
-from store.errors import CorruptBaseError
+from store.errors import CorruptSnapshotError
 
 MAGIC = int.from_bytes(b"LMQI", "little")
 VERSION = 1
@@ -41,15 +41,15 @@ class Offer:
     crc: int
 
     @staticmethod
-    def of(base: Base, data: bytes) -> Offer:
+    def of(snapshot: Snapshot, data: bytes) -> Offer:
         """As its owner offers it; `data` is what `base` encodes to."""
-        return Offer(base.index, base.term, len(data), google_crc32c.value(data))
+        return Offer(snapshot.index, snapshot.term, len(data), google_crc32c.value(data))
 
     def encode(self) -> bytes:
         return _OFFER.pack(MAGIC, VERSION, self.index, self.term, self.size, self.crc)
 
 
-class IncomingBase:
+class IncomingSnapshot:
     def __init__(self, disk: Disk, path: Path, offer: Offer, file: File, received: int, end: int) -> None:
         """Use `open`."""
         self._disk = disk
@@ -61,18 +61,18 @@ class IncomingBase:
         self._end = end
 
     @staticmethod
-    def open(disk: Disk, path: Path, offer: Offer) -> IncomingBase:
+    def open(disk: Disk, path: Path, offer: Offer) -> IncomingSnapshot:
         """With what is here already of the same offer; anything else that is here is removed."""
         if disk.exists(path):
             file = disk.open(path)
             if file.read(0, _OFFER.size) == offer.encode():
                 pieces, end = _frames(file, offer.size)
-                return IncomingBase(disk, path, offer, file, sum(map(len, pieces)), end)
+                return IncomingSnapshot(disk, path, offer, file, sum(map(len, pieces)), end)
             file.close()
             disk.unlink(path)
         file = disk.create(path, 0)
         file.write(0, offer.encode())
-        return IncomingBase(disk, path, offer, file, 0, _OFFER.size)
+        return IncomingSnapshot(disk, path, offer, file, 0, _OFFER.size)
 
     @property
     def received(self) -> int:
@@ -84,31 +84,31 @@ class IncomingBase:
         return self._received == self._offer.size
 
     def append(self, offset: int, piece: bytes, crc: int) -> None:
-        """Take the piece that begins at `offset`, which must be `received`. Raises `CorruptBaseError`."""
+        """Take the piece that begins at `offset`, which must be `received`. Raises `CorruptSnapshotError`."""
         if offset != self._received:
-            raise CorruptBaseError(f"a piece for offset {offset} came where {self._received} was next")
+            raise CorruptSnapshotError(f"a piece for offset {offset} came where {self._received} was next")
         if not piece or offset + len(piece) > self._offer.size:
-            raise CorruptBaseError(f"a piece of {len(piece)} bytes came for offset {offset} of {self._offer.size}")
+            raise CorruptSnapshotError(f"a piece of {len(piece)} bytes came for offset {offset} of {self._offer.size}")
         if (found := google_crc32c.value(piece)) != crc:
-            raise CorruptBaseError(f"the CRC of the piece for offset {offset} is {found:#010x}, not {crc:#010x}")
+            raise CorruptSnapshotError(f"the CRC of the piece for offset {offset} is {found:#010x}, not {crc:#010x}")
         self._file.write(self._end, _FRAME.pack(len(piece), crc) + piece)
         self._end += _FRAME.size + len(piece)
         self._received += len(piece)
 
-    def complete(self) -> Base:
-        """The base, once all of it is here. Raises `CorruptBaseError` when it is not what was offered: then none of it
-        is kept, and the transfer begins anew."""
+    def complete(self) -> Snapshot:
+        """The base, once all of it is here. Raises `CorruptSnapshotError` when it is not what was offered: then none
+        of it is kept, and the transfer begins anew."""
         assert self.is_complete
         pieces, _ = _frames(self._file, self._offer.size)
         data = b"".join(pieces)
         try:
-            base = Base.decode(data)
-            if Offer.of(base, data) != self._offer:
+            snapshot = Snapshot.decode(data)
+            if Offer.of(snapshot, data) != self._offer:
                 raise ValueError("it is another one than was offered")
         except ValueError as error:
             self.remove()
-            raise CorruptBaseError(str(error)) from error
-        return base
+            raise CorruptSnapshotError(str(error)) from error
+        return snapshot
 
     def close(self) -> None:
         """What has come stays for the next time."""

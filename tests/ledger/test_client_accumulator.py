@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ledger.batch import BatchHeader
+from ledger.client.accumulator import Accumulator
 from ledger.client.backoff import Backoff
 from ledger.client.delivery import Delivery
-from ledger.client.lane import Lane
-from ledger.client.outbox import Outbox
-from ledger.client.outgoing import Acknowledged, Answer, OutgoingBatch, Piece
+from ledger.client.lane import QueueSequencer
+from ledger.client.outgoing import Acknowledged, Answer, Piece, ProducerBatch
 from ledger.errors import (
     BusyError,
     DeliveryTimeoutError,
@@ -32,7 +32,7 @@ from ledger.errors import (
 from tests.ledger.naive_broker import REFUSED, Fate, NaiveBroker, Producer
 
 
-class OutboxMachine(RuleBasedStateMachine):
+class AccumulatorMachine(RuleBasedStateMachine):
     """Attempts travel on one stream, in order; `self.wire` is what is on its way, oldest first."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class OutboxMachine(RuleBasedStateMachine):
         self.now = 0.0
         self.broker = NaiveBroker()
         self.fates: list[Fate] = []
-        self.wire: list[tuple[Lane, OutgoingBatch]] = []
+        self.wire: list[tuple[QueueSequencer, ProducerBatch]] = []
         self.late: list[bytes] = []  # copies of requests whose stream broke: they may still arrive
         self.reserved = self.released = 0
         self.number = 0
@@ -48,8 +48,8 @@ class OutboxMachine(RuleBasedStateMachine):
     @initialize(seed=st.integers(0, 1000), batch_bytes=st.sampled_from([1, 60, 1000]))
     def make(self, seed: int, batch_bytes: int) -> None:
         delivery = Delivery(producer_id=9, batch_bytes=batch_bytes, delivery_timeout_ms=1000, linger_ms=5)
-        self.outbox = Outbox(delivery, Backoff(20, 100, random.Random(seed)))
-        self.lane = self.outbox.lane(1, 0, 0)
+        self.accumulator = Accumulator(delivery, Backoff(20, 100, random.Random(seed)))
+        self.sequencer = self.accumulator.sequencer(1, 0, 0)
 
     # --- what users do -----------------------------------------------------------------------------------------------
 
@@ -67,12 +67,12 @@ class OutboxMachine(RuleBasedStateMachine):
         self.fates.append(fate)
         piece = Piece(values, sum(map(len, values)), fate)
         self.reserved += piece.size
-        self.outbox.add(self.lane, piece, self.now, wall_ms=0, close=close)
+        self.accumulator.add(self.sequencer, piece, self.now, wall_ms=0, close=close)
         self.poll()
 
     @rule()
     def hasten(self) -> None:
-        self.outbox.hasten(self.now)
+        self.accumulator.hasten(self.now)
         self.poll()
 
     # --- what happens to attempts ------------------------------------------------------------------------------------
@@ -80,26 +80,26 @@ class OutboxMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.wire)
     @rule()
     def arrives_and_is_answered(self) -> None:
-        lane, batch = self.wire.pop(0)
-        self.answer(lane, batch, self.broker.produce(batch.encoded))
+        sequencer, batch = self.wire.pop(0)
+        self.answer(sequencer, batch, self.broker.produce(batch.encoded))
 
     @precondition(lambda self: self.wire)
     @rule(error=st.sampled_from([BusyError, NotLeaderError, NoLeaderError]))
     def is_refused_for_now(self, error: type[LedgerError]) -> None:
-        lane, batch = self.wire.pop(0)
-        self.answer(lane, batch, error("not now"))
+        sequencer, batch = self.wire.pop(0)
+        self.answer(sequencer, batch, error("not now"))
 
     @precondition(lambda self: self.wire)
     @rule(kept=st.booleans(), error=st.sampled_from([NotLeaderError, NoLeaderError, UnavailableError, InternalError]))
     def is_appended_by_a_leader_that_steps_down(self, kept: bool, error: type[LedgerError]) -> None:
-        lane, batch = self.wire.pop(0)
+        sequencer, batch = self.wire.pop(0)
         mark = self.broker.mark()
         answer = self.broker.produce(batch.encoded)
         if isinstance(answer, Acknowledged) and not answer.duplicate:
             answer = error("no more")
             if not kept:
                 self.broker.back_to(mark)
-        self.answer(lane, batch, answer)
+        self.answer(sequencer, batch, answer)
 
     @precondition(lambda self: self.wire)
     @rule(arrived=st.integers(0, 6), left_behind=st.booleans(), sent=st.integers(0, 6))
@@ -111,8 +111,8 @@ class OutboxMachine(RuleBasedStateMachine):
             self.broker.produce(batch.encoded)
         if left_behind:
             self.late += [batch.encoded for _, batch in wire[arrived:sent]]
-        for place, (lane, batch) in enumerate(wire):
-            self.answer(lane, batch, UnavailableError("broken"), sent=place < sent)
+        for place, (sequencer, batch) in enumerate(wire):
+            self.answer(sequencer, batch, UnavailableError("broken"), sent=place < sent)
 
     @precondition(lambda self: self.late)
     @rule()
@@ -123,16 +123,16 @@ class OutboxMachine(RuleBasedStateMachine):
         if header.epoch == known.epoch and header.first_sequence >= oldest:  # otherwise: fenced, or forgotten
             self.broker.produce(data)
 
-    @precondition(lambda self: not self.wire and not self.outbox.unresolved() and self.lane.idle)
+    @precondition(lambda self: not self.wire and not self.accumulator.unresolved() and self.sequencer.idle)
     @rule()
     def the_broker_forgets_the_producer(self) -> None:
         self.late.clear()
         self.broker.producer = Producer()
 
-    def answer(self, lane: Lane, batch: OutgoingBatch, answer: Answer, *, sent: bool = True) -> None:
-        for settled in self.outbox.answered(lane, batch, answer, self.now, sent=sent):
-            self.released += settled.released
-            settled.deliver()
+    def answer(self, sequencer: QueueSequencer, batch: ProducerBatch, answer: Answer, *, sent: bool = True) -> None:
+        for results in self.accumulator.answered(sequencer, batch, answer, self.now, sent=sent):
+            self.released += results.released
+            results.deliver()
 
     # --- time --------------------------------------------------------------------------------------------------------
 
@@ -143,18 +143,18 @@ class OutboxMachine(RuleBasedStateMachine):
 
     @rule()
     def there_is_a_new_leader(self) -> None:
-        self.outbox.hurry(self.now, lambda lane: lane is self.lane)
+        self.accumulator.hurry(self.now, lambda sequencer: sequencer is self.sequencer)
         self.poll()
 
     @rule()
     def poll(self) -> None:
-        owed = self.outbox.poll(self.now)
-        for settled in owed.settled:
-            self.released += settled.released
-            settled.deliver()
+        owed = self.accumulator.poll(self.now)
+        for results in owed.results:
+            self.released += results.released
+            results.deliver()
         for dispatch in owed.dispatches:
-            self.wire += [(dispatch.lane, batch) for batch in dispatch.batches]
-        wake = self.outbox.next_wake()
+            self.wire += [(dispatch.sequencer, batch) for batch in dispatch.batches]
+        wake = self.accumulator.next_wake()
         assert wake is None or wake > self.now, "a timer that would run at once, for ever"
 
     # --- what must hold ----------------------------------------------------------------------------------------------
@@ -182,74 +182,76 @@ class OutboxMachine(RuleBasedStateMachine):
             self.poll()
             if self.wire:
                 self.arrives_and_is_answered()
-            elif self.lane.idle:
+            elif self.sequencer.idle:
                 break
             else:
-                self.now = self.outbox.next_wake() or self.now
-        assert self.lane.idle
+                self.now = self.accumulator.next_wake() or self.now
+        assert self.sequencer.idle
         assert all(fate.told for fate in self.fates)
         assert self.fates[-1].first_offset is not None
         assert self.released == self.reserved
         self.holds()
 
 
-TestOutbox = OutboxMachine.TestCase
-TestOutbox.settings = settings(
+TestAccumulator = AccumulatorMachine.TestCase
+TestAccumulator.settings = settings(
     max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
 @pytest.fixture
-def outbox() -> Outbox:
-    return Outbox(Delivery(producer_id=9, linger_ms=5), Backoff(20, 1000, random.Random(1)))
+def accumulator() -> Accumulator:
+    return Accumulator(Delivery(producer_id=9, linger_ms=5), Backoff(20, 1000, random.Random(1)))
 
 
-def test_lanes_do_not_hold_each_other_up(outbox: Outbox) -> None:
-    stuck, free = outbox.lane(1, 0, 0), outbox.lane(1, 1, 0)
-    outbox.add(stuck, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
-    [dispatch] = outbox.poll(0).dispatches
-    outbox.answered(stuck, dispatch.batches[0], BusyError(), 0)
-    outbox.add(free, Piece([b"b"], 1, Fate([b"b"])), 0, wall_ms=0)
-    assert [dispatch.lane for dispatch in outbox.poll(0).dispatches] == [free]
+def test_lanes_do_not_hold_each_other_up(accumulator: Accumulator) -> None:
+    stuck, free = accumulator.sequencer(1, 0, 0), accumulator.sequencer(1, 1, 0)
+    accumulator.add(stuck, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
+    [dispatch] = accumulator.poll(0).dispatches
+    accumulator.answered(stuck, dispatch.batches[0], BusyError(), 0)
+    accumulator.add(free, Piece([b"b"], 1, Fate([b"b"])), 0, wall_ms=0)
+    assert [dispatch.sequencer for dispatch in accumulator.poll(0).dispatches] == [free]
 
 
-def test_batches_gather_while_their_shard_owes_an_answer_to_any_of_its_queues(outbox: Outbox) -> None:
-    first, second, third, elsewhere = (outbox.lane(1, queue, shard) for queue, shard in enumerate((0, 0, 0, 5)))
-    outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
-    [under_way] = outbox.poll(0).dispatches
-    for lane in (second, third, elsewhere):
-        outbox.add(lane, Piece([b"b"], 1, Fate([b"b"])), 1, wall_ms=0)
-    assert [dispatch.lane for dispatch in outbox.poll(1).dispatches] == [elsewhere]
-    assert outbox.next_wake() == 6, "when they have lingered"
-    outbox.answered(first, under_way.batches[0], Acknowledged(0, 1, 0, duplicate=False), 2)
-    assert [dispatch.lane for dispatch in outbox.poll(2).dispatches] == [second, third], "in one request"
+def test_batches_gather_while_their_shard_owes_an_answer_to_any_of_its_queues(accumulator: Accumulator) -> None:
+    first, second, third, elsewhere = (
+        accumulator.sequencer(1, queue, shard) for queue, shard in enumerate((0, 0, 0, 5))
+    )
+    accumulator.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
+    [under_way] = accumulator.poll(0).dispatches
+    for sequencer in (second, third, elsewhere):
+        accumulator.add(sequencer, Piece([b"b"], 1, Fate([b"b"])), 1, wall_ms=0)
+    assert [dispatch.sequencer for dispatch in accumulator.poll(1).dispatches] == [elsewhere]
+    assert accumulator.next_wake() == 6, "when they have lingered"
+    accumulator.answered(first, under_way.batches[0], Acknowledged(0, 1, 0, duplicate=False), 2)
+    assert [dispatch.sequencer for dispatch in accumulator.poll(2).dispatches] == [second, third], "in one request"
 
 
-def test_what_has_lingered_goes_whatever_its_shard_owes(outbox: Outbox) -> None:
-    first, second = outbox.lane(1, 0, 0), outbox.lane(1, 1, 0)
-    outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
-    outbox.poll(0)
-    outbox.add(second, Piece([b"b"], 1, Fate([b"b"])), 1, wall_ms=0)
-    assert outbox.poll(5).dispatches == []
-    assert [dispatch.lane for dispatch in outbox.poll(6).dispatches] == [second]
+def test_what_has_lingered_goes_whatever_its_shard_owes(accumulator: Accumulator) -> None:
+    first, second = accumulator.sequencer(1, 0, 0), accumulator.sequencer(1, 1, 0)
+    accumulator.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
+    accumulator.poll(0)
+    accumulator.add(second, Piece([b"b"], 1, Fate([b"b"])), 1, wall_ms=0)
+    assert accumulator.poll(5).dispatches == []
+    assert [dispatch.sequencer for dispatch in accumulator.poll(6).dispatches] == [second]
 
 
-def test_only_the_lanes_of_the_shard_that_has_a_new_leader_hurry(outbox: Outbox) -> None:
-    lanes = [outbox.lane(1, 0, 0), outbox.lane(1, 1, 5)]
-    for lane in lanes:
-        outbox.add(lane, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
-    for dispatch in outbox.poll(0).dispatches:
-        outbox.answered(dispatch.lane, dispatch.batches[0], NotLeaderError(), 0)
-    outbox.hurry(0, lambda lane: lane.shard == 5)
-    assert [dispatch.lane for dispatch in outbox.poll(0).dispatches] == [lanes[1]]
+def test_only_the_lanes_of_the_shard_that_has_a_new_leader_hurry(accumulator: Accumulator) -> None:
+    sequencers = [accumulator.sequencer(1, 0, 0), accumulator.sequencer(1, 1, 5)]
+    for sequencer in sequencers:
+        accumulator.add(sequencer, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
+    for dispatch in accumulator.poll(0).dispatches:
+        accumulator.answered(dispatch.sequencer, dispatch.batches[0], NotLeaderError(), 0)
+    accumulator.hurry(0, lambda sequencer: sequencer.shard == 5)
+    assert [dispatch.sequencer for dispatch in accumulator.poll(0).dispatches] == [sequencers[1]]
 
 
-def test_the_next_wake_is_the_earliest_of_all_lanes(outbox: Outbox) -> None:
-    first, second = outbox.lane(1, 0, 0), outbox.lane(1, 1, 5)
-    outbox.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
-    outbox.poll(0)
-    assert outbox.next_wake() == 120_000
-    outbox.add(second, Piece([b"b"], 1, Fate([b"b"])), 0, wall_ms=0)
-    outbox.poll(0)
-    outbox.add(second, Piece([b"c"], 1, Fate([b"c"])), 3, wall_ms=0)
-    assert outbox.next_wake() == 8
+def test_the_next_wake_is_the_earliest_of_all_lanes(accumulator: Accumulator) -> None:
+    first, second = accumulator.sequencer(1, 0, 0), accumulator.sequencer(1, 1, 5)
+    accumulator.add(first, Piece([b"a"], 1, Fate([b"a"])), 0, wall_ms=0)
+    accumulator.poll(0)
+    assert accumulator.next_wake() == 120_000
+    accumulator.add(second, Piece([b"b"], 1, Fate([b"b"])), 0, wall_ms=0)
+    accumulator.poll(0)
+    accumulator.add(second, Piece([b"c"], 1, Fate([b"c"])), 3, wall_ms=0)
+    assert accumulator.next_wake() == 8

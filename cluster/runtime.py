@@ -53,7 +53,7 @@ def monotonic_ms() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class Runtime:
     """By default those of a process of its own. All is called in the loop's thread."""
 
     make_transport: MakeTransport
