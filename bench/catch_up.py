@@ -29,7 +29,8 @@ from bench.tables import options, show
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
 from cluster.process_use import cpu_s
-from store import PosixDisk, entry
+from store import PosixDisk
+from store.log import entry
 
 ROUNDS = 3
 GIB = 1 << 30

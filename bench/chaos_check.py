@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.tables import options, show
-from chaos.checker.columns import columns_of
-from chaos.checker.verdict import judge
+from chaos.live.checker.columns import columns_of
+from chaos.live.checker.verdict import judge
 from ledger.history import HistoryWriter, Open, Operation, Outcome, Poll, Send, read_history
 
 TOPIC, QUEUES, NODES = "orders", 8, (1, 2, 3)

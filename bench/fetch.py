@@ -32,11 +32,11 @@ from cluster.allocator import keep_large_buffers
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
 from ledger import Admin
-from ledger.broker.fetch import collect
+from ledger.broker.fetch.fetch import collect
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
 from store import CommitLog, ConsumeQueue, Draft, Kind, PosixDisk
-from store.entry import HEADER_SIZE
+from store.log.entry import HEADER_SIZE
 
 MIB = 1 << 20
 ENTRY_BYTES = 64 << 10
@@ -70,7 +70,8 @@ class Share:
 
 
 class OneQueue:
-    """What the broker's fetch asks for: a log with one queue (`ledger.broker.fetch`'s `Queues` and `Readable`)."""
+    """What the broker's fetch asks for: a log with one queue (`ledger.broker.fetch.fetch`'s `Queues` and
+    `Readable`)."""
 
     def __init__(self, log: CommitLog, units: ConsumeQueue) -> None:
         self.log = log

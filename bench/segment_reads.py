@@ -26,7 +26,7 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
-from cluster.file_sender import FileSender
+from cluster.node.http.file_sender import FileSender
 
 WAYS = {"sendfile": "sendfile, as a node does", "copied": "read and write (aiohttp FileResponse)"}
 

@@ -28,12 +28,12 @@ from typing import get_args
 import uvloop
 
 from bench.tables import options, show
-from cluster.disk_threads import DiskThreads
-from cluster.flush_schedule import FlushSchedule
-from cluster.runtime import Runtime
+from cluster.node.disk_threads import DiskThreads
+from cluster.node.flush_schedule import FlushSchedule
+from cluster.node.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, WriteMode, Writing
-from store.entry import HEADER_SIZE
-from store.vote_file import INCARNATION_BYTES
+from store.directory.vote_file import INCARNATION_BYTES
+from store.log.entry import HEADER_SIZE
 
 BATCH_BYTES = 64 << 10
 SEGMENT_BYTES = 32 << 20

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import get_args
 
 from bench.tables import options, show
-from store import CommitLog, Draft, Kind, PosixDisk, ReadAhead, paging
-from store.entry import HEADER_SIZE
+from store import CommitLog, Draft, Kind, PosixDisk, ReadAhead
+from store.disk import paging
+from store.log.entry import HEADER_SIZE
 
 SEGMENT_BYTES = 64 << 20
 ENTRY_BYTES = 16 << 10

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from ledger.batch import encode, key_hashes, tag_hashes
 from store import CommitLog, ConsumeQueue, ConsumeQueues, Draft, KeyIndex, Kind, PosixDisk
-from store.time_index import offset_at, position_at
+from store.index.time_index import offset_at, position_at
 
 BATCH_MESSAGES = 500
 ROUND_BATCHES = 800

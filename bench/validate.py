@@ -24,15 +24,15 @@ import google_crc32c
 from bench.tables import options, show
 from ledger.batch import encode, tag_hashes
 from ledger.v1 import command_pb2
-from ledger.validation.access import FileAccess
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.replica import SPAN_BYTES
-from ledger.validation.report import Report
-from ledger.validation.sources import open_sources
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.report.report import Report
+from ledger.validation.sources.access import FileAccess
+from ledger.validation.sources.replica import SPAN_BYTES
+from ledger.validation.sources.sources import open_sources
 from ledger.validation.validate import plan_of, validate
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, encode_configuration
 from store import CommitLog, ConsumeQueues, Draft, Kind, NodeDirectory, PosixDisk, VoteFile
-from store.entry import HEADER_SIZE
+from store.log.entry import HEADER_SIZE
 
 NODES = (1, 2, 3)
 MESSAGE_BYTES = 128
@@ -135,9 +135,9 @@ class Row:
 def judged(sources: list[str], engine: str) -> Report:
     if engine == "plain":
         return validate(sources, PlainEngine())
-    from ledger.spark.engine import SparkEngine
     from ledger.spark.session import spark_session
-    from ledger.spark.validation import CONF
+    from ledger.spark.validation.application import CONF
+    from ledger.spark.validation.spark_engine import SparkEngine
 
     with spark_session("bench", master=engine, conf=CONF) as spark:
         spark.sparkContext.parallelize(range(8), 8).map(lambda number: number).count()  # the session is up

@@ -2,6 +2,6 @@
 
 import sys
 
-from chaos.command import main
+from chaos.live.command import main
 
 sys.exit(main())

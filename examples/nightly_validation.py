@@ -11,8 +11,8 @@ import os
 import sys
 
 from ledger import AsyncAdmin
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.summary import as_text
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.report.summary import as_text
 from ledger.validation.validate import validate
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")

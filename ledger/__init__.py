@@ -26,19 +26,19 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 if TYPE_CHECKING:
     from ledger import errors
     from ledger.batch import Batch
-    from ledger.client.admin import AsyncAdmin
-    from ledger.client.consumer import AsyncConsumer
-    from ledger.client.consumer_group_records import (
+    from ledger.client.admin.admin import AsyncAdmin
+    from ledger.client.admin.consumer_group_records import (
         ConsumerGroupDescription,
         ConsumerGroupMember,
         ConsumerGroupSummary,
         OffsetReset,
         QueueConsumption,
     )
-    from ledger.client.group_consumer import AsyncGroupConsumer
-    from ledger.client.producer import AsyncProducer
-    from ledger.client.push_consumer import AsyncPushConsumer, Outcome
-    from ledger.client.queue_selector import UnplacedMessage
+    from ledger.client.consumer.consumer import AsyncConsumer
+    from ledger.client.group.group_consumer import AsyncGroupConsumer
+    from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
+    from ledger.client.producer.producer import AsyncProducer
+    from ledger.client.producer.queue_selector import UnplacedMessage
     from ledger.client.records import (
         Doubt,
         LogCut,
@@ -54,24 +54,24 @@ if TYPE_CHECKING:
         TopicDescription,
         TopicQueue,
     )
-    from ledger.client.sync import Admin, Consumer, Producer
-    from ledger.client.sync_group import GroupConsumer, PushConsumer
+    from ledger.client.sync.clients import Admin, Consumer, Producer
+    from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
     from ledger.errors import LedgerError
 
 _HOMES = {
-    "Admin": "ledger.client.sync",
-    "AsyncAdmin": "ledger.client.admin",
-    "AsyncConsumer": "ledger.client.consumer",
-    "AsyncGroupConsumer": "ledger.client.group_consumer",
-    "AsyncProducer": "ledger.client.producer",
-    "AsyncPushConsumer": "ledger.client.push_consumer",
+    "Admin": "ledger.client.sync.clients",
+    "AsyncAdmin": "ledger.client.admin.admin",
+    "AsyncConsumer": "ledger.client.consumer.consumer",
+    "AsyncGroupConsumer": "ledger.client.group.group_consumer",
+    "AsyncProducer": "ledger.client.producer.producer",
+    "AsyncPushConsumer": "ledger.client.group.push_consumer",
     "Batch": "ledger.batch",
-    "Consumer": "ledger.client.sync",
-    "ConsumerGroupDescription": "ledger.client.consumer_group_records",
-    "ConsumerGroupMember": "ledger.client.consumer_group_records",
-    "ConsumerGroupSummary": "ledger.client.consumer_group_records",
+    "Consumer": "ledger.client.sync.clients",
+    "ConsumerGroupDescription": "ledger.client.admin.consumer_group_records",
+    "ConsumerGroupMember": "ledger.client.admin.consumer_group_records",
+    "ConsumerGroupSummary": "ledger.client.admin.consumer_group_records",
     "Doubt": "ledger.client.records",
-    "GroupConsumer": "ledger.client.sync_group",
+    "GroupConsumer": "ledger.client.sync.group_clients",
     "ShardStatus": "ledger.client.records",
     "LedgerError": "ledger.errors",
     "LogCut": "ledger.client.records",
@@ -80,17 +80,17 @@ _HOMES = {
     "Members": "ledger.client.records",
     "Message": "ledger.client.records",
     "NodeStatus": "ledger.client.records",
-    "OffsetReset": "ledger.client.consumer_group_records",
-    "Outcome": "ledger.client.push_consumer",
-    "Producer": "ledger.client.sync",
-    "PushConsumer": "ledger.client.sync_group",
-    "QueueConsumption": "ledger.client.consumer_group_records",
+    "OffsetReset": "ledger.client.admin.consumer_group_records",
+    "Outcome": "ledger.client.group.push_consumer",
+    "Producer": "ledger.client.sync.clients",
+    "PushConsumer": "ledger.client.sync.group_clients",
+    "QueueConsumption": "ledger.client.admin.consumer_group_records",
     "QueueOffsets": "ledger.client.records",
     "RecordMetadata": "ledger.client.records",
     "RecordRange": "ledger.client.records",
     "TopicDescription": "ledger.client.records",
     "TopicQueue": "ledger.client.records",
-    "UnplacedMessage": "ledger.client.queue_selector",
+    "UnplacedMessage": "ledger.client.producer.queue_selector",
 }
 
 __all__ = [

@@ -1,5 +1,5 @@
 """The format "ledgermq": Spark imports every module whose name begins like this one's, and takes its DefaultSource."""
 
-from ledger.spark.default_source import DefaultSource
+from ledger.spark.source.default_source import DefaultSource
 
 __all__ = ["DefaultSource"]

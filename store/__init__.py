@@ -24,16 +24,13 @@ boot.py            a killed process against a machine that went down; suspect.py
 errors.py          what can go wrong
 """
 
-from store.base import Snapshot
-from store.bases import Snapshots
-from store.boot import KERNEL_BOOT_ID, read_boot_id
-from store.checkpoint import Checkpoint
-from store.clean_mark import CleanMark
-from store.commit_log import CommitLog
-from store.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
-from store.crash_end import CrashEnd
-from store.disk import Disk, File, PosixDisk, PosixReadOnlyDisk, ReadOnlyDisk, Usage
-from store.entry import Draft, Header, Kind, Readable
+from store.directory.boot import KERNEL_BOOT_ID, read_boot_id
+from store.directory.clean_mark import CleanMark
+from store.directory.node_directory import NodeDirectory
+from store.directory.suspect import Suspect
+from store.directory.vote_file import Vote, VoteFile
+from store.disk.disk import Disk, File, PosixDisk, PosixReadOnlyDisk, ReadOnlyDisk, Usage
+from store.disk.memory_disk import MemoryDisk
 from store.errors import (
     CorruptRangeError,
     CorruptSnapshotError,
@@ -51,25 +48,28 @@ from store.errors import (
     StoreError,
     WrongDirectoryError,
 )
-from store.file_mark import FileMark
-from store.flaw import Flaw, FlawKind
-from store.incoming_snapshot import IncomingSnapshot, Offer
-from store.key_index import KeyHit, KeyIndex, KeySearch
-from store.log_files import SegmentFile, segment_files
-from store.log_reader import Found, LogReader
-from store.log_repair import LogRepair, Taken
-from store.memory_disk import MemoryDisk
-from store.node_directory import NodeDirectory
-from store.position_files import PositionFiles
-from store.recovery import Known
-from store.repair_mark import RepairMark
-from store.segment_span import SegmentSpan
-from store.snapshot_file import SnapshotFile
-from store.suspect import Suspect
-from store.tail import Tail
-from store.vote_file import Vote, VoteFile
-from store.whole_prefix import WholePrefix
-from store.writing import DIRECTLY, ReadAhead, WriteMode, Writing
+from store.index.consume_queue import ConsumeQueue, ConsumeQueues, QueueSpan
+from store.index.file_mark import FileMark
+from store.index.key_index import KeyHit, KeyIndex, KeySearch
+from store.log.commit_log import CommitLog
+from store.log.crash_end import CrashEnd
+from store.log.entry import Draft, Header, Kind, Readable
+from store.log.flaw import Flaw, FlawKind
+from store.log.log_files import SegmentFile, segment_files
+from store.log.log_reader import Found, LogReader
+from store.log.position_files import PositionFiles
+from store.log.recovery import Known
+from store.log.segment_span import SegmentSpan
+from store.log.tail import Tail
+from store.log.writing import DIRECTLY, ReadAhead, WriteMode, Writing
+from store.repair.log_repair import LogRepair, Taken
+from store.repair.repair_mark import RepairMark
+from store.repair.whole_prefix import WholePrefix
+from store.snapshot.checkpoint import Checkpoint
+from store.snapshot.incoming_snapshot import IncomingSnapshot, Offer
+from store.snapshot.snapshot import Snapshot
+from store.snapshot.snapshot_file import SnapshotFile
+from store.snapshot.snapshots import Snapshots
 
 __all__ = [
     "DIRECTLY",

@@ -47,7 +47,7 @@ def importers(name: str, *folders: str) -> set[str]:
 def test_every_part_that_exists_is_looked_at() -> None:
     for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster", "chaos", "chaos/sim"):
         assert sources(part), f"{part} has no sources"
-    assert "raft.core.Raft" in set(imported(ROOT / "cluster/group.py"))  # and imports are found
+    assert "raft.core.Raft" in set(imported(ROOT / "cluster/node/local_replica.py"))  # and imports are found
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -153,13 +153,13 @@ def module_files(name: str) -> list[Path]:
     return found if parts[0] in PARTS else []
 
 
-RIM_OF_RAFT = ("raft/control_lines.py", "raft/transport.py", "raft/streams.py")
+RIM_OF_RAFT = ("raft/transport/control_streams.py", "raft/transport/grpc_transport.py", "raft/transport/streams.py")
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
     "pyarrow": ("ledger/spark/",),
-    "matplotlib": ("ledger/validation/page/", "chaos/report/"),
-    "jinja2": ("ledger/validation/page/", "chaos/report/"),
-    "docker": ("chaos/hosts/", "cluster/local/containers.py", "cluster/local/engine.py"),
+    "matplotlib": ("ledger/validation/report/", "chaos/live/report/"),
+    "jinja2": ("ledger/validation/report/", "chaos/live/report/"),
+    "docker": ("chaos/live/hosts/", "cluster/local/containers.py", "cluster/local/engine.py"),
     "grpc": (
         *RIM_OF_RAFT,
         "raft/v1/",
@@ -172,9 +172,14 @@ LIBRARIES: dict[str, tuple[str, ...]] = {
         "chaos/",
     ),
     "asyncio": (*RIM_OF_RAFT, "ledger/", "cluster/", "chaos/"),
-    "aiohttp": ("cluster/http.py", "cluster/http_segments.py", "cluster/file_sender.py", "chaos/"),
-    "click": ("cluster/cli/", "chaos/command.py", "chaos/sim/command.py"),
-    "rich": ("cluster/cli/", "cluster/demo/", "chaos/progress.py", "chaos/sim/progress.py"),
+    "aiohttp": (
+        "cluster/node/http/http_port.py",
+        "cluster/node/http/segment_routes.py",
+        "cluster/node/http/file_sender.py",
+        "chaos/",
+    ),
+    "click": ("cluster/cli/", "chaos/live/command.py", "chaos/sim/campaign/command.py"),
+    "rich": ("cluster/cli/", "cluster/demo/", "chaos/live/progress.py", "chaos/sim/campaign/progress.py"),
 }
 
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from chaos.sim.faults import FaultEvent
-from chaos.sim.loop import SimLoop
-from chaos.sim.network import Network
-from chaos.sim.swarm import Options
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
 from raft.core import Raft
 
 

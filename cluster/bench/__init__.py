@@ -4,5 +4,5 @@
                  │ payloads (which a reader can check)   │ latencies (from when a message was due)
 
 The one idea: a measurement is a client like any other, and what it says can be said again by whoever runs it.
-Nothing here knows the command line (cluster/cli/bench.py), nor how nodes work.
+Nothing here knows the command line (cluster/cli/bench/command.py), nor how nodes work.
 """

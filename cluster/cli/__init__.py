@@ -38,22 +38,32 @@ class CommandEntry(NamedTuple):
 
 
 _COMMANDS = {
-    "dev": CommandEntry("cluster.cli.dev", "dev", "A local cluster: start, status, stop, purge."),
-    "server": CommandEntry("cluster.cli.server", "server", "Run one node."),
-    "topic": CommandEntry("cluster.cli.topic", "topic", "Topics: create, list, describe; offsets by time."),
-    "produce": CommandEntry("cluster.cli.produce", "produce", "Send lines of a file or of standard input to a topic."),
-    "message": CommandEntry("cluster.cli.message", "message", "Single messages: get one by its place, query by key."),
-    "consume": CommandEntry("cluster.cli.consume", "consume", "Write a topic's messages to standard output."),
-    "group": CommandEntry("cluster.cli.group", "group", "Consumer groups: list, describe, reset, delete."),
-    "dlq": CommandEntry("cluster.cli.dlq", "dlq", "Dead letters of a consumer group: list, resend."),
-    "cluster": CommandEntry(
-        "cluster.cli.cluster", "cluster", "How a cluster's nodes are; members, leader, what is kept."
+    "dev": CommandEntry("cluster.cli.local.dev", "dev", "A local cluster: start, status, stop, purge."),
+    "server": CommandEntry("cluster.cli.servers.server", "server", "Run one node."),
+    "topic": CommandEntry("cluster.cli.topics.topic", "topic", "Topics: create, list, describe; offsets by time."),
+    "produce": CommandEntry(
+        "cluster.cli.messages.produce", "produce", "Send lines of a file or of standard input to a topic."
     ),
-    "nameserver": CommandEntry("cluster.cli.nameserver", "nameserver", "Run a name server; see what it knows."),
-    "log": CommandEntry("cluster.cli.log", "log", "Look at a node's log on the disk: dump, verify, diff."),
-    "bench": CommandEntry("cluster.cli.bench", "bench", "Measure a cluster: produce, consume, e2e, failover, idle."),
-    "validate": CommandEntry("cluster.cli.validate", "validate", "Prove from the bytes that replicas agree."),
-    "demo": CommandEntry("cluster.cli.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."),
+    "message": CommandEntry(
+        "cluster.cli.messages.message", "message", "Single messages: get one by its place, query by key."
+    ),
+    "consume": CommandEntry("cluster.cli.messages.consume", "consume", "Write a topic's messages to standard output."),
+    "group": CommandEntry("cluster.cli.groups.group", "group", "Consumer groups: list, describe, reset, delete."),
+    "dlq": CommandEntry("cluster.cli.groups.dlq", "dlq", "Dead letters of a consumer group: list, resend."),
+    "cluster": CommandEntry(
+        "cluster.cli.cluster.command", "cluster", "How a cluster's nodes are; members, leader, what is kept."
+    ),
+    "nameserver": CommandEntry("cluster.cli.servers.nameserver", "nameserver", "Run a name server; see what it knows."),
+    "log": CommandEntry("cluster.cli.log.command", "log", "Look at a node's log on the disk: dump, verify, diff."),
+    "bench": CommandEntry(
+        "cluster.cli.bench.command", "bench", "Measure a cluster: produce, consume, e2e, failover, idle."
+    ),
+    "validate": CommandEntry(
+        "cluster.cli.validation.validate", "validate", "Prove from the bytes that replicas agree."
+    ),
+    "demo": CommandEntry(
+        "cluster.cli.local.demo", "demo", "Three nodes, a real corpus, a killed leader, and a verdict."
+    ),
 }
 
 _MORE_COMMANDS = "ledgermq.commands"

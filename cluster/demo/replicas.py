@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from store.numbered import name_of
+from store.disk.numbered import name_of
 
 _COMPARE_BYTES = 1 << 20
 

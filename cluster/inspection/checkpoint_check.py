@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from store import Checkpoint, Flaw, FlawKind, Found, PosixReadOnlyDisk
-from store.disk import read_file, view_file
-from store.numbered import name_of
-from store.position_files import UNITS_PER_FILE
-from store.positions import UNIT
-from store.tail import Tail
+from store.disk.disk import read_file, view_file
+from store.disk.numbered import name_of
+from store.log.position_files import UNITS_PER_FILE
+from store.log.positions import UNIT
+from store.log.tail import Tail
 
 _UNIT = struct.Struct("<QIQ")
 assert _UNIT.size == UNIT.itemsize

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ledger.validation.place import LogPlace
+from ledger.validation.sources.place import LogPlace
 from store import Flaw, FlawKind, Found, Header
 
 OnProgress = Callable[[int, int], None]

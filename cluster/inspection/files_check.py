@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from store import Flaw, FlawKind, Found, PosixReadOnlyDisk, RepairMark, Snapshot, Suspect
-from store.boot import decode_boot_record
-from store.disk import read_file
-from store.numbered import name_of, numbers_of
-from store.tail import Tail
-from store.vote_file import examined
+from store.directory.boot import decode_boot_record
+from store.directory.vote_file import examined
+from store.disk.disk import read_file
+from store.disk.numbered import name_of, numbers_of
+from store.log.tail import Tail
 
 
 def check_votes(shard: Path) -> Iterator[Flaw]:

@@ -19,12 +19,12 @@ import numpy.typing as npt
 
 from ledger.batch import key_hashes
 from ledger.errors import LedgerError
-from ledger.validation.key_files import link_flaws
+from ledger.validation.replay.key_files import link_flaws
 from store import Flaw, FlawKind, Found, Kind, PosixReadOnlyDisk
-from store.disk import view_file
-from store.key_file import ENTRY, ENTRY_BYTES, HEADER, MAGIC, VERSION
-from store.key_index import hashes_of_topic
-from store.numbered import name_of, numbers_of
+from store.disk.disk import view_file
+from store.disk.numbered import name_of, numbers_of
+from store.index.key_file import ENTRY, ENTRY_BYTES, HEADER, MAGIC, VERSION
+from store.index.key_index import hashes_of_topic
 
 _NEAR = 1024
 """Entries that are looked at one by one before it is relied on that they are in order."""

@@ -21,9 +21,9 @@ from ledger.batch import tag_hashes
 from ledger.errors import LedgerError
 from ledger.v1 import command_pb2
 from store import Flaw, FlawKind, Found, Kind, PosixReadOnlyDisk
-from store.consume_queue import UNIT_BYTES, UNITS_PER_FILE, unit_bytes
-from store.disk import view_file
-from store.numbered import name_of, numbers_of
+from store.disk.disk import view_file
+from store.disk.numbered import name_of, numbers_of
+from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE, unit_bytes
 
 _OPEN_FILES = 64
 

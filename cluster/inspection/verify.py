@@ -15,7 +15,7 @@ from cluster.inspection.checkpoint_check import CheckpointCheck
 from cluster.inspection.files_check import SnapshotsCheck, check_marks, check_votes
 from cluster.inspection.key_check import KeyCheck
 from cluster.inspection.queue_check import QueueCheck
-from ledger.validation.place import LogPlace
+from ledger.validation.sources.place import LogPlace
 from store import CleanMark, Flaw, FlawKind, Found, LogReader
 
 OnProgress = Callable[[int], None]

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from cluster.file_lock import locked
+from cluster.local.file_lock import locked
 from cluster.local.plan import HOST, DevError
 
 # Below the ports that Linux gives to outgoing connections (32768 and up), which would take ours while a node is down.

@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
-from cluster.file_lock import locked
+from cluster.local.file_lock import locked
 from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
 from cluster.local.node_process import DevNode
 from cluster.local.plan import DevError, Plan

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
 from ledger.errors import InvalidArgumentError, NotLeaderError, UnavailableError, UnknownTopicError
 from ledger.state import Topic
 from ledger.topics import TOPICS_SHARD

@@ -37,7 +37,7 @@ from ledger.state.producers import ProducerLimits, ProducerQueue, Producers
 from ledger.state.sequence import BatchRecord, Sequence
 from ledger.state.shard_table import ShardTable
 from ledger.state.topic_table import Topic, TopicTable
-from store.vote_file import INCARNATION_BYTES
+from store.directory.vote_file import INCARNATION_BYTES
 
 MAGIC = int.from_bytes(b"LMQS", "little")
 VERSION = 6

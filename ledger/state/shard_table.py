@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 
 from ledger.errors import InvalidArgumentError
-from store.vote_file import INCARNATION_BYTES
+from store.directory.vote_file import INCARNATION_BYTES
 
 MAX_SHARDS = 64
 

@@ -17,21 +17,21 @@ from pathlib import Path
 
 from ledger.errors import LedgerError
 from ledger.state import State
-from ledger.validation.access import SourceError, access_to
-from ledger.validation.acknowledged import KnownQueue, topic_hash
-from ledger.validation.engine import AcknowledgedFound, Bounds, Engine, Plan, Wanted, misfit_violation
-from ledger.validation.index_ends import IndexEnds
-from ledger.validation.joining import JoinedLog, join
-from ledger.validation.judging import Judged, ShardJudge, place_violations
-from ledger.validation.out_directory import prepare
-from ledger.validation.pieces import Gap
-from ledger.validation.replay import Replayed
-from ledger.validation.replica import SPAN_BYTES, LogReplica, spans_of
-from ledger.validation.report import AcknowledgedReport, Report, ShardReport
-from ledger.validation.snapshots import index_of_checkpoint
-from ledger.validation.sources import open_sources
-from ledger.validation.span_reader import SpanFacts, look_at
-from ledger.validation.violation import ORDER, Violation, ViolationKind
+from ledger.validation.judging.acknowledged import KnownQueue, topic_hash
+from ledger.validation.judging.engine import AcknowledgedFound, Bounds, Engine, Plan, Wanted, misfit_violation
+from ledger.validation.judging.judging import Judged, ShardJudge, place_violations
+from ledger.validation.judging.violation import ORDER, Violation, ViolationKind
+from ledger.validation.replay.index_ends import IndexEnds
+from ledger.validation.replay.joining import JoinedLog, join
+from ledger.validation.replay.pieces import Gap
+from ledger.validation.replay.replay import Replayed
+from ledger.validation.replay.snapshots import index_of_checkpoint
+from ledger.validation.replay.span_reader import SpanFacts, look_at
+from ledger.validation.report.out_directory import prepare
+from ledger.validation.report.report import AcknowledgedReport, Report, ShardReport
+from ledger.validation.sources.access import SourceError, access_to
+from ledger.validation.sources.replica import SPAN_BYTES, LogReplica, spans_of
+from ledger.validation.sources.sources import open_sources
 from store import Snapshot
 
 _TRIES = 3

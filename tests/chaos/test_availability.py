@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.checker.availability import Gap, longest_gap
+from chaos.live.checker.availability import Gap, longest_gap
 
 TIMES = np.array([10, 20, 60, 70, 100], np.int64)
 

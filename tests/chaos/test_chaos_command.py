@@ -9,8 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from chaos.command import chaos, expanded, run_command
-from chaos.faults.catalogue import KINDS
+from chaos.live.command import chaos, expanded, run_command
+from chaos.live.faults.catalogue import KINDS
 from ledger.history import HistoryWriter, Operation
 from tests.chaos.tell import end, send
 

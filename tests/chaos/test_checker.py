@@ -6,9 +6,9 @@ from itertools import chain
 
 import pytest
 
-from chaos.checker.anomaly import KINDS
-from chaos.checker.columns import columns_of
-from chaos.checker.verdict import Verdict, judge
+from chaos.live.checker.anomaly import KINDS
+from chaos.live.checker.columns import columns_of
+from chaos.live.checker.verdict import Verdict, judge
 from ledger.history import Operation, Poll
 from tests.chaos.tell import Q, assign, closed, crc, end, opened, poll, progress, send
 

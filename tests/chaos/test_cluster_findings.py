@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from chaos.checker.anomaly import CLUSTER_KINDS
-from chaos.checker.cluster import Claim, no_recovery, two_leaders
-from chaos.checker.columns import columns_of
-from chaos.checker.verdict import judge
-from chaos.leaders import Reign, read_claims, read_reigns
+from chaos.live.checker.anomaly import CLUSTER_KINDS
+from chaos.live.checker.cluster import Claim, no_recovery, two_leaders
+from chaos.live.checker.columns import columns_of
+from chaos.live.checker.verdict import judge
+from chaos.live.leaders import Reign, read_claims, read_reigns
 from tests.chaos.tell import end, send
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from chaos.errors import ChaosError
-from chaos.hosts.container_engine import DIRECTORY_LABEL, RUN_LABEL
-from chaos.hosts.containers import ContainerEnvironment
-from chaos.hosts.environment import Setup
-from chaos.hosts.link_rules import Link, Loss
-from chaos.operator import ClusterOperator
-from chaos.run import Options, run
+from chaos.live.hosts.container_engine import DIRECTORY_LABEL, RUN_LABEL
+from chaos.live.hosts.containers import ContainerEnvironment
+from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.link_rules import Link, Loss
+from chaos.live.operator import ClusterOperator
+from chaos.live.run import Options, run
 from cluster.local.engine import connect
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts and network namespaces need root")
@@ -100,7 +100,7 @@ def test_rules_are_there_again_after_a_restart(environment: ContainerEnvironment
 def test_what_a_run_that_was_killed_left_goes_with_the_next_one(node_image: str, tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path\n"
-        "from chaos.hosts.containers import ContainerEnvironment; from chaos.hosts.environment import Setup\n"
+        "from chaos.live.hosts.containers import ContainerEnvironment; from chaos.live.hosts.environment import Setup\n"
         f"ContainerEnvironment(Setup(Path(sys.argv[1]), 1, disks=True), {node_image!r}).up()\n"
         "os.kill(os.getpid(), 9)"
     )

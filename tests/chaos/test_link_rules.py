@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chaos.hosts.link_rules import Link, partition
+from chaos.live.hosts.link_rules import Link, partition
 
 
 def links(nodes: list[int], sides: list[list[int]]) -> set[Link]:

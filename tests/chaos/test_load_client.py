@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from chaos.load.spec import Spec
+from chaos.live.load.spec import Spec
 
 
 def test_a_client_whose_run_was_gone_before_it_could_look_does_not_stay(tmp_path: Path) -> None:
@@ -26,5 +26,5 @@ def test_a_client_whose_run_was_gone_before_it_could_look_does_not_stay(tmp_path
         run=os.getpid() + 1,  # not who starts it, as where that one has died
     )
     spec.save(tmp_path / "spec.json")
-    command = [sys.executable, "-m", "chaos.load.client", str(tmp_path / "spec.json")]
+    command = [sys.executable, "-m", "chaos.live.load.client", str(tmp_path / "spec.json")]
     assert subprocess.run(command, timeout=30, check=False).returncode == 1

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.run import judged
+from chaos.live.run import judged
 
 PROGRAMS = ("ip", "nsenter", "iptables", "mkfs.ext4")
 IN_CI = os.environ.get("CI") == "true"

@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from chaos.errors import ChaosError
-from chaos.faults.fault import Fault, Kind, NoEvidenceError, Site, Target
-from chaos.faults.plan import Planned
-from chaos.nemesis import Nemesis
+from chaos.live.faults.fault import Fault, Kind, NoEvidenceError, Site, Target
+from chaos.live.faults.plan import Planned
+from chaos.live.nemesis import Nemesis
 
 
 class Events(list[str]):

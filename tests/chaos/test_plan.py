@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from chaos.faults.catalogue import KINDS, SURVIVED
-from chaos.faults.fault import Target
-from chaos.faults.plan import QUIET_AT_LAST_S, Planned, aimed, plan
+from chaos.live.faults.catalogue import KINDS, SURVIVED
+from chaos.live.faults.fault import Target
+from chaos.live.faults.plan import QUIET_AT_LAST_S, Planned, aimed, plan
 
 ALL = [*KINDS.values()]
 

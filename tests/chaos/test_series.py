@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from chaos.checker.columns import columns_of
-from chaos.report.series import series
+from chaos.live.checker.columns import columns_of
+from chaos.live.report.series import series
 from tests.chaos.tell import send
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.sim.campaign import LEAST_TRIES, Totals, run_seeds
-from chaos.sim.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
-from chaos.sim.run import Report, run
-from chaos.sim.swarm import Wishes
+from chaos.sim.campaign.campaign import LEAST_TRIES, Totals, run_seeds
+from chaos.sim.campaign.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
+from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.swarm import Wishes
 
 WISHES = Wishes(minutes=0.2, nodes=3)
 

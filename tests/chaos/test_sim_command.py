@@ -10,11 +10,11 @@ from random import Random
 
 import pytest
 
-from chaos.sim import command, run
-from chaos.sim.campaign import run_seeds
-from chaos.sim.protocol_log import SimLog
-from chaos.sim.run import Report
-from chaos.sim.swarm import Wishes
+from chaos.sim.campaign import command, run
+from chaos.sim.campaign.campaign import run_seeds
+from chaos.sim.campaign.run import Report
+from chaos.sim.campaign.swarm import Wishes
+from chaos.sim.protocol.log import SimLog
 from cluster.cli import main
 
 QUICK = ("--minutes", "0.2", "--jobs", "1")

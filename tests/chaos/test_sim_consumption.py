@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from chaos.sim.consumption_history import ConsumptionHistory, MemberHistory
-from chaos.sim.consumption_plan import NEVER, GroupPlan, Style
-from chaos.sim.consumption_truth import COMPARED_EVERY, ConsumptionTruth
-from chaos.sim.member_ear import MemberEar
+from chaos.sim.consumers.consumption_history import ConsumptionHistory, MemberHistory
+from chaos.sim.consumers.consumption_plan import NEVER, GroupPlan, Style
+from chaos.sim.consumers.consumption_truth import COMPARED_EVERY, ConsumptionTruth
+from chaos.sim.consumers.member_ear import MemberEar
 from ledger import Message
 from ledger.batch import encode
 from ledger.errors import ConsumerFencedError, to_wire

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from chaos.sim.run import run
-from chaos.sim.swarm import Wishes
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Wishes
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED, WISHES = 11, Wishes(minutes=1)
 
 SCRIPT = """
-from chaos.sim.run import run
-from chaos.sim.swarm import Wishes
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Wishes
 for seed in {seeds}:
     report = run(seed, Wishes(world={world!r}, minutes={minutes}, shards={shards}))
     print(seed, report.history, sorted(report.figures.items()), sorted(report.happened.items()), report.reason)
@@ -56,8 +56,8 @@ def test_another_seed_is_another_history() -> None:
 
 
 def test_a_schedule_without_its_last_event_is_the_same_run_until_then() -> None:
-    from chaos.sim import schedule as schedules
-    from chaos.sim.swarm import draw
+    from chaos.sim.campaign.swarm import draw
+    from chaos.sim.engine import schedule as schedules
 
     whole = schedules.make(draw(SEED, WISHES))
     assert run(SEED, WISHES, whole) == run(SEED, WISHES)

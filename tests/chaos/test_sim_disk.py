@@ -1,4 +1,4 @@
-"""The simulated disk: the contract of `store.disk`, what a kill and a power cut leave, and its faults."""
+"""The simulated disk: the contract of `store.disk.disk`, what a kill and a power cut leave, and its faults."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from chaos.sim.disk import SimDisk
-from chaos.sim.disk_content import PAGE, SECTOR, Crash
+from chaos.sim.engine.disk import SimDisk
+from chaos.sim.engine.disk_content import PAGE, SECTOR, Crash
 from store import DirectoryInUseError, DiskFailedError, DiskFullError
-from store.disk import read_file, replace_file
-from store.memory_disk import Killed
+from store.disk.disk import read_file, replace_file
+from store.disk.memory_disk import Killed
 
 A = Path("/root/a")
 ROOT = Path("/root")

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from chaos.sim.deliveries import Deliveries, Span, Stream
 from chaos.sim.invariants import DIGEST_EVERY, Invariants
+from chaos.sim.stack.deliveries import Deliveries, Span, Stream
 from raft.core import Raft, Role
 
 

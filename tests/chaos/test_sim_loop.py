@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from chaos.sim.loop import RanDryError, SimLoop
+from chaos.sim.engine.loop import RanDryError, SimLoop
 
 
 def run(coroutine) -> object:  # type: ignore[no-untyped-def]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaos.sim.links import Conditions
-from chaos.sim.loop import SimLoop
-from chaos.sim.network import Network
-from chaos.sim.network_faults import far_apart, halves
+from chaos.sim.engine.links import Conditions
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.network_faults import far_apart, halves
 
 
 class Wire:

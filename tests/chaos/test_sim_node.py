@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from chaos.sim.loop import SimLoop
-from chaos.sim.node_life import Life
-from chaos.sim.node_worker import SLOWEST_S, SimWorker
-from store.memory_disk import Killed
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.node_life import Life
+from chaos.sim.stack.node_worker import SLOWEST_S, SimWorker
+from store.disk.memory_disk import Killed
 
 
 class Process:

@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from chaos.sim.faults import PROTOCOL, FaultEvent, kinds_of
-from chaos.sim.protocol import ProtocolWorld
-from chaos.sim.protocol_disk import SavedVote, SimDiskThreads
-from chaos.sim.protocol_log import SimLog
-from chaos.sim.protocol_machine import SimMachine
-from chaos.sim.run import Report, run
-from chaos.sim.swarm import Wishes, draw
-from chaos.sim.targets import leader_of
+from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.swarm import Wishes, draw
+from chaos.sim.engine.faults import PROTOCOL, FaultEvent, kinds_of
+from chaos.sim.engine.targets import leader_of
+from chaos.sim.protocol.disk_threads import SavedVote, SimDiskThreads
+from chaos.sim.protocol.log import SimLog
+from chaos.sim.protocol.machine import SimMachine
+from chaos.sim.protocol.protocol_world import ProtocolWorld
 from raft.core import Role
 from store import Draft, Kind
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from chaos.sim.deliveries import Deliveries, Stream
-from chaos.sim.protocol_client import TRY_AGAIN_S, Route, SimSequencer
-from chaos.sim.protocol_machine import Answer, Batch, Reply, Verdict
-from chaos.sim.swarm import Wishes, draw
+from chaos.sim.campaign.swarm import Wishes, draw
+from chaos.sim.protocol.client import TRY_AGAIN_S, Route, SimSequencer
+from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
+from chaos.sim.stack.deliveries import Deliveries, Stream
 
 PUMP_S = 0.5
 LEADER, FOLLOWER, SILENT = 1, 2, 3

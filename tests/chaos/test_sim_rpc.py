@@ -11,12 +11,12 @@ import grpc
 import pytest
 from grpc import aio
 
-from chaos.sim.links import Conditions
-from chaos.sim.loop import SimLoop
-from chaos.sim.network import Network
-from chaos.sim.node_life import Life
-from chaos.sim.rpc import SimChannel
-from chaos.sim.rpc_server import Calls, Context, Handler, Nobody
+from chaos.sim.engine.links import Conditions
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.node_life import Life
+from chaos.sim.engine.rpc import SimChannel
+from chaos.sim.engine.rpc_server import Calls, Context, Handler, Nobody
 
 NODE, CLIENT = 1, 100
 

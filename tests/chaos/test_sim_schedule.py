@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim import schedule as schedules
-from chaos.sim.faults import BOTH, KINDS, RATES, FaultEvent
-from chaos.sim.seeds import Seeds
-from chaos.sim.swarm import Wishes, draw
-from chaos.sim.targets import one_of
+from chaos.sim.campaign.seeds import Seeds
+from chaos.sim.campaign.swarm import Wishes, draw
+from chaos.sim.engine import schedule as schedules
+from chaos.sim.engine.faults import BOTH, KINDS, RATES, FaultEvent
+from chaos.sim.engine.targets import one_of
 
 
 def test_a_seed_always_draws_the_same_and_another_one_something_else() -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.campaign import Totals
-from chaos.sim.faults import PROTOCOL, kinds_of
-from chaos.sim.run import run
-from chaos.sim.swarm import Wishes
+from chaos.sim.campaign.campaign import Totals
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Wishes
+from chaos.sim.engine.faults import PROTOCOL, kinds_of
 
 SHARDS, SEEDS_A_SHARD = 20, 12
 MINUTES = 1.0

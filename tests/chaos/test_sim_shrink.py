@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chaos.sim.faults import FaultEvent
-from chaos.sim.shrink import Budget, shrink
+from chaos.sim.campaign.shrink import Budget, shrink
+from chaos.sim.engine.faults import FaultEvent
 
 WHOLE = tuple(FaultEvent(at, "kill" if at % 7 else "wipe") for at in range(1, 101))
 

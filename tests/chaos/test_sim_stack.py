@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.faults import FaultEvent
-from chaos.sim.node import StackNode
-from chaos.sim.run import run
-from chaos.sim.stack import StackWorld
-from chaos.sim.swarm import Options, Wishes, draw
-from chaos.sim.targets import leader_of
-from chaos.sim.workload_history import SendOutcome
-from cluster.disk_threads import DiskThreads
-from cluster.group import LocalReplica
-from ledger.broker.replica import BrokerReplica
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Options, Wishes, draw
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.targets import leader_of
+from chaos.sim.stack.node import StackNode
+from chaos.sim.stack.stack_world import StackWorld
+from chaos.sim.stack.workload_history import SendOutcome
+from cluster.node.disk_threads import DiskThreads
+from cluster.node.local_replica import LocalReplica
+from ledger.broker.broker_replica import BrokerReplica
 from raft.core.leader import Leader
 
 SETTLE_MS = 60_000
@@ -101,7 +101,7 @@ def test_damage_is_noticed_and_repaired_from_the_other_nodes(kind: str, shards: 
 
 def test_damage_that_nobody_repairs_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     world = StackWorld(options(minutes=0.5))
-    monkeypatch.setattr("chaos.sim.rpc.SimEntrySource.read", _no_answer)
+    monkeypatch.setattr("chaos.sim.engine.rpc.SimEntrySource.read", _no_answer)
     with pytest.raises(AssertionError, match="the log of shard 0 is damaged"):
         history_of(world, FaultEvent(6_000, "flipped_bit", (("target", "follower"), ("chance", 3))))
     world.close()
@@ -260,7 +260,7 @@ def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.Monke
 
 def test_a_kill_takes_what_a_node_staged_and_had_not_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with kills, which take nothing from nodes that write directly."""
-    monkeypatch.setattr("cluster.disk_threads.DiskThreads.persist", lambda _, done: done())
+    monkeypatch.setattr("cluster.node.disk_threads.DiskThreads.persist", lambda _, done: done())
 
     def lost(seed: int, *, staged: bool) -> bool:
         world = StackWorld(replace(options(seed), flush_ms=30.0, staged=staged))

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaos.sim.consumption_plan import GroupPlan, Style, draw_groups
-from chaos.sim.faults import FaultEvent
-from chaos.sim.stack import StackWorld
-from chaos.sim.swarm import Options, Wishes, draw
+from chaos.sim.campaign.swarm import Options, Wishes, draw
+from chaos.sim.consumers.consumption_plan import GroupPlan, Style, draw_groups
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.stack.stack_world import StackWorld
 
 SETTLE_MS = 60_000
 
@@ -31,7 +31,7 @@ def plan(**changes: Any) -> GroupPlan:
 
 
 def world_of(monkeypatch: pytest.MonkeyPatch, *plans: GroupPlan, minutes: float = 0.3) -> StackWorld:
-    monkeypatch.setattr("chaos.sim.consumption.draw_groups", lambda *_: list(plans))
+    monkeypatch.setattr("chaos.sim.consumers.consumption.draw_groups", lambda *_: list(plans))
     return StackWorld(options(minutes))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.run import run
-from chaos.sim.swarm import Wishes
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Wishes
 
 SEEDS = range(1, 25)
 WISHES = Wishes(world="stack", minutes=1.0)

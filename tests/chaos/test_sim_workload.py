@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.sim.workload import surely_failed
-from chaos.sim.workload_history import NO_ORDER, History, Place, SendOutcome
+from chaos.sim.stack.workload import surely_failed
+from chaos.sim.stack.workload_history import NO_ORDER, History, Place, SendOutcome
 from ledger.errors import (
     BusyError,
     ClosedError,

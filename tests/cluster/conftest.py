@@ -19,9 +19,9 @@ def nodes_come_and_go_quickly() -> Iterator[None]:
     """Here many nodes start and stop in one process, which is not theirs alone: what one does once in its life, for a
     clean heap and for streams that may end by themselves, would take most of the time of these tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cluster.node.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
-        patch.setattr("cluster.node.STOP_GRACE_S", 0.05)
-        patch.setattr("cluster.vital.end_now", lambda _: None)  # this process; `nothing_unheard` hears of it
+        patch.setattr("cluster.node.node.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
+        patch.setattr("cluster.node.node.STOP_GRACE_S", 0.05)
+        patch.setattr("cluster.node.vital.end_now", lambda _: None)  # this process; `nothing_unheard` hears of it
         yield
 
 
@@ -56,7 +56,7 @@ def nothing_unheard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         record.getMessage() + (f": {record.exc_info[1]!r}" if record.exc_info else "")
         for record in caplog.get_records("call")
         if record.levelno >= logging.ERROR
-        and record.name.startswith(("asyncio", "grpc", "cluster.vital"))
+        and record.name.startswith(("asyncio", "grpc", "cluster.node.vital"))
         and not ("PollerCompletionQueue" in record.getMessage() and "loop is closed" in str(record.exc_info))
     ]
     assert not stray

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from store import DiskFailedError, PosixDisk
-from store.disk import PosixFile, Writable
+from store.disk.disk import PosixFile, Writable
 
 
 class FailingDisk(PosixDisk):

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from cluster.local.ports import choose_ports
-from cluster.node import Node
-from cluster.settings import NodeSettings
+from cluster.node.node import Node
+from cluster.node.settings import NodeSettings
 from ledger import AsyncAdmin
 from ledger.batch import encode
-from ledger.client.connection import Connections, GrpcChannel, NodeStub
+from ledger.client.connection.channels import Connections, GrpcChannel, NodeStub
 from ledger.errors import LedgerError, from_wire
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from store import PosixDisk
-from store.disk import PosixFile
+from store.disk.disk import PosixFile
 
 _LONGEST_S = 60.0
 

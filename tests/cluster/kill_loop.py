@@ -33,9 +33,9 @@ from cluster.inspection.verify import Verified, verify
 from ledger import AsyncAdmin, AsyncConsumer, Message
 from ledger.errors import UnavailableError
 from ledger.v1 import broker_pb2
-from ledger.validation.place import places_of
+from ledger.validation.sources.place import places_of
 from store import FlawKind
-from store.writing import WriteMode
+from store.log.writing import WriteMode
 from tests.cluster.acknowledged_load import Load
 from tests.cluster.fleet import Fleet
 from tests.cluster.node_process import NodeProcess
@@ -56,8 +56,8 @@ STOP_EVERY = 5
 """Rounds between two orderly stops."""
 START_S = 60.0
 MAIN = """
-import cluster.group
-cluster.group.INTERVAL_S = 0.3
+import cluster.node.local_replica
+cluster.node.local_replica.INTERVAL_S = 0.3
 from cluster.cli import main
 main()
 """

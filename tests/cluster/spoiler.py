@@ -7,8 +7,8 @@ from pathlib import Path
 
 from ledger import AsyncConsumer
 from store import Found, LogReader, PosixReadOnlyDisk, segment_files
-from store.entry import HEADER_SIZE, Header
-from store.tail import EMPTY
+from store.log.entry import HEADER_SIZE, Header
+from store.log.tail import EMPTY
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet
 
 FIELDS = {"size": 8, "term": 24, "commit": 40, "crc": 72, "chain": 76, "body": HEADER_SIZE + 3}

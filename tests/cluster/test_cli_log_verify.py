@@ -16,7 +16,7 @@ import pytest
 from cluster.cli import main
 from ledger import AsyncAdmin, AsyncProducer
 from store import Checkpoint, Header, PosixDisk
-from store.key_file import ENTRY_BYTES, HEADER
+from store.index.key_file import ENTRY_BYTES, HEADER
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.node_process import NodeProcess
 from tests.cluster.scrape import is_ready

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster.cli import main
-from cluster.cli.cluster import Row, health_of, rows_of
-from cluster.cli.cluster_log import Duration, Moment, Place, Size
+from cluster.cli.cluster.command import Row, health_of, rows_of
+from cluster.cli.cluster.log_start import Duration, Moment, Place, Size
 from ledger import NodeStatus, ShardStatus
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cluster.cli import main
-from ledger.validation import out_directory
+from ledger.validation.report import out_directory
 from tests.ledger.validation.stopped_cluster import StoppedCluster
 
 

@@ -32,7 +32,7 @@ from ledger.errors import (
     TransferRefusedError,
     UnknownNodeError,
 )
-from store.boot import encode_boot_record
+from store.directory.boot import encode_boot_record
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.scrape import not_ready, scrape
 from tests.cluster.waiter import eventually, until

@@ -14,7 +14,7 @@ import pytest
 
 from cluster.local.containers import CLUSTER_LABEL
 from cluster.local.engine import connect
-from cluster.settings import NodeSettings
+from cluster.node.settings import NodeSettings
 from tests.cluster.ports import free_base_port
 
 ROOT = Path(__file__).resolve().parents[2]

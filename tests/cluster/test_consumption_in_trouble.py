@@ -204,7 +204,7 @@ async def test_a_consumer_group_whose_offsets_are_older_than_the_log_goes_on_wit
 async def test_queues_that_a_topic_is_given_are_taken_up_while_it_is_consumed(
     cluster: DevCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ledger.client.routes._REFRESH_SECONDS", 0.5)
+    monkeypatch.setattr("ledger.client.connection.routes._REFRESH_SECONDS", 0.5)
     await create(cluster, "growing", 1)
     where: dict[str, Any] = {"bootstrap_servers": cluster.bootstrap}
     async with (

@@ -11,7 +11,7 @@ import pytest
 from cluster.local.node_process import DevNode
 from cluster.local.plan import DevError, Plan
 from cluster.local.processes import DevCluster
-from cluster.settings import NodeSettings
+from cluster.node.settings import NodeSettings
 
 PLAN = Plan("dev", (9871, 9873, 9875), "sync", 64 << 20)
 

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from cluster.disk_threads import DiskThreads
-from cluster.runtime import Runtime
-from cluster.vital import Vital
+from cluster.node.disk_threads import DiskThreads
+from cluster.node.runtime import Runtime
+from cluster.node.vital import Vital
 
 
 class Worker:
-    """Implements `cluster.workers.Worker`."""
+    """Implements `cluster.node.workers.Worker`."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Callable[[], object], Callable[[BaseException | None], None]]] = []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cluster.backoff import FIRST_S, LONGEST_S, TELL_EVERY_S, Backoff
-from cluster.entry_source import MOST_BYTES, EntryReader
+from cluster.node.repair.entry_source import MOST_BYTES, EntryReader
 from raft.v1 import raft_pb2
 from store import CommitLog, Draft, Kind, MemoryDisk
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cluster.disk_threads import DiskThreads
-from cluster.flush_schedule import FlushSchedule
-from cluster.runtime import Runtime
+from cluster.node.disk_threads import DiskThreads
+from cluster.node.flush_schedule import FlushSchedule
+from cluster.node.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, Writing
-from store.vote_file import INCARNATION_BYTES
+from store.directory.vote_file import INCARNATION_BYTES
 from tests.cluster.waiter import until
 
 PAGE = 4096

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from cluster.founding import first_shard, in_turn, preferred
-from cluster.settings import NodeSettings
-from cluster.ticker import Ticker
-from cluster.vital import Vital
+from cluster.node.formation.preferred_voters import first_shard, in_turn, preferred
+from cluster.node.settings import NodeSettings
+from cluster.node.ticker import Ticker
+from cluster.node.vital import Vital
 
 
 def settings(**given: object) -> NodeSettings:

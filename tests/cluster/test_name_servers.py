@@ -9,9 +9,9 @@ import pytest
 import pytest_asyncio
 from click.testing import CliRunner
 
-from cluster.cli.nameserver import nameserver
+from cluster.cli.servers.nameserver import nameserver
 from cluster.local.processes import DevCluster
-from cluster.nameserver import NameServer, NameServerError
+from cluster.node.nameserver import NameServer, NameServerError
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import until

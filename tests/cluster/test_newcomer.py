@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.first_start import FormingNode
+from cluster.node.formation.first_start import FormingNode
 from raft.v1 import raft_pb2
 
 JOINING = FormingNode("c", 0, 4, b"x" * 16, "d:4", (), 1 << 20, 1 << 16, empty=True, joins=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node import Node, NodeError
+from cluster.node.node import Node, NodeError
 from ledger.errors import MessageTooLargeError
 from store import DamagedError, DirectoryInUseError, StoreError, WrongDirectoryError
 from tests.cluster.fleet import MESSAGE_LIMIT, SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch

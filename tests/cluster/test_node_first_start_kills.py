@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cluster.disk_threads import DiskThreads
-from cluster.founding import FirstVoters
-from cluster.group import LocalReplica
-from cluster.metrics import Meters
-from cluster.runtime import Runtime
-from cluster.settings import NodeSettings
-from cluster.ticker import Ticker
-from ledger.broker.arrivals import FetchWaiters
-from raft.control_lines import ControlLines
-from raft.transport import GrpcTransport
+from cluster.node.disk_threads import DiskThreads
+from cluster.node.formation.preferred_voters import FirstVoters
+from cluster.node.local_replica import LocalReplica
+from cluster.node.metrics.node_metrics import Meters
+from cluster.node.runtime import Runtime
+from cluster.node.settings import NodeSettings
+from cluster.node.ticker import Ticker
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from raft.transport.control_streams import ControlLines
+from raft.transport.grpc_transport import GrpcTransport
 from store import NodeDirectory
-from store.memory_disk import Killed, MemoryDisk
+from store.disk.memory_disk import Killed, MemoryDisk
 
 EVERY_BYTES = 37
 """Between two moments of death that are tried."""

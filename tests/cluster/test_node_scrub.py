@@ -7,8 +7,8 @@ import pytest
 
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import StorageFailedError
-from store import recovery
-from store.entry import Header
+from store.log import recovery
+from store.log.entry import Header
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of
 from tests.cluster.scrape import get, is_ready, not_ready, scrape
 from tests.cluster.spoiler import FIELDS, assert_same_bytes, flip, headers, segment
@@ -20,7 +20,7 @@ MESSAGES = 200
 @pytest.fixture(autouse=True)
 def little_is_read_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "READ_AGAIN_ENTRIES", 3)
-    monkeypatch.setattr("cluster.scrub.PIECE_ENTRIES", 10)
+    monkeypatch.setattr("cluster.node.scrub.PIECE_ENTRIES", 10)
 
 
 async def stopped_with_messages(make_fleet: MakeFleet, nodes: int = 1) -> Fleet:

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from cluster.http_segments import MAX_DOWNLOADS
+from cluster.node.http.segment_routes import MAX_DOWNLOADS
 from store import Found, LogReader, PosixReadOnlyDisk, SegmentFile
-from store.tail import EMPTY
+from store.log.tail import EMPTY
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import get
 from tests.cluster.waiter import eventually
@@ -192,7 +192,7 @@ async def test_only_so_many_downloads_at_once(fleet: Fleet, caplog: pytest.LogCa
 
 async def test_a_client_that_takes_nothing_is_let_go(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     idle = await take_all_places(fleet)
-    monkeypatch.setattr("cluster.file_sender.STALLED_S", 0.2)
+    monkeypatch.setattr("cluster.node.http.file_sender.STALLED_S", 0.2)
     await eventually(lambda: is_served(fleet), "there is a place again")
     for writer in idle:
         writer.close()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.retention import bounds_of
-from cluster.settings import MIB, NodeSettings, SettingsError
-from ledger.broker.retention import Bounds
+from cluster.node.retention import bounds_of
+from cluster.node.settings import MIB, NodeSettings, SettingsError
+from ledger.broker.retention.retention import Bounds
 from store import Writing
 
 GOOD = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.founding import in_turn
+from cluster.node.formation.preferred_voters import in_turn
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import UnknownNodeError
 from store import DiskFullError, PosixDisk
@@ -158,7 +158,7 @@ async def test_a_shard_that_cannot_begin_on_a_node_begins_later(
     make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node and its other shards go on."""
-    monkeypatch.setattr("cluster.node_shards.TRY_AGAIN_S", 0.05)
+    monkeypatch.setattr("cluster.node.node_shards.TRY_AGAIN_S", 0.05)
     disk = NoRoomForShard1()
     fleet = make_fleet(shards=2, disks={3: disk})
     await fleet.start()

@@ -46,7 +46,7 @@ async def test_before_the_first_start_a_node_says_so(make_fleet: MakeFleet) -> N
 async def test_who_is_missing_is_told(
     make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cluster.first_start.TELL_EVERY", 1)
+    monkeypatch.setattr("cluster.node.formation.first_start.TELL_EVERY", 1)
     caplog.set_level("INFO")
     fleet = make_fleet(3)
     await fleet.start(1, 2)

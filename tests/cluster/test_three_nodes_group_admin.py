@@ -17,7 +17,7 @@ from ledger import (
     OffsetReset,
     QueueConsumption,
 )
-from ledger.client.connection import NodeStub
+from ledger.client.connection.channels import NodeStub
 from ledger.errors import (
     GroupNotEmptyError,
     InvalidArgumentError,

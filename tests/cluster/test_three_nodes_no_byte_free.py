@@ -15,7 +15,7 @@ import pytest
 
 from ledger import AsyncConsumer, AsyncProducer
 from ledger.v1 import broker_pb2
-from store.reserve import FILES
+from store.disk.reserve import FILES
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.mounts import NO_MOUNTS, Namespace, may_mount, tmpfs
 from tests.cluster.node_process import NodeProcess

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from cluster.ticker import Ticker
-from cluster.vital import Vital
+from cluster.node.ticker import Ticker
+from cluster.node.vital import Vital
 
 BEAT = 3
 

@@ -23,7 +23,7 @@ SHARDS, QUEUES = 3, 6
 @pytest.fixture(autouse=True)
 def quick_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients look for topics that have come every 30 s."""
-    monkeypatch.setattr("ledger.client.routes._REFRESH_SECONDS", 0.5)
+    monkeypatch.setattr("ledger.client.connection.routes._REFRESH_SECONDS", 0.5)
 
 
 @pytest.fixture

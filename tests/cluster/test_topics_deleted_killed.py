@@ -26,7 +26,7 @@ SHARDS, SEED = 3, 11
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DevCluster]:
-    monkeypatch.setattr("ledger.client.routes._REFRESH_SECONDS", 0.5)
+    monkeypatch.setattr("ledger.client.connection.routes._REFRESH_SECONDS", 0.5)
     cluster = DevCluster(tmp_path / "cluster")
     cluster.start(3, base_port=free_base_port(3), shards=SHARDS)
     yield cluster

@@ -10,8 +10,8 @@ import pytest
 
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
 from ledger.errors import UnknownTopicError
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.report import VALID
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.report.report import VALID
 from ledger.validation.validate import validate
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.led_shards import leaders
@@ -23,7 +23,7 @@ SHARDS, QUEUES, MESSAGES = 2, 2, 60
 @pytest.fixture(autouse=True)
 def quick_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients look for topics that have come every 30 s."""
-    monkeypatch.setattr("ledger.client.routes._REFRESH_SECONDS", 0.5)
+    monkeypatch.setattr("ledger.client.connection.routes._REFRESH_SECONDS", 0.5)
 
 
 async def test_all_that_a_log_can_hold_is_valid(make_fleet: MakeFleet, tmp_path: Path) -> None:

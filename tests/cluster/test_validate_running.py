@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ledger import AsyncProducer
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.report import VALID, Report
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.report.report import VALID, Report
 from ledger.validation.validate import validate
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import eventually

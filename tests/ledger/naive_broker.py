@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ledger.batch import Batch, BatchHeader
-from ledger.client.outgoing import Acknowledged, Answer
+from ledger.client.producer.producer_batch import Acknowledged, Answer
 from ledger.errors import LedgerError, MessageTooLargeError, SequenceGapError
 
 REMEMBERED = 8

@@ -14,7 +14,7 @@ import zstandard
 
 from ledger.batch import MAX_PLAIN_BYTES, Batch, BatchHeader, Codec, check, encode, largest_batch
 from ledger.batch.header import HEADERS, KEYS, TAGS, TIMESTAMPS, seal
-from ledger.client.outgoing import MESSAGE_OVERHEAD_BYTES
+from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES
 from ledger.errors import (
     CorruptBatchError,
     HeadersTooLargeError,

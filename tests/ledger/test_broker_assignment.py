@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ledger.broker.assignment import Assignment, assign, assigning, nowhere
+from ledger.broker.consumer_groups.assignment import Assignment, assign, assigning, nowhere
 from ledger.consumer_groups import STRATEGIES
 from ledger.state.consumer_group_table import ConsumerGroup, Membership, TopicQueueId
 

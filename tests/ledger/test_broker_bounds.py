@@ -10,9 +10,9 @@ from typing import Any
 import grpc
 import pytest
 
-from ledger.broker.acknowledgements import Acknowledgements
-from ledger.broker.answers import ResponseBudget
-from ledger.broker.arrivals import FetchWaiters
+from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.fetch.response_budget import ResponseBudget
 from ledger.broker.rpc import broker as rim
 from ledger.errors import BusyError
 from ledger.v1 import command_pb2
@@ -65,8 +65,8 @@ async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
 
 async def test_acknowledgements_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """In offsets, in calls (which may bring none), and in consumer groups."""
-    monkeypatch.setattr("ledger.broker.acknowledgements.MAX_WAITING", 2)
-    monkeypatch.setattr("ledger.broker.acknowledgements.MAX_GATHERING", 2)
+    monkeypatch.setattr("ledger.broker.consumer_groups.acknowledgements.MAX_WAITING", 2)
+    monkeypatch.setattr("ledger.broker.consumer_groups.acknowledgements.MAX_GATHERING", 2)
     proposed: list[asyncio.Future[Any]] = []
 
     def propose(_: object) -> asyncio.Future[Any]:

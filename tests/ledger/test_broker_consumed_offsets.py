@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.broker.consumed_offsets import check_offset, start_offset
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.consumed_offsets import check_offset, start_offset
 from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
 from ledger.errors import InvalidArgumentError, OffsetBeyondEndError, OffsetTooLowError, UnknownTopicError
 

@@ -9,8 +9,8 @@ from itertools import count
 
 import pytest
 
-from ledger.broker import coordinator as module
-from ledger.broker.coordinator import Coordinator, moves
+from ledger.broker.consumer_groups import coordinator as module
+from ledger.broker.consumer_groups.coordinator import Coordinator, moves
 from ledger.state import ConsumerGroup, State
 from ledger.v1 import command_pb2
 

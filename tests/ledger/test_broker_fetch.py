@@ -11,11 +11,11 @@ from typing import Self
 import numpy as np
 import pytest
 
-from ledger.broker.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_UNITS, WINDOW_UNITS, collect, fetch
+from ledger.broker.fetch.fetch import MAX_FETCH_BATCHES, MAX_FETCH_UNITS, NEXT_UNITS, WINDOW_UNITS, collect, fetch
 from ledger.broker.rpc.fetch_wire import FetchAnswer, serialize
 from ledger.v1 import broker_pb2, error_pb2
 from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
-from store.consume_queue import Units
+from store.index.consume_queue import Units
 
 TAG_A, TAG_B = 11, 22
 

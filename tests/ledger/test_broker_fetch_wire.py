@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.broker.rpc.fetch_wire import FetchAnswer, GivenBatch, GivenQueue, serialize
-from ledger.client.connection import GrpcChannel
+from ledger.client.connection.channels import GrpcChannel
 from ledger.errors import OffsetTooLowError, to_wire
 from ledger.v1 import broker_pb2
 

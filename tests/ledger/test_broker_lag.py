@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.lag import Lag, lag_of
+from ledger.broker.consumer_groups.lag import Lag, lag_of
 from ledger.state.progress_table import ConsumedQueue, Progress
 from tests.ledger.test_broker_query import Node
 

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.broker.handover import begin_transfer, successors
-from ledger.broker.members import CAUGHT_UP_BYTES, Introduction, Members
-from ledger.broker.membership import Membership
+from ledger.broker.members.handover import begin_transfer, successors
+from ledger.broker.members.members import CAUGHT_UP_BYTES, Introduction, Members
+from ledger.broker.members.membership import Membership
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.operations import OperationsService, changed
-from ledger.broker.topic_deletion import TopicDeletion
+from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.errors import (
     ChangeInProgressError,
     InvalidArgumentError,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.broker.membership import Membership, Standing
+from ledger.broker.members.membership import Membership, Standing
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 
 ME, OLD = b"m" * 16, b"o" * 16

@@ -11,7 +11,7 @@ import pytest
 
 from ledger.batch import BatchHeader, encode
 from ledger.batch.header import seal
-from ledger.broker.produce_decisions import (
+from ledger.broker.produce.produce_decisions import (
     AppendBatch,
     AwaitFirst,
     Decision,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger.broker.proposals import ChangeProposal, StartProposal, end, new_future
+from ledger.broker.produce.proposals import ChangeProposal, StartProposal, end, new_future
 from ledger.errors import NoLeaderError
 from store import Draft, Kind
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.batch import Batch, Codec, encode
-from ledger.broker import query
-from ledger.broker.membership import Membership
-from ledger.broker.offsets import list_offsets
-from ledger.broker.query import query_messages
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.fetch import query
+from ledger.broker.fetch.offsets import list_offsets
+from ledger.broker.fetch.query import query_messages
+from ledger.broker.members.membership import Membership
 from ledger.errors import (
     ReplicaBehindError,
     StorageFailedError,
@@ -27,7 +27,7 @@ from ledger.errors import (
 )
 from ledger.v1 import broker_pb2, command_pb2
 from store import CommitLog, ConsumeQueues, Draft, KeyIndex, Kind, MemoryDisk
-from store.key_file import HEADER
+from store.index.key_file import HEADER
 from tests.ledger.test_broker_membership import ME
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.quota import MAX_THROTTLE_MS, Quota, Rates
-from ledger.broker.token_bucket import TokenBucket
+from ledger.broker.quotas.quota import MAX_THROTTLE_MS, Quota, Rates
+from ledger.broker.quotas.token_bucket import TokenBucket
 from ledger.errors import ThrottledError
 
 # --- one bucket ------------------------------------------------------------------------------------------------------

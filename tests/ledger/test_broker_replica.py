@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ledger.broker.membership import Membership
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.members.membership import Membership
 from ledger.errors import BusyError, ChangeInProgressError, NoLeaderError, NotLeaderError
 from raft.configuration_entry import encode_configuration
 from raft.core import Busy, ChangeInProgress, NotLeader, Role, RoleChange, Transferring

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.retention import (
+from ledger.broker.retention.retention import (
     Bounds,
     Candidate,
     DiskUse,

@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.broker import topic_deletion
 from ledger.broker.replicas import Replicas
-from ledger.broker.topic_deletion import TopicDeletion
+from ledger.broker.topics import topic_deletion
+from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.errors import (
     BusyError,
     InvalidArgumentError,

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.broker import topic_opening
-from ledger.broker.membership import Membership
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.members.membership import Membership
 from ledger.broker.replicas import Replicas
-from ledger.broker.topic_opening import TopicOpening
+from ledger.broker.topics import topic_opening
+from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.errors import BusyError, InvalidArgumentError, NoLeaderError, NotLeaderError, UnavailableError
 from ledger.state import State, Topic
 from ledger.v1 import command_pb2

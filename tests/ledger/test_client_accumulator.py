@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ledger.batch import BatchHeader
-from ledger.client.accumulator import Accumulator
-from ledger.client.backoff import Backoff
-from ledger.client.delivery import Delivery
-from ledger.client.lane import QueueSequencer
-from ledger.client.outgoing import Acknowledged, Answer, Piece, ProducerBatch
+from ledger.client.connection.backoff import Backoff
+from ledger.client.producer.accumulator import Accumulator
+from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.producer_batch import Acknowledged, Answer, Piece, ProducerBatch
+from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import (
     BusyError,
     DeliveryTimeoutError,

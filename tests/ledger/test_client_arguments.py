@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.client.arguments import (
+from ledger.client.producer.arguments import (
     check_extras,
     check_settings,
     checked_headers,

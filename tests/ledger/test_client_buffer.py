@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from ledger.client.buffer import Buffer
+from ledger.client.producer.buffer import Buffer
 from ledger.errors import BufferFullError, ClosedError
 
 

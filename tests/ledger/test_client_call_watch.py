@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger import Message
-from ledger.client.call_watch import CallWatch
+from ledger.client.group.call_watch import CallWatch
 
 MESSAGE = Message("t", 0, 7, 0, 0, None, b"x", None, (), 1)
 

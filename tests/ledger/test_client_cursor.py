@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ledger.batch import encode
-from ledger.client.cursor import Cursor
+from ledger.client.consumer.cursor import Cursor
 from ledger.errors import CorruptBatchError, OffsetTooLowError
 
 

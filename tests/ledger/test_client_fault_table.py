@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ledger.client.fault_table import ROCKETMQ, FaultTable, checked_steps
+from ledger.client.producer.fault_table import ROCKETMQ, FaultTable, checked_steps
 from ledger.errors import InvalidArgumentError
 
 

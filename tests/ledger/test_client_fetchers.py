@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.client.cursor import Cursor
-from ledger.client.fetchers import Fetchers
+from ledger.client.consumer.cursor import Cursor
+from ledger.client.consumer.fetchers import Fetchers
 from ledger.errors import BusyError, LedgerError
 
 FIRST, SECOND, THIRD = (cast(Cursor, name) for name in ("first", "second", "third"))
@@ -45,7 +45,7 @@ class Recorded:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
     Recorded.made = []
-    monkeypatch.setattr("ledger.client.fetchers.Fetcher", Recorded)
+    monkeypatch.setattr("ledger.client.consumer.fetchers.Fetcher", Recorded)
     return Recorded.made
 
 

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from ledger import Message
-from ledger.client.cursor import Cursor
-from ledger.client.holding import AssignedQueue
+from ledger.client.consumer.cursor import Cursor
+from ledger.client.group.assigned_queue import AssignedQueue
 
 
 def message(offset: int) -> Message:

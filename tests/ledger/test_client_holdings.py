@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from ledger.client.backoff import Backoff
-from ledger.client.claiming import AssignmentSettings
-from ledger.client.cluster_client import ClusterClient
-from ledger.client.fetcher import FetchSettings
-from ledger.client.group_member import Assignment, GroupMember
-from ledger.client.holdings import AssignedQueues
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.consumer.fetcher import FetchSettings
+from ledger.client.group.assigned_queues import AssignedQueues
+from ledger.client.group.claiming import AssignmentSettings
+from ledger.client.group.group_membership import Assignment, GroupMember
 from ledger.client.records import Message, TopicQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from ledger.batch import Batch
-from ledger.client.backoff import Backoff
-from ledger.client.delivery import MAX_BATCH_MESSAGES, Delivery
-from ledger.client.lane import QueueSequencer
-from ledger.client.outgoing import Acknowledged, BatchResult, Piece, ProducerBatch
+from ledger.client.connection.backoff import Backoff
+from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.producer.producer_batch import Acknowledged, BatchResult, Piece, ProducerBatch
+from ledger.client.producer.queue_sequencer import QueueSequencer
 from ledger.errors import (
     BusyError,
     ClosedError,

@@ -9,9 +9,9 @@ import grpc
 import grpc.aio
 import pytest
 
-from ledger.client.cluster_client import ClusterClient
-from ledger.client.every_shard import EveryShard
-from ledger.client.operator import MembersAdmin
+from ledger.client.admin.every_shard import EveryShard
+from ledger.client.admin.members_admin import MembersAdmin
+from ledger.client.connection.cluster_client import ClusterClient
 from ledger.client.records import Members
 from ledger.errors import (
     ChangeInProgressError,

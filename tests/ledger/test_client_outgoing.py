@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.client.outgoing import Acknowledged, Answer, BatchResult, ProducerBatch, Receipt
+from ledger.client.producer.producer_batch import Acknowledged, Answer, BatchResult, ProducerBatch, Receipt
 from ledger.errors import ClosedError, LedgerError
 
 ANSWER = Acknowledged(base_offset=100, term=1, append_time_ms=2, duplicate=False)

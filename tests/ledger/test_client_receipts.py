@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.client.outgoing import Acknowledged
-from ledger.client.receipts import ManyReceipt
+from ledger.client.producer.producer_batch import Acknowledged
+from ledger.client.producer.receipts import ManyReceipt
 from ledger.client.records import RecordRange
 from ledger.errors import DeliveryTimeoutError, MessageTooLargeError, RequestTimeoutError
 

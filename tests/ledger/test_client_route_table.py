@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from ledger.client.backoff import Backoff
-from ledger.client.connection import parse_addresses
-from ledger.client.route_table import Leader, RouteTable, Said, Topic
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.channels import parse_addresses
+from ledger.client.connection.route_table import Leader, RouteTable, Said, Topic
 from ledger.errors import InvalidArgumentError
 
 NODES = {1: "a:1", 2: "b:2", 3: "c:3"}

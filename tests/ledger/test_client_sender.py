@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import uvloop
 
-from ledger.client.accumulator import Accumulator
-from ledger.client.buffer import Buffer
-from ledger.client.environment import PROCESS
-from ledger.client.outgoing import Acknowledged, BatchResult, ProducerBatch
-from ledger.client.receipts import SingleReceipt
+from ledger.client.connection.environment import PROCESS
+from ledger.client.producer.accumulator import Accumulator
+from ledger.client.producer.buffer import Buffer
+from ledger.client.producer.producer_batch import Acknowledged, BatchResult, ProducerBatch
+from ledger.client.producer.receipts import SingleReceipt
+from ledger.client.producer.sender import Sender
 from ledger.client.records import RecordMetadata
-from ledger.client.sender import Sender
 
 SECONDS = 10
 

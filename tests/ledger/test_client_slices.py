@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.client.outgoing import MESSAGE_OVERHEAD_BYTES
-from ledger.client.slices import blocks, checked_lengths, cuts
+from ledger.client.producer.producer_batch import MESSAGE_OVERHEAD_BYTES
+from ledger.client.producer.slices import blocks, checked_lengths, cuts
 from ledger.errors import InvalidArgumentError, MessageTooLargeError
 
 

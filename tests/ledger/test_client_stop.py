@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import ledger
-from ledger.client.loop_thread import LoopThread
-from ledger.client.outgoing import Acknowledged, Piece
+from ledger.client.producer.producer_batch import Acknowledged, Piece
+from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
 from tests.ledger.fake_broker import FakeBroker, FakeCluster
 

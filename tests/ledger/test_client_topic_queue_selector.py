@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from ledger.client.backoff import Backoff
-from ledger.client.delivery import Delivery
-from ledger.client.lane import QueueSequencer
-from ledger.client.outgoing import Acknowledged, Piece
-from ledger.client.topic_queue_selector import TopicQueueSelector
+from ledger.client.connection.backoff import Backoff
+from ledger.client.producer.delivery import Delivery
+from ledger.client.producer.producer_batch import Acknowledged, Piece
+from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.client.producer.topic_queue_selector import TopicQueueSelector
 from ledger.errors import LedgerError, UnknownQueueError
 from ledger.hashing import queue_of
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.broker.rpc.broker import BrokerService, add_broker
-from ledger.client.connection import GrpcChannel
+from ledger.client.connection.channels import GrpcChannel
 from ledger.produce_wire import ProduceRequest, parse, serialize
 from ledger.v1 import broker_pb2
 

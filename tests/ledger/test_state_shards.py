@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.broker.placement import REPLICAS, place_queues, place_shard
+from ledger.broker.topics.placement import REPLICAS, place_queues, place_shard
 from ledger.errors import InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.state import CommandResult, State, Topic
 from ledger.state.shard_table import MAX_SHARDS

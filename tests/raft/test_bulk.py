@@ -10,8 +10,8 @@ from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from raft.bulk import Bulk, parse, serialize
-from raft.transport import RaftService, add_raft
+from raft.transport.bulk import Bulk, parse, serialize
+from raft.transport.grpc_transport import RaftService, add_raft
 from raft.v1 import raft_pb2
 
 NUMBERS = st.integers(0, 2**64 - 1)

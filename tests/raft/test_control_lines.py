@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from raft.control_lines import BUNDLE_BOUND, Bundles
+from raft.transport.control_streams import BUNDLE_BOUND, Bundles
 from raft.v1 import raft_pb2
 
 

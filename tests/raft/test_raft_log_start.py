@@ -13,7 +13,7 @@ from raft.core import Mode, SnapshotChunk
 from raft.log_start import log_start_draft
 from raft.snapshot_piece import Piece
 from store import DiskFailedError, DiskFullError, Kind
-from store.memory_disk import Killed
+from store.disk.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
 
 

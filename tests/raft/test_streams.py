@@ -7,7 +7,7 @@ import asyncio
 import grpc
 from grpc import aio
 
-from raft.streams import OutboundStream
+from raft.transport.streams import OutboundStream
 
 
 class LateCall:

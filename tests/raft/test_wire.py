@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from raft.bulk import parse
 from raft.core import Append
-from raft.wire import ranges_to_wire
+from raft.transport.bulk import parse
+from raft.transport.wire import ranges_to_wire
 
 
 def append_to(receiver: int, *, prev_index: int, last_index: int, commit: int = 4, term: int = 2) -> Append:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from store import CommitLog, PosixDisk, StoreError, Writing
-from store.writing import WriteMode
+from store.log.writing import WriteMode
 from tests.store.sample_log import draft
 
 SEGMENT_BYTES = 64 << 10

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from store.disk import Writable
+from store.disk.disk import Writable
+from store.disk.memory_disk import MemoryDisk, MemoryFile
 from store.errors import StoreError
-from store.memory_disk import MemoryDisk, MemoryFile
 
 SECTOR = 64
 """Small, so that small logs have many."""

@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 
 from store import CleanMark, CommitLog, Disk, Draft, Kind, MemoryDisk
-from store.memory_disk import Killed
+from store.disk.memory_disk import Killed
 
 SEGMENT = 1024
 DIRECTORY = Path("/data/log")

@@ -8,7 +8,7 @@ import google_crc32c
 import pytest
 
 from store import DiskFullError, MemoryDisk, Offer, Snapshot
-from store.bases import Snapshots
+from store.snapshot.snapshots import Snapshots
 from tests.store.sample_log import each_kill
 
 SHARD = Path("/data/shard-0")

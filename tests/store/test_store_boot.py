@@ -18,8 +18,8 @@ from store import (
     Suspect,
     read_boot_id,
 )
-from store.boot import KERNEL_BOOT_ID
-from store.memory_disk import Killed
+from store.directory.boot import KERNEL_BOOT_ID
+from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import SEGMENT, append, each_kill
 

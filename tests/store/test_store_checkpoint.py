@@ -9,20 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store import (
-    Checkpoint,
-    CommitLog,
-    DamagedError,
-    FileMark,
-    Header,
-    Known,
-    MemoryDisk,
-    PositionFiles,
-    Snapshots,
-    recovery,
-)
-from store.base import Snapshot
-from store.positions import Positions
+from store import Checkpoint, CommitLog, DamagedError, FileMark, Header, Known, MemoryDisk, PositionFiles, Snapshots
+from store.log import recovery
+from store.log.positions import Positions
+from store.snapshot.snapshot import Snapshot
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
 SHARD = Path("/shard-0")

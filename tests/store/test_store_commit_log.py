@@ -18,7 +18,7 @@ from store import (
     MemoryDisk,
     PosixDisk,
 )
-from store.entry import HEADER_SIZE, encode
+from store.log.entry import HEADER_SIZE, encode
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
 

@@ -20,8 +20,8 @@ from store import (
     PosixDisk,
     QueueSpan,
 )
-from store.consume_queue import UNIT_BYTES
-from store.disk import read_file
+from store.disk.disk import read_file
+from store.index.consume_queue import UNIT_BYTES
 
 ROOT = Path("/queues")
 PER_FILE = 10

@@ -1,4 +1,4 @@
-"""The contract of `store.disk`, held by the real disk and by its twin alike; and what only one of them can do."""
+"""The contract of `store.disk.disk`, held by the real disk and by its twin alike; and what only one of them can do."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from store import DirectoryInUseError, Disk, DiskFailedError, DiskFullError, MemoryDisk, PosixDisk, Usage
-from store.disk import read_file, replace_file
-from store.memory_disk import Killed
+from store.disk.disk import read_file, replace_file
+from store.disk.memory_disk import Killed
 
 
 @pytest.fixture(params=["posix", "memory"])

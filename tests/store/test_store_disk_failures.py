@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from store import CommitLog, DiskFailedError, DiskFullError, MemoryDisk, OutOfFilesError, StoreError
-from store.memory_disk import Killed
-from store.segments import MAX_OPEN
+from store.disk.memory_disk import Killed
+from store.log.segments import MAX_OPEN
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, open_log
 
 FULL = DiskFullError(DIRECTORY)

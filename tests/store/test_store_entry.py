@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import Draft, Header, Kind
-from store.entry import HEADER_SIZE, EntryFlawError, chained, encode, is_blank, padded, parse, verified
+from store.log.entry import HEADER_SIZE, EntryFlawError, chained, encode, is_blank, padded, parse, verified
 
 U64 = st.integers(0, 2**64 - 1)
 U32 = st.integers(0, 2**32 - 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import DirectoryUpgradeError, MemoryDisk, NodeDirectory, WrongDirectoryError
-from store.disk import read_file
+from store.disk.disk import read_file
 from tests.store.sample_log import each_kill
 
 DATA = Path("/node-1")

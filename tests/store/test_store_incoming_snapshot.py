@@ -10,7 +10,7 @@ import google_crc32c
 import pytest
 
 from store import CorruptSnapshotError, IncomingSnapshot, MemoryDisk, Offer, Snapshot
-from store.memory_disk import Killed
+from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import each_kill
 

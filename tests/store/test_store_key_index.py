@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import Disk, DiskFullError, IndexDamagedError, KeyHit, KeyIndex, MemoryDisk, PosixDisk
-from store.key_file import ENTRY_BYTES, HEADER
-from store.memory_disk import MemoryFile
+from store.disk.memory_disk import MemoryFile
+from store.index.key_file import ENTRY_BYTES, HEADER
 
 ROOT = Path("/keys")
 FIRST, MAX = 8, 60

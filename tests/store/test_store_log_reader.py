@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from store import CommitLog, Flaw, FlawKind, Found, LogReader, MemoryDisk, segment_files
-from store.log_files import usual_length
-from store.tail import EMPTY, Tail
+from store.log.log_files import usual_length
+from store.log.tail import EMPTY, Tail
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, draft, each_kill, open_log
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import CleanMark, CommitLog, Disk, LogDamagedError, LogRepair, MemoryDisk, Taken
-from store.tail import EMPTY
+from store.log.tail import EMPTY
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 FIRST, SECOND, THIRD, FOURTH = (DIRECTORY / f"{number * SEGMENT:020}" for number in range(4))

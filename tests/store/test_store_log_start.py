@@ -20,8 +20,8 @@ from store import (
     Snapshot,
     SnapshotFile,
 )
-from store.disk import replace_file
-from store.memory_disk import Killed
+from store.disk.disk import replace_file
+from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import Draft, Header, Kind
-from store.entry import encode, padded
-from store.grid import Grid
-from store.positions import Positions
+from store.log.entry import encode, padded
+from store.log.grid import Grid
+from store.log.positions import Positions
 
 GRID = Grid(512)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from store import CommitLog, CrashEnd, DamagedError, Draft, Kind, Vote, VoteFile
-from store.memory_disk import Killed
+from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from store import CommitLog, MemoryDisk
-from store.memory_disk import Killed
+from store.disk.memory_disk import Killed
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
 

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from chaos.sim.disk import SimDisk
+from chaos.sim.engine.disk import SimDisk
 from store import DiskFullError
-from store.disk import read_file
-from store.reserve import FILE_BYTES, FILES, Reserve
+from store.disk.disk import read_file
+from store.disk.reserve import FILE_BYTES, FILES, Reserve
 
 HOME = Path("/node")
 RESERVE = HOME / "reserve"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store import CommitLog, ConsumeQueue, Draft, Kind, MemoryDisk
-from store.time_index import offset_at, position_at
+from store.index.time_index import offset_at, position_at
 
 QUEUES = 3
 # (queue, or None for an entry that is no batch; messages; milliseconds since the entry before)

@@ -13,8 +13,9 @@ from typing import get_args
 
 import pytest
 
-from store import CommitLog, Disk, DiskFailedError, MemoryDisk, PosixDisk, WriteMode, Writing, paging
-from store.memory_disk import Killed
+from store import CommitLog, Disk, DiskFailedError, MemoryDisk, PosixDisk, WriteMode, Writing
+from store.disk import paging
+from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, each_kill
 

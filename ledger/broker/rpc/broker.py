@@ -15,23 +15,23 @@ from grpc import RpcMethodHandler, StatusCode, aio, stream_stream_rpc_method_han
 
 from ledger import produce_wire
 from ledger.batch import place_of
-from ledger.broker.answers import ResponseBudget
-from ledger.broker.arrivals import FetchWaiters
-from ledger.broker.delays import Delays
-from ledger.broker.fetch import fetch
-from ledger.broker.membership import Standing
-from ledger.broker.offsets import list_offsets
-from ledger.broker.proposals import Committed
-from ledger.broker.query import query_messages
-from ledger.broker.replica import BrokerReplica, Meter
+from ledger.broker.broker_replica import BrokerReplica, Meter
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.broker.fetch.fetch import fetch
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.fetch.offsets import list_offsets
+from ledger.broker.fetch.query import query_messages
+from ledger.broker.fetch.response_budget import ResponseBudget
+from ledger.broker.members.membership import Standing
+from ledger.broker.produce.proposals import Committed
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.fetch_wire import FetchAnswer, GivenQueue, serialize
 from ledger.broker.rpc.produce_stream import MAX_STREAMS, serve_produce
 from ledger.broker.rpc.refusals import Context, RefusingService, answers, storage_checked
 from ledger.broker.rpc.throttling import MeteredBatches, Quotas, client_of
-from ledger.broker.topic_commands import alter_topic, create_topic
-from ledger.broker.topic_deletion import TopicDeletion
-from ledger.broker.topic_opening import TopicOpening
+from ledger.broker.topics.topic_commands import alter_topic, create_topic
+from ledger.broker.topics.topic_deletion import TopicDeletion
+from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.errors import (
     BusyError,
     LedgerError,
@@ -88,7 +88,7 @@ class Beginning(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueueReader:
-    """One queue on this node, for fetches (`ledger.broker.fetch.Readable`)."""
+    """One queue on this node, for fetches (`ledger.broker.fetch.fetch.Readable`)."""
 
     log: CommitLog
     units: ConsumeQueue

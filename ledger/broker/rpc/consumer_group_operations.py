@@ -11,12 +11,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable
 
-from ledger.broker.consumed_offsets import check_offset
-from ledger.broker.lag import lag_of
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.consumed_offsets import check_offset
+from ledger.broker.consumer_groups.lag import lag_of
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService, ShardConsumption
 from ledger.broker.rpc.refusals import RefusingService, answers
-from ledger.broker.topic_deletion import TopicDeletion
+from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.consumer_groups import validate_consumed_name
 from ledger.errors import LedgerError
 from ledger.retries import DEAD_LETTERS, RETRY, dead_letter_topic, resending_group, retry_topic

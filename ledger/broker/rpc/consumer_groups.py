@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ledger.broker.acknowledgements import Acknowledgements
-from ledger.broker.claims import Claims
-from ledger.broker.consumed_offsets import start_offset
-from ledger.broker.coordinator import Coordinator
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
+from ledger.broker.consumer_groups.claims import Claims
+from ledger.broker.consumer_groups.consumed_offsets import start_offset
+from ledger.broker.consumer_groups.coordinator import Coordinator
 from ledger.broker.replicas import Replicas
 from ledger.broker.rpc.broker import COORDINATORS, topic_route
 from ledger.broker.rpc.refusals import RefusingService, answers
-from ledger.broker.topic_commands import keep_topic
-from ledger.broker.topic_opening import TopicOpening
+from ledger.broker.topics.topic_commands import keep_topic
+from ledger.broker.topics.topic_opening import TopicOpening
 from ledger.consumer_groups import (
     coordinator_shard,
     validate_consumed_name,

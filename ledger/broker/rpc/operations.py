@@ -12,16 +12,16 @@ import logging
 from collections.abc import Mapping
 from typing import Protocol
 
-from ledger.broker.handover import begin_transfer
-from ledger.broker.log_trim import LogTrim
-from ledger.broker.members import Introduction, Members
-from ledger.broker.proposals import ChangeProposal
-from ledger.broker.replica import BrokerReplica
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.members.handover import begin_transfer
+from ledger.broker.members.members import Introduction, Members
+from ledger.broker.produce.proposals import ChangeProposal
 from ledger.broker.replicas import Replicas
-from ledger.broker.retention import Candidate
+from ledger.broker.retention.log_trim import LogTrim
+from ledger.broker.retention.retention import Candidate
 from ledger.broker.rpc.refusals import RefusingService, answers, storage_checked
-from ledger.broker.topic_commands import add_shard, open_topic
-from ledger.broker.topic_deletion import TopicDeletion
+from ledger.broker.topics.topic_commands import add_shard, open_topic
+from ledger.broker.topics.topic_deletion import TopicDeletion
 from ledger.errors import (
     InvalidArgumentError,
     NotSuspectError,

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import grpc
 from grpc import aio
 
-from ledger.broker.proposals import Committed
+from ledger.broker.produce.proposals import Committed
 from ledger.errors import LedgerError, to_wire
 from ledger.v1 import broker_pb2
 

@@ -18,8 +18,8 @@ from typing import Any, Protocol
 from grpc import aio
 
 from ledger.batch import BatchHeader
-from ledger.broker.proposals import Committed
-from ledger.broker.quota import Quota, Rates
+from ledger.broker.produce.proposals import Committed
+from ledger.broker.quotas.quota import Quota, Rates
 from ledger.broker.rpc.produce_stream import Batches
 from ledger.errors import ThrottledError
 

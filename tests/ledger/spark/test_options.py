@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ledger.errors import InvalidArgumentError
-from ledger.spark.options import read_options, write_options
-from ledger.spark.positions import EARLIEST, LATEST, Position
+from ledger.spark.source.options import read_options, write_options
+from ledger.spark.source.positions import EARLIEST, LATEST, Position
 
 READ = {"bootstrap.servers": "localhost:9871", "subscribe": "orders"}
 

@@ -10,11 +10,11 @@ import pytest
 
 from ledger.batch import encode
 from ledger.errors import CorruptBatchError, LedgerError, OffsetTooLowError, StorageFailedError, UnavailableError
-from ledger.spark import range_reader
-from ledger.spark.connection import Fetched
-from ledger.spark.options import ReadOptions, read_options
-from ledger.spark.range_reader import read_range
-from ledger.spark.ranges import Range
+from ledger.spark.source import range_reader
+from ledger.spark.source.connection import Fetched
+from ledger.spark.source.options import ReadOptions, read_options
+from ledger.spark.source.range_reader import read_range
+from ledger.spark.source.ranges import Range
 from ledger.v1 import broker_pb2
 
 SCHEMA = pa.schema([("offset", pa.int64()), ("value", pa.binary()), ("replica", pa.string())])

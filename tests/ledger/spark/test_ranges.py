@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ledger.client.records import TopicQueue
-from ledger.spark.ranges import Range, limited, split
+from ledger.spark.source.ranges import Range, limited, split
 
 
 def whole(queue: int, start: int, size: int) -> Range:

@@ -11,9 +11,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ledger.batch import Batch, Codec, encode
 from ledger.errors import CorruptBatchError
-from ledger.spark import arrow_columns
-from ledger.spark.row_gatherer import MAX_ROWS, Origin, RowGatherer
-from ledger.spark.schema import source_schema
+from ledger.spark.source import arrow_columns
+from ledger.spark.source.row_gatherer import MAX_ROWS, Origin, RowGatherer
+from ledger.spark.source.schema import source_schema
 
 SCHEMA = to_arrow_schema(source_schema(include_headers=True), timezone="UTC")
 ORIGIN = Origin(term=3, replica="2")

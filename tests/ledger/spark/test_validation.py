@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.spark.engine import SparkEngine
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.report import Report
+from ledger.spark.validation.spark_engine import SparkEngine
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.report.report import Report
 from ledger.validation.validate import validate
 from tests.ledger.validation.plants import PLANTS, Planted, check
 from tests.ledger.validation.stopped_cluster import NODES, StoppedCluster

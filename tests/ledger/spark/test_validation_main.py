@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from ledger.spark import validation
+from ledger.spark.validation import application as validation
 
 
 @pytest.mark.parametrize(

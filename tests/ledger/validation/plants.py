@@ -14,12 +14,12 @@ import google_crc32c
 from ledger.batch import BatchHeader
 from ledger.history import Outcome, Send
 from ledger.state import State
-from ledger.validation.violation import Violation, ViolationKind
+from ledger.validation.judging.violation import Violation, ViolationKind
 from store import Checkpoint, Header, Kind, Snapshot
-from store.consume_queue import UNIT_BYTES
-from store.entry import HEADER_SIZE, padded
-from store.key_file import ENTRY_BYTES
-from store.key_file import HEADER as KEY_HEADER
+from store.index.consume_queue import UNIT_BYTES
+from store.index.key_file import ENTRY_BYTES
+from store.index.key_file import HEADER as KEY_HEADER
+from store.log.entry import HEADER_SIZE, padded
 from tests.ledger.validation.stopped_cluster import (
     NODES,
     ORDERS,

@@ -37,8 +37,8 @@ from store import (
     Snapshot,
     VoteFile,
 )
-from store.entry import HEADER_SIZE, chained, padded
-from store.entry import encode as encode_entry
+from store.log.entry import HEADER_SIZE, chained, padded
+from store.log.entry import encode as encode_entry
 
 SEGMENT = 8192
 TIME_MS = 1_700_000_000_000

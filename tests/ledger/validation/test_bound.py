@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ledger.validation.bound import MAX_TOLD, Bound
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.report import SHOWN, VIOLATED, Report
-from ledger.validation.summary import as_text
+from ledger.validation.judging.bound import MAX_TOLD, Bound
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.report.report import SHOWN, VIOLATED, Report
+from ledger.validation.report.summary import as_text
 from ledger.validation.validate import validate
-from ledger.validation.violation import ViolationKind
 from tests.ledger.validation.wrong_everywhere import COUNTS, UNITS, write_wrong_log
 
 
@@ -45,7 +45,7 @@ def test_text_and_json_say_how_many_there_are(judged: Report) -> None:
 def test_the_page_says_how_many_there_are(judged: Report, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    from ledger.validation.page.page import write_page
+    from ledger.validation.report.page import write_page
 
     page = write_page(judged, tmp_path).read_text()
     more = sum(COUNTS.values()) - len(judged.violations)

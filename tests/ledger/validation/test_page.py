@@ -14,13 +14,13 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
 
-from ledger.validation.page.page import PICTURES, ROWS, write_page
-from ledger.validation.page.places import marks_of, without_place
-from ledger.validation.page.plots import REPLICAS_DRAWN, draw, names_of
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.report import COURSE_POINTS, Report
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.report.marks import marks_of, without_place
+from ledger.validation.report.page import PICTURES, ROWS, write_page
+from ledger.validation.report.plots import REPLICAS_DRAWN, draw, names_of
+from ledger.validation.report.report import COURSE_POINTS, Report
 from ledger.validation.validate import validate
-from ledger.validation.violation import Violation, ViolationKind
 from tests.ledger.validation.plants import PLANTS
 from tests.ledger.validation.stopped_cluster import StoppedCluster
 

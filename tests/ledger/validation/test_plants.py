@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger.validation.plain_engine import PlainEngine
+from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.validate import validate
 from tests.ledger.validation.plants import PLANTS, check
 from tests.ledger.validation.stopped_cluster import StoppedCluster

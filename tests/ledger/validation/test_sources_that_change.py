@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ledger.validation import sources
-from ledger.validation.access import HttpAccess, SourceError
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.replica import Segment
-from ledger.validation.report import NOT_JUDGED, Report
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.report.report import NOT_JUDGED, Report
+from ledger.validation.sources import sources
+from ledger.validation.sources.access import HttpAccess, SourceError
+from ledger.validation.sources.replica import Segment
 from ledger.validation.validate import validate
 from store import SegmentFile
 from tests.ledger.validation.stopped_cluster import StoppedCluster
@@ -143,7 +143,7 @@ def test_a_node_that_dies_in_the_middle_of_an_answer_is_named() -> None:
 
 
 def test_a_node_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ledger.validation.access._TIMEOUT_S", 0.1)
+    monkeypatch.setattr("ledger.validation.sources.access._TIMEOUT_S", 0.1)
 
     def hang(connection: socket.socket, _: int) -> None:
         connection.recv(65_536)

@@ -12,10 +12,10 @@ from ledger.batch import encode
 from ledger.state import ProducerQueue
 from ledger.state.sequence import REMEMBERED_BATCHES, Accept
 from ledger.v1 import command_pb2
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.replay import Replayed
-from ledger.validation.sources import open_sources
-from ledger.validation.steps import BatchesApplied
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.replay.replay import Replayed
+from ledger.validation.replay.steps import BatchesApplied
+from ledger.validation.sources.sources import open_sources
 from ledger.validation.validate import plan_of
 from store import Draft, Header, Kind
 from tests.ledger.validation.stopped_cluster import TIME_MS, Writer

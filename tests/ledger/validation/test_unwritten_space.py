@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ledger.validation.plain_engine import PlainEngine
-from ledger.validation.sources import open_sources
+from ledger.validation.judging.plain_engine import PlainEngine
+from ledger.validation.sources.sources import open_sources
 from ledger.validation.validate import validate
 from tests.ledger.validation.stopped_cluster import StoppedCluster
 

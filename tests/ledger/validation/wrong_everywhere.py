@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ledger.history import HistoryWriter, Open, Outcome, Send
-from ledger.validation.bound import MAX_TOLD
-from ledger.validation.violation import ViolationKind
+from ledger.validation.judging.bound import MAX_TOLD
+from ledger.validation.judging.violation import ViolationKind
 from store import Draft, Kind
-from store.consume_queue import UNIT_BYTES
+from store.index.consume_queue import UNIT_BYTES
 from tests.ledger.validation.stopped_cluster import ORDERS, PRODUCER, Writer
 
 SEGMENT_BYTES = 1 << 20

@@ -1,0 +1,105 @@
+"""What is there: messages that were sent against messages that were read.
+
+The one idea: what a producer was told decides what may be read. `ok`: it must be there at the end; `fail`: it must
+never be seen; `unknown`: either, but once seen it must stay. Who was killed may have sent what it did not live to tell.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chaos.live.checker.anomaly import Finding, finding, is_in, where
+from chaos.live.checker.columns import FAIL, NONE, Columns, Flags, Numbers
+from chaos.live.checker.places import Sightings
+
+_CRCS = 1 << 32
+
+
+def lost(columns: Columns, seen: Sightings) -> Finding:
+    """Of queues that were read to their end. What lies before the place where that reading began was let go by
+    retention, and is not lost."""
+    reads = columns.reads
+    last = is_in(seen.identity, np.unique(reads.identity[reads.final]))
+    kept = seen.offset >= _beginnings(columns)[seen.queue]
+    read = is_in(seen.queue, np.array(sorted({queue for queue, _ in columns.read_to_end}), np.int64))
+    rows = where(~last & kept & read)
+    _, first = np.unique(seen.identity[rows], return_index=True)
+    rows = rows[np.sort(first)]
+
+    def tell(row: int) -> tuple[str, tuple[int]]:
+        name = columns.name(int(seen.producer[row]), int(seen.epoch[row]), int(seen.sequence[row]))
+        place = columns.place(int(seen.queue[row]), int(seen.offset[row]))
+        return f"{name} was at {place}, and is not in that queue at the end", (int(seen.operation[row]),)
+
+    return finding("lost", rows, tell)
+
+
+def _beginnings(columns: Columns) -> Numbers:
+    """Of each queue: what lies before is kept by no node any more, or not by all."""
+    beginnings = np.zeros(len(columns.queues), np.int64)
+    for (queue, _), offset in columns.beginnings().items():
+        beginnings[queue] = max(beginnings[queue], offset)
+    return beginnings
+
+
+def phantoms(columns: Columns) -> Finding:
+    reads = columns.reads
+    silent = np.array(sorted(columns.known - columns.orderly), np.int64)
+    unsent = ~is_in(reads.identity, np.unique(columns.sends.identity)) & ~is_in(reads.producer, silent)
+
+    def tell(row: int) -> tuple[str, tuple[int]]:
+        elsewhere = _sent_elsewhere(columns, row)
+        also = f"; the same payload was sent to {', '.join(elsewhere)}" if elsewhere else ""
+        return f"{_read(columns, row)} was never sent there{also}", (int(reads.operation[row]),)
+
+    return finding("phantom", where(unsent), tell)
+
+
+def _sent_elsewhere(columns: Columns, row: int) -> list[str]:
+    sends, reads = columns.sends, columns.reads
+    same = (sends.crc == reads.crc[row]) & (sends.producer == reads.producer[row])
+    return [f"queue {columns.queues[number]}" for number in np.unique(sends.queue[same]).tolist()]
+
+
+def aborted_reads(columns: Columns) -> Finding:
+    """A number that was refused may be given again, to another message: so payloads are compared too."""
+    sends, reads = columns.sends, columns.reads
+    refused = sends.outcome == FAIL
+    wrong = _was_sent(columns, refused) & ~_was_sent(columns, ~refused)
+
+    def tell(row: int) -> tuple[str, tuple[int, int]]:
+        refusal = where(refused & (sends.identity == reads.identity[row]))[0]
+        return f"{_read(columns, row)}, but its send had failed", (
+            int(sends.operation[refusal]),
+            int(reads.operation[row]),
+        )
+
+    return finding("aborted read", where(wrong), tell)
+
+
+def mixed_payloads(columns: Columns) -> Finding:
+    sends, reads = columns.sends, columns.reads
+    wrong = is_in(reads.identity, np.unique(sends.identity)) & ~_was_sent(columns, sends.identity != NONE)
+
+    def tell(row: int) -> tuple[str, tuple[int, int]]:
+        send = where(sends.identity == reads.identity[row])[0]
+        return f"{_read(columns, row)} has CRC {reads.crc[row]:08x}, and was sent with {sends.crc[send]:08x}", (
+            int(sends.operation[send]),
+            int(reads.operation[row]),
+        )
+
+    return finding("payload mixed up", where(wrong), tell)
+
+
+def _was_sent(columns: Columns, rows: Flags) -> Flags:
+    """For each message that was read, whether one of these sends had its name and its payload."""
+    sends, reads = columns.sends, columns.reads
+    identities = np.unique(np.concatenate((sends.identity, reads.identity)))
+    sent, met = (np.searchsorted(identities, rows.identity) * _CRCS + rows.crc for rows in (sends, reads))
+    return is_in(met, np.unique(sent[rows]))
+
+
+def _read(columns: Columns, row: int) -> str:
+    reads = columns.reads
+    name = columns.name(int(reads.producer[row]), int(reads.epoch[row]), int(reads.sequence[row]))
+    return f"{name}, read at {columns.place(int(reads.queue[row]), int(reads.offset[row]))},"

@@ -1,0 +1,38 @@
+"""Consumer groups: how far the cluster said that each has come never falls."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from chaos.live.checker.anomaly import SHOWN, Anomaly, Finding
+from chaos.live.checker.columns import Columns
+from ledger.history import Progress
+
+KIND = "offset regression"
+
+
+def regressions(columns: Columns) -> Finding:
+    """An answer is compared with the highest one that was complete before the question was asked."""
+    told = defaultdict(list)
+    for operation, progress in columns.progress:
+        told[progress.group, progress.topic, progress.queue].append((operation, progress))
+    wrong = [anomaly for answers in told.values() for anomaly in _falls(answers)]
+    return Finding(KIND, len(wrong), tuple(wrong[:SHOWN]))
+
+
+def _falls(answers: list[tuple[int, Progress]]) -> list[Anomaly]:
+    by_end = sorted(answers, key=lambda answer: answer[1].end)
+    highest: tuple[int, Progress] | None = None
+    complete, falls = 0, []
+    for operation, asked in sorted(answers, key=lambda answer: answer[1].start):
+        while complete < len(by_end) and by_end[complete][1].end < asked.start:
+            if highest is None or by_end[complete][1].offset > highest[1].offset:
+                highest = by_end[complete]
+            complete += 1
+        if highest is not None and asked.offset < highest[1].offset:
+            sentence = (
+                f"consumer group {asked.group} was at {asked.topic}:{asked.queue}:{highest[1].offset}, "
+                f"and later at offset {asked.offset}"
+            )
+            falls.append(Anomaly(KIND, sentence, (highest[0], operation)))
+    return falls

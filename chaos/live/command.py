@@ -1,0 +1,305 @@
+"""`ledgermq chaos`: run faults against a cluster under load, and judge what its clients were told.
+
+The one idea: exit status 0 only where a run was valid; 1 where an anomaly was found; 2 where nothing can be said: the
+run could not be made, proved too little, or a fault left no evidence.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import click
+
+from chaos.errors import ChaosError
+from chaos.live import campaign
+from chaos.live.checker.columns import columns_of
+from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.faults.catalogue import KINDS, SURVIVED
+from chaos.live.faults.fault import Needs, Target
+from chaos.live.hosts.environment import Environment, Setup
+from chaos.live.progress import RunProgress, counted
+from chaos.live.run import Options, Result, judged, run
+from chaos.sim.campaign.ledger_file import commit_of_code
+from cluster.cli import INTERRUPTED
+from cluster.cli.options import renamed_option
+from cluster.cli.output import print_json, print_table, say
+from ledger.history import HistoryError, read_history
+
+COULD_NOT_BE_JUDGED = 2
+_WORDS = {True: "valid", False: "NOT VALID", None: "could not be judged"}
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+ALL = "all"
+
+
+class _FaultsType(click.ParamType[tuple[str, ...]]):
+    name = "faults"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        if value in ("all", "none"):
+            return (ALL,) if value == "all" else ()
+        names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
+        unknown = [name for name in names if name not in KINDS]
+        if unknown:
+            self.fail(f"no such fault: {', '.join(unknown)}. `ledgermq chaos list` shows them", param, ctx)
+        return names
+
+
+def expanded(faults: tuple[str, ...], flush: str) -> tuple[str, ...]:
+    """`all`: those that a cluster of that flush mode is to survive."""
+    if faults != (ALL,):
+        return faults
+    return tuple(name for name in SURVIVED if flush == "sync" or Needs.SYNC_FLUSH not in KINDS[name].needs)
+
+
+def _variables(_: click.Context, __: click.Parameter, told: tuple[str, ...]) -> tuple[str, ...]:
+    for one in told:
+        name, equals, _value = one.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{one!r} is no variable: give NAME=VALUE")
+    return told
+
+
+def _says_why(command: Callable[P, int]) -> Callable[P, int]:
+    """What cannot be done is a sentence and status 2."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> int:
+        try:
+            return command(*args, **kwargs)
+        except (ChaosError, HistoryError) as error:
+            say(f"ledgermq chaos: {error}")
+            return COULD_NOT_BE_JUDGED
+
+    return wrapped
+
+
+@click.group(name="chaos")
+def chaos() -> None:
+    """Real nodes, real faults, and a judge.
+
+    Clients write down what they sent, read and were told, while nodes are killed, cut off, paused, damaged. Afterwards
+    every queue is read from every node, and the whole history is checked.
+    """
+
+
+@chaos.command(name="run")
+@click.option(
+    "--env",
+    type=click.Choice(["local", "docker"]),
+    default="local",
+    show_default=True,
+    help="Where the nodes live: network namespaces, or containers.",
+)
+@click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True)
+@click.option("--faults", type=_FaultsType(), default="kill", show_default=True, help="all, none, or names: kill,pause")
+@click.option(
+    "--targets",
+    type=click.Choice([target.value for target in Target]),
+    multiple=True,
+    help="Only these.  [default: those of the fault]",
+)
+@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="Of load.")
+@click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
+@click.option("--seed", type=int, help="Of faults and load.  [default: by chance]")
+@click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
+@click.option(
+    "--node-env",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_variables,
+    help="A variable of the node processes, and of nothing else: other code, a library that breaks something.",
+)
+@click.option(
+    "--recovery-s",
+    type=click.FloatRange(1),
+    default=120.0,
+    show_default=True,
+    help="When all is healed, how long the nodes may take to get the same log; longer is an anomaly.",
+)
+@renamed_option("--groups", "--shards")
+@click.option("--shards", type=click.IntRange(1, 64), default=1, show_default=True, help="shards.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A new directory for all that it leaves.  [default: chaos-SEED]",
+)
+@click.option("--json", "as_json", is_flag=True, help="The verdict as one JSON object.")
+@_says_why
+def run_command(seed: int | None, out: Path | None, faults: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Load a cluster, disturb it, and judge."""
+    seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
+    options = Options(seed=seed, faults=expanded(faults, given["flush"]), **given)
+    directory = (out or Path(f"chaos-{options.seed}")).absolute()
+    if directory.exists() and any(directory.iterdir()):
+        raise ChaosError(f"{directory} is not empty: name another --out")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # it is to leave nothing behind, as on Ctrl-C
+    with RunProgress(options.seconds) as progress:
+        progress.say(f"seed {options.seed}; everything goes to {directory}")
+        result = run(options, directory, _maker(options.env), progress)
+    _report(result, directory)
+    return _show(result, as_json)
+
+
+@chaos.command(name="campaign")
+@click.option("--env", type=click.Choice(["local", "docker"]), default="local", show_default=True)
+@click.option("--nodes", type=click.IntRange(1, 9), default=3, show_default=True)
+@click.option("--faults", type=_FaultsType(), default="all", show_default=True, help="all, or names: kill,pause")
+@click.option(
+    "--runs", type=click.IntRange(1), default=5, show_default=True, help="Of each fault, with seeds 1, 2, ..."
+)
+@click.option("--seconds", type=click.FloatRange(1), default=60.0, show_default=True, help="Of load, each.")
+@click.option("--rate", type=click.FloatRange(1), default=1000.0, show_default=True, help="Messages a second.")
+@click.option("--flush", type=click.Choice(["async", "sync"]), default="async", show_default=True)
+@click.option(
+    "--ledger",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default="chaos-campaign.jsonl",
+    show_default=True,
+    help="What came of each run. What stands there is not run again.",
+)
+@click.option("--json", "as_json", is_flag=True)
+@_says_why
+def campaign_command(faults: tuple[str, ...], runs: int, ledger: Path, as_json: bool, **given: Any) -> int:
+    """Run each fault several times; can be stopped, and goes on where it was."""
+    wish = Options(faults=(), targets=(), seed=0, shards=1, **given)
+    book = campaign.Ledger(ledger)
+    waiting = list(campaign.runs(expanded(faults, wish.flush), runs, wish, book.entries()))
+    say(f"{len(waiting)} runs of {wish.seconds:g} s to make")
+
+    def told(entry: campaign.CampaignEntry) -> None:
+        gap = max(entry.gaps_s, default=0.0)
+        word = _WORDS[entry.verdict]
+        say(
+            f"{entry.fault} {entry.seed}: {word}, {entry.acknowledged:,} acknowledged, no write for {gap:.2f} s at most"
+        )
+        for sentence in [*(f"{count} {kind}" for kind, count in entry.anomalies.items()), *filter(None, entry.void)]:
+            say(f"  {sentence}")
+
+    campaign.carry_out(waiting, book, ledger.absolute().parent, commit_of_code(), told)
+    entries = book.entries()
+    rows = campaign.table(entries)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(list(rows[0]), [list(row.values()) for row in rows])
+    return 0 if all(entry.verdict for entry in entries) else 1
+
+
+@chaos.command(name="list")
+@click.option("--json", "as_json", is_flag=True)
+def list_command(as_json: bool) -> int:
+    """The faults that there are."""
+    rows = [(kind.name, kind.summary, ", ".join(kind.targets), _needs(kind.needs)) for kind in KINDS.values()]
+    if as_json:
+        print_json([dict(zip(("name", "summary", "targets", "needs"), row, strict=True)) for row in rows])
+    else:
+        print_table(("fault", "what happens", "targets", "needs"), rows)
+    return 0
+
+
+@chaos.command(name="report")
+@click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@_says_why
+def report_command(directory: Path) -> int:
+    """Write the page of a run again: DIRECTORY/report.html."""
+    _report(judged(directory), directory)
+    return 0
+
+
+@chaos.command(name="check")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--json", "as_json", is_flag=True)
+@_says_why
+def check_command(paths: tuple[Path, ...], as_json: bool) -> int:
+    """Judge again: the directory of a run, or files of a history."""
+    if len(paths) == 1 and paths[0].is_dir():
+        return _show(judged(paths[0]), as_json)
+    if directories := [path for path in paths if path.is_dir()]:
+        raise ChaosError(f"{directories[0]} is a directory: name one directory of a run alone, or files")
+    history = (operation for path in paths for operation in read_history(path))
+    return _tell(judge(columns_of(counted(history))), as_json)
+
+
+def _report(result: Result, directory: Path) -> None:
+    try:
+        from chaos.live.report.page import write_report
+    except ModuleNotFoundError as error:
+        raise ChaosError(f"{error.name} is not installed: pip install 'ledgermq[chaos]'") from error
+    say(f"the page is {write_report(result, directory)}")
+
+
+def _maker(env: str) -> Callable[[Setup], Environment]:
+    if env == "docker":
+        try:
+            from chaos.live.hosts.containers import ContainerEnvironment
+        except ModuleNotFoundError as error:
+            raise ChaosError(
+                f"--env docker needs the package {error.name}, which is not installed: pip install 'ledgermq[chaos]'"
+            ) from error
+        return ContainerEnvironment
+    from chaos.live.hosts.local import LocalEnvironment
+
+    return LocalEnvironment
+
+
+def _needs(needs: Needs) -> str:
+    return ", ".join(str(need.name).lower() for need in needs) if needs else ""
+
+
+def _show(result: Result, as_json: bool) -> int:
+    if as_json:
+        return _tell(result.verdict, as_json)
+    rows = [
+        (
+            one.kind,
+            one.target,
+            ", ".join(map(str, one.nodes)),
+            f"{(one.start - result.began) / 1e9:.1f}",
+            f"{(one.end - one.start) / 1e9:.1f}",
+            f"{gap_s:.2f}",
+            one.void or "; ".join(one.evidence),
+        )
+        for one, gap_s in zip(result.struck, result.gaps_s(), strict=True)
+    ]
+    if rows:
+        print_table(("fault", "target", "nodes", "at s", "for s", "no write for s", "evidence"), rows)
+    return _tell(result.verdict, as_json)
+
+
+def _tell(verdict: Verdict, as_json: bool) -> int:
+    if as_json:
+        print_json(verdict.as_json())
+    else:
+        print_table(("what", "how many"), [*verdict.figures.items(), ("anomalies", verdict.anomalies)])
+        for finding in verdict.findings:
+            for anomaly in finding.shown:
+                say(f"{finding.kind}: {anomaly.sentence} (operations {', '.join(map(str, anomaly.operations))})")
+            if finding.count > len(finding.shown):
+                say(f"{finding.kind}: {finding.count - len(finding.shown):,} more")
+        for sentence in verdict.void:
+            say(f"void: {sentence}")
+        say(_WORDS[verdict.valid])
+    return {True: 0, False: 1, None: COULD_NOT_BE_JUDGED}[verdict.valid]
+
+
+def main() -> int:
+    """Of `python -m chaos`: the exit status, as `ledgermq` has it."""
+    try:
+        status: int = chaos(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    return status

@@ -1,0 +1,84 @@
+"""Faults of disks: full, failing, slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+from chaos.live.hosts.injection import Injection, Injector
+
+SYNCS = ("fsync", "fdatasync")
+
+
+class DiskFull(Fault):
+    """Not one byte is free."""
+
+    def __init__(self) -> None:
+        self._full: list[int] = []
+
+    def strike(self, site: Site, targets: Sequence[int]) -> str:
+        self._full = list(targets)
+        return "; ".join(f"node {node}: {site.environment.disk(node).fill()}" for node in targets)
+
+    def heal(self, site: Site) -> str:
+        for node in self._full:
+            site.environment.disk(node).empty()
+        return "; ".join(_started(site, self._full))
+
+
+class Injected(Fault):
+    """System calls of the targets are tampered with. `restart`: a node that met a failing disk takes no more writes,
+    and an operator starts it again when the disk is well."""
+
+    def __init__(self, injection: Injection, *, restart: bool) -> None:
+        self._injection = injection
+        self._restart = restart
+        self._injectors: dict[int, Injector] = {}
+
+    def strike(self, site: Site, targets: Sequence[int]) -> str:
+        attached = []
+        for node in targets:
+            pid = site.environment.pid(node)
+            if pid is None:
+                continue
+            output = _output(site, node, pid)
+            self._injectors[node] = Injector(pid, output)
+            self._injectors[node].attach(self._injection)
+            attached.append(f"node {node}: pid {pid}")
+        return f"{self._injection.what}: {'; '.join(attached)}"
+
+    def heal(self, site: Site) -> str:
+        calls = {node: injector.detach() for node, injector in self._injectors.items()}
+        if self._restart:
+            for node in filter(site.is_up, calls):
+                site.environment.kill(node)
+        restarted = _started(site, list(calls))
+        if not any(calls.values()):
+            raise NoEvidenceError("no system call was tampered with")
+        hit = [f"node {node}: {count} calls" for node, count in calls.items()]
+        return "; ".join([*hit, *restarted])
+
+
+def failing_sync() -> Injected:
+    """A sync fails once: afterwards the kernel says that all is well, which it is not."""
+    return Injected(Injection(SYNCS, "error=EIO:when=1"), restart=True)
+
+
+def failing_writes() -> Injected:
+    return Injected(Injection(("pwrite64", "pwritev", "pwritev2"), "error=EIO"), restart=True)
+
+
+def slow_sync() -> Injected:
+    """Each sync takes 200 ms longer."""
+    return Injected(Injection(SYNCS, "delay_enter=200000"), restart=False)
+
+
+def _output(site: Site, node: int, pid: int) -> Path:
+    number = len(list(site.environment.setup.directory.glob("strace-*.out")))
+    return site.environment.setup.directory / f"strace-{number}-node-{node}-{pid}.out"
+
+
+def _started(site: Site, nodes: Sequence[int]) -> list[str]:
+    """Those that are down run again."""
+    return [f"node {node}: {site.environment.start(node)}" for node in nodes if not site.is_up(node)]

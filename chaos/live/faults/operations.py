@@ -1,0 +1,124 @@
+"""What operators do to a cluster under load: leadership handed about, nodes added, removed, replaced, clocks set."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from chaos.live.faults.fault import Fault, NoEvidenceError, Site
+
+_TRANSFERS = 8
+_TRANSFER_GAP_S = 0.5
+_STROBES = 4
+_SEEN_WITHIN_S = 5.0
+_CLOCK_STEP_S = 2.0
+"""What a node tells of its time is in whole seconds, and takes time to be asked."""
+
+
+class TransferStorm(Fault):
+    """Leadership is handed to one node after the other."""
+
+    def strike(self, site: Site, targets: Sequence[int]) -> str:
+        done = 0
+        for _ in range(_TRANSFERS):
+            others = [node for node in site.environment.nodes if site.is_up(node) and node != site.members.leader()]
+            done += site.members.transfer(site.random.choice(others))
+            site.wait(_TRANSFER_GAP_S)
+        if not done:
+            raise NoEvidenceError("leadership was never handed over")
+        return f"{done} of {_TRANSFERS} transfers done"
+
+    def heal(self, site: Site) -> str:
+        return ""
+
+
+class AddAndRemove(Fault):
+    """A node is added; when it votes, a target is removed for good."""
+
+    def strike(self, site: Site, targets: Sequence[int]) -> str:
+        added = site.environment.add()
+        site.members.add(added, site.environment.address(added))
+        for node in targets:
+            site.members.remove(node)
+            site.environment.put_away(node)
+        return f"node {added} was added, {', '.join(map(str, targets))} removed"
+
+    def heal(self, site: Site) -> str:
+        return ""
+
+
+class Wipe(Fault):
+    """A node loses its disk. It comes back empty, is removed, and added again."""
+
+    def __init__(self) -> None:
+        self._down: list[int] = []
+
+    def strike(self, site: Site, targets: Sequence[int]) -> str:
+        for node in targets:
+            self._down.append(node)
+            site.environment.kill(node)
+            site.environment.wipe(node)
+        return f"the disk of {', '.join(map(str, targets))} is empty"
+
+    def heal(self, site: Site) -> str:
+        for node in self._down:
+            site.members.remove(node)
+            site.environment.start_to_join(node)
+            site.members.add(node, site.environment.address(node))
+        return f"{', '.join(map(str, self._down))} removed, and added again"
+
+
+class ClockJump(Fault):
+    """The wall clock of the targets is minutes or days wrong."""
+
+    def __init__(self) -> None:
+        self._wrong: list[int] = []
+
+    def strike(self, site: Site, targets: Sequence[int]) -> str:
+        offset_s = site.random.choice((-1, 1)) * site.random.choice((3.0, 60.0, 3_600.0, 200_000.0))
+        self._wrong = list(targets)
+        for node in targets:
+            site.environment.set_clock(node, offset_s)
+        return "; ".join(_seen(site, node, offset_s) for node in targets)
+
+    def heal(self, site: Site) -> str:
+        for node in self._wrong:
+            site.environment.set_clock(node, 0)
+        return ""
+
+
+class ClockStrobe(Fault):
+    """The wall clock jumps to and fro."""
+
+    def __init__(self) -> None:
+        self._wrong: list[int] = []
+
+    def strike(self, site: Site, targets: Sequence[int]) -> str:
+        self._wrong = list(targets)
+        evidence = []
+        for _ in range(_STROBES):
+            offset_s = site.random.uniform(-300, 300)
+            for node in targets:
+                site.environment.set_clock(node, offset_s)
+                evidence.append(_seen(site, node, offset_s))
+        return f"{len(evidence)} jumps; {evidence[-1]}"
+
+    def heal(self, site: Site) -> str:
+        for node in self._wrong:
+            site.environment.set_clock(node, 0)
+        return ""
+
+
+def _seen(site: Site, node: int, offset_s: float) -> str:
+    """By how much the node itself takes the time for another, once it has noticed."""
+    until = time.monotonic() + _SEEN_WITHIN_S
+    while True:
+        now_ms = site.members.wall_clock_ms(node)
+        seen_s = None if now_ms is None else now_ms / 1000 - time.time()
+        if seen_s is not None and abs(seen_s - offset_s) <= _CLOCK_STEP_S:
+            return f"node {node}: {seen_s:+.1f} s"
+        if time.monotonic() > until:
+            raise NoEvidenceError(
+                f"the clock of node {node} should be {offset_s:+.1f} s wrong, and is {seen_s} s wrong"
+            )
+        site.wait(0.2)

@@ -1,0 +1,130 @@
+"""A node as a container of this machine's engine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from signal import SIGCONT, SIGSTOP, Signals
+from typing import Any
+
+from docker import DockerClient
+from docker.errors import APIError, NotFound
+from docker.models.containers import Container as EngineContainer
+
+from chaos.errors import ChaosError
+from chaos.live.hosts.process import halt_or_go_on
+
+STOP_TIMEOUT_S = 30
+_KILL_TIMEOUT_S = 30
+_SIGKILLED = 137
+_BEGIN_TIMEOUT_S = 10.0
+_POLL_S = 0.01
+
+
+class Container:
+    """Called `name`, with `labels`, at `address` of `network`. Nothing is made before `make`."""
+
+    def __init__(self, client: DockerClient, name: str, labels: dict[str, str], network: str, address: str) -> None:
+        self._client = client
+        self._name = name
+        self._labels = labels
+        self._network = network
+        self._address = address
+
+    def make(self, image: str, **settings: Any) -> None:
+        """It does not run yet. `settings` as the engine's SDK has them. Raises ChaosError."""
+        endpoint = self._client.api.create_endpoint_config(ipv4_address=self._address)
+        try:
+            self._client.containers.create(
+                image,
+                name=self._name,
+                labels=self._labels,
+                hostname=self._name,
+                network=self._network,
+                networking_config={self._network: endpoint},
+                **settings,
+            )
+        except APIError as error:
+            raise ChaosError(f"cannot make container {self._name}: {error.explanation}") from error
+
+    def remove(self) -> None:
+        """However it is. Nothing happens where it is not there."""
+        try:
+            self._client.containers.get(self._name).remove(force=True, v=True)
+        except NotFound:
+            return
+
+    @property
+    def pid(self) -> int | None:
+        """Of the node, as this machine's kernel counts: the child of the container's init. None while it does not
+        run."""
+        init = self._state()["Pid"]
+        children = _children(init) if init else []
+        return children[0] if children else None
+
+    def start(self) -> str:
+        """Returns when its process is there."""
+        self._do(lambda container: container.start())
+        deadline = time.monotonic() + _BEGIN_TIMEOUT_S
+        while (pid := self.pid) is None:
+            state = self._state()
+            if not state["Running"]:
+                raise ChaosError(f"{self._name} ended while starting, with exit status {state['ExitCode']}")
+            if time.monotonic() > deadline:
+                raise ChaosError(
+                    f"the process of {self._name} is not to be seen here: the engine must be this machine's own"
+                )
+            time.sleep(_POLL_S)
+        return f"{self._name}: pid {pid}"
+
+    def stop(self) -> str:
+        """In order. Raises ChaosError where it does not end."""
+        begun = time.monotonic()
+        self._do(lambda container: container.stop(timeout=STOP_TIMEOUT_S))
+        return self._ended(begun, "SIGTERM", status=0)
+
+    def kill(self) -> str:
+        begun = time.monotonic()
+        self._do(lambda container: container.kill("SIGKILL"))
+        self._do(lambda container: container.wait(timeout=_KILL_TIMEOUT_S))
+        return self._ended(begun, "SIGKILL", status=_SIGKILLED)
+
+    def pause(self) -> str:
+        return self._signal(SIGSTOP)
+
+    def resume(self) -> str:
+        return self._signal(SIGCONT)
+
+    def _signal(self, number: Signals) -> str:
+        """The process itself: to freeze a container's control shard may fail on a machine under load."""
+        pid = self.pid
+        if pid is None:
+            raise ChaosError(f"{self._name} does not run")
+        return f"{self._name}: {halt_or_go_on(pid, number)}"
+
+    def _ended(self, begun: float, by: str, *, status: int) -> str:
+        state = self._state()
+        if state["Running"] or state["ExitCode"] != status:
+            raise ChaosError(f"{self._name} should have ended by {by} with exit status {status}, and is {state}")
+        return f"{self._name} ended by {by}, exit status {status}, after {time.monotonic() - begun:.3f} s"
+
+    def _state(self) -> dict[str, Any]:
+        try:
+            state: dict[str, Any] = self._client.api.inspect_container(self._name)["State"]
+        except NotFound:
+            return {"Pid": 0, "Running": False, "ExitCode": None}
+        return state
+
+    def _do(self, what: Callable[[EngineContainer], object]) -> None:
+        try:
+            what(self._client.containers.get(self._name))
+        except APIError as error:
+            raise ChaosError(f"{self._name}: {error.explanation}") from error
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []

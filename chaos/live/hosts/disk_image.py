@@ -1,0 +1,137 @@
+"""A node's disk: a file system of its own in a file, so that it can lose power and fill up.
+
+The one idea: a process that is killed loses nothing that it wrote, since the kernel still has it. So the kernel must be
+made to forget: the file system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, what file systems' own crash
+tests use), which drops all that was not synced, data and names, and keeps what was; then it is mounted again and
+recovers from its journal, as after a power cut.
+
+    disk.img (ext4) ── loop device ── disk/ ── the node's data
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import google_crc32c
+
+from chaos.errors import ChaosError
+from chaos.live.hosts.shell import run
+
+_SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN, _IOR('X', 125, __u32)
+_NO_LOG_FLUSH = struct.pack("I", 2)  # what the journal has in memory is lost too
+_UNMOUNT_TIMEOUT_S = 10.0
+_PIECE = 1 << 20
+_PROBE = "written-before-the-power-was-cut"
+
+PROGRAMS = {"mkfs.ext4": "e2fsprogs", "mount": "mount", "umount": "mount", "losetup": "mount"}
+
+
+class DiskImage:
+    """`size_bytes` of disk at `mountpoint`, kept in `image`. Neither may exist."""
+
+    def __init__(self, image: Path, mountpoint: Path, size_bytes: int) -> None:
+        self.image = image
+        self.mountpoint = mountpoint
+        self.size_bytes = size_bytes
+
+    def make(self) -> None:
+        """A new, empty file system, mounted."""
+        self.mountpoint.mkdir(parents=True)
+        with self.image.open("wb") as file:
+            file.truncate(self.size_bytes)
+        run("mkfs.ext4", "-q", "-F", "-m", "0", str(self.image))
+        self._mount()
+
+    def remove(self) -> None:
+        """Unmounted, and gone. Nothing happens where it is not there."""
+        with suppress(ChaosError):
+            self._unmount()
+        self.image.unlink(missing_ok=True)
+
+    def cut_power(self) -> str:
+        """What was not synced is gone. No process may have a file open there. Says what was lost: a file of this
+        process, written for that, and what the node had not synced (under `flush = sync` that may be nothing); ""
+        where not even the former."""
+        probe = self.mountpoint / _PROBE
+        probe.write_bytes(b"not synced")
+        before = self._contents()
+        disk = os.open(self.mountpoint, os.O_RDONLY)
+        try:
+            fcntl.ioctl(disk, _SHUTDOWN, _NO_LOG_FLUSH)
+        finally:
+            os.close(disk)
+        self._unmount()
+        self._mount()
+        after = self._contents()
+        if probe.exists():
+            probe.unlink()
+            return ""
+        gone = len(before.keys() - after.keys()) - 1
+        other = sum(after[path] != content for path, content in before.items() if path in after)
+        return f"what was not synced is gone: {gone} of the node's {len(before) - 1} files; {other} have other contents"
+
+    def fill(self) -> str:
+        """Not one byte is free any more. Says how many were taken."""
+        free = self.free_bytes
+        with self._ballast.open("ab") as file, suppress(OSError):
+            for step in (_PIECE, 4096):
+                while True:
+                    try:
+                        os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, step)
+                    except OSError:
+                        break
+        return f"{free - self.free_bytes:,} bytes taken, {self.free_bytes:,} free"
+
+    def empty(self) -> None:
+        """What `fill` took is free again."""
+        self._ballast.unlink(missing_ok=True)
+
+    @property
+    def free_bytes(self) -> int:
+        space = os.statvfs(self.mountpoint)
+        return space.f_bavail * space.f_frsize
+
+    @property
+    def _ballast(self) -> Path:
+        return self.mountpoint / "ballast"
+
+    def _mount(self) -> None:
+        run("mount", "-o", "loop", str(self.image), str(self.mountpoint))
+
+    def _unmount(self) -> None:
+        """A process that was just killed may hold it for a moment; and so may a container that is being started, which
+        begins with all mounts that there are: what was mounted then would be the same disk, still without power."""
+        deadline = time.monotonic() + _UNMOUNT_TIMEOUT_S
+        while True:
+            try:
+                run("umount", str(self.mountpoint))
+                break
+            except ChaosError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+        while self._is_attached():
+            if time.monotonic() > deadline:
+                raise ChaosError(f"{self.image} is unmounted, and still in use after {_UNMOUNT_TIMEOUT_S:.0f} s")
+            time.sleep(0.01)
+
+    def _is_attached(self) -> bool:
+        """Whether there still is a loop device of it."""
+        return bool(run("losetup", "--associated", str(self.image)).strip())
+
+    def _contents(self) -> dict[str, int]:
+        files = (path for path in self.mountpoint.rglob("*") if path.is_file())
+        return {str(path): _crc(path) for path in files}
+
+
+def _crc(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            crc = google_crc32c.extend(crc, piece)
+    return crc

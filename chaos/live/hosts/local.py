@@ -1,0 +1,137 @@
+"""Nodes as processes of this machine, each in a network namespace of its own, and with a disk of its own where asked.
+
+    DIRECTORY/
+      node-1/
+        node.toml   what `ledgermq server run` is given
+        log         all that it wrote
+        boot_id     changes when its power is cut
+        clock       by how much its wall clock is wrong, where clocks can be set
+        disk.img    its file system, mounted at disk/, where there are disks
+        disk/data   its data
+
+It needs root, for namespaces and mounts, and nothing of Docker.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+
+from chaos.live.hosts import disk_image, link_rules, namespaces
+from chaos.live.hosts.environment import Setup
+from chaos.live.hosts.link_rules import LinkRules
+from chaos.live.hosts.link_shaper import LinkShaper
+from chaos.live.hosts.namespace import Namespace
+from chaos.live.hosts.namespaces import Namespaces
+from chaos.live.hosts.nodes_of_files import HTTP_PORT, PORT, ROOM, NodesOfFiles
+from chaos.live.hosts.process import NodeProcess
+from chaos.live.hosts.shell import need_programs, need_root
+
+
+class LocalEnvironment(NodesOfFiles):
+    """Implements `chaos.live.hosts.environment.Environment`."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self._namespaces = Namespaces(f"ledgermq-chaos-{os.getpid()}")
+        self._processes: dict[int, NodeProcess] = {}
+        self._undo = ExitStack()
+        every = range(1, setup.nodes + ROOM + 1)
+        self.links = LinkRules(every, self._namespace, self._namespaces.address)
+        self.shaper = LinkShaper(self._namespace, self._namespaces.address, Random(setup.seed))
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        return [*self._processes]
+
+    def up(self) -> None:
+        need_root("--env local")
+        need_programs({**namespaces.PROGRAMS, **link_rules.PROGRAMS})
+        if self.setup.disks:
+            need_programs(disk_image.PROGRAMS)
+        self._namespaces.enter()
+        for node in range(1, self.setup.nodes + 1):
+            self._make(node, join=False)
+        for node in self.nodes:
+            self.start(node)
+
+    def down(self) -> None:
+        self.shaper.heal()
+        self._undo.close()
+
+    def address(self, node: int) -> str:
+        return f"{self._namespaces.address(node)}:{PORT}"
+
+    def http(self, node: int) -> str:
+        return f"{self._namespaces.address(node)}:{HTTP_PORT}"
+
+    def start(self, node: int) -> str:
+        return self._processes[node].start()
+
+    def stop(self, node: int) -> str:
+        return self._processes[node].stop()
+
+    def kill(self, node: int) -> str:
+        return self._processes[node].kill()
+
+    def pause(self, node: int) -> str:
+        return self._processes[node].signal(signal.SIGSTOP)
+
+    def resume(self, node: int) -> str:
+        return self._processes[node].signal(signal.SIGCONT)
+
+    def pid(self, node: int) -> int | None:
+        return self._processes[node].pid
+
+    def put_away(self, node: int) -> None:
+        self._end(self._processes.pop(node))
+        self._namespaces.remove(node)
+
+    # -- inside
+
+    def _namespace(self, node: int) -> Namespace | None:
+        return self._namespaces.of(node) if node in self._processes else None
+
+    def _make(self, node: int, *, join: bool) -> None:
+        """Each step is undone by `down`, in the opposite order; the undoing is arranged before the step is taken."""
+        directory = self._directory(node)
+        directory.mkdir(parents=True)
+        self._undo.callback(self._namespaces.remove, node)
+        self._namespaces.add(node)
+        self._undo.callback(shutil.rmtree, directory / "disk", ignore_errors=True)
+        if self.setup.disks:
+            disk = self.disk(node)
+            self._undo.callback(disk.remove)
+            disk.make()
+        self._new_boot(node)
+        config = self._config(node)
+        config.write_text(self._toml(node, join=join), encoding="utf-8")
+        command = [*self._namespaces.of(node).prefix, sys.executable, "-m", "cluster.cli", "server", "run"]
+        process = NodeProcess([*command, "--config", str(config)], self._variables(node), self.log(node))
+        self._processes[node] = process
+        self._undo.callback(self._end, process)
+
+    @staticmethod
+    def _end(process: NodeProcess) -> None:
+        if process.pid is not None:
+            process.kill()
+
+    def _variables(self, node: int) -> dict[str, str]:
+        clock = self._clock(node).variables() if self.setup.clocks else {}
+        return {**clock, **self.setup.environment}
+
+    def _settings(self, node: int) -> Mapping[str, Any]:
+        host = self._namespaces.address(node)
+        return {
+            "data": str(self.data(node)),
+            "listen": f"{host}:{PORT}",
+            "advertised": self.address(node),
+            "http": self.http(node),
+            "boot_id_file": str(self._boot_id(node)),
+        }

@@ -1,0 +1,61 @@
+"""Network namespaces: a small network of their own, one host for each node, and this process in the middle.
+
+    this process ── bridge 10.88.0.254 ─┬─ veth ─ namespace of node 1: 10.88.0.1
+                                        ├─ veth ─ namespace of node 2: 10.88.0.2
+                                        └─ ...
+
+The one idea: this process leaves the network of the machine first, so nothing of the run can meet anything else, and
+the bridge is gone when the process is. It must do so before it has other threads that speak over a network.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from chaos.errors import ChaosError
+from chaos.live.hosts.namespace import Namespace, leave_the_network
+from chaos.live.hosts.shell import run
+
+PROGRAMS = {"ip": "iproute2", "nsenter": "util-linux"}
+NETWORK = "10.88.0"
+_OURS = 254
+_BRIDGE = "hub"
+
+
+class Namespaces:
+    """Those of one run, called `PREFIX-NODE`."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def enter(self) -> None:
+        """This process gets a network of its own. Raises ChaosError where it may not."""
+        leave_the_network()
+        run("ip", "link", "set", "lo", "up")
+        run("ip", "link", "add", _BRIDGE, "type", "bridge")
+        run("ip", "address", "add", f"{NETWORK}.{_OURS}/24", "dev", _BRIDGE)
+        run("ip", "link", "set", _BRIDGE, "up")
+
+    def add(self, node: int) -> None:
+        """The host of a node."""
+        name = self._name(node)
+        run("ip", "netns", "add", name)
+        run("ip", "link", "add", f"veth{node}", "type", "veth", "peer", "name", "eth0", "netns", name)
+        run("ip", "link", "set", f"veth{node}", "master", _BRIDGE, "up")
+        for command in ("link set lo up", f"address add {self.address(node)}/24 dev eth0", "link set eth0 up"):
+            run("ip", "-n", name, *command.split())
+
+    def remove(self, node: int) -> None:
+        """Nothing happens where it is not there."""
+        with suppress(ChaosError):
+            run("ip", "netns", "delete", self._name(node))
+
+    def address(self, node: int) -> str:
+        return f"{NETWORK}.{node}"
+
+    def of(self, node: int) -> Namespace:
+        return Namespace(Path("/run/netns") / self._name(node))
+
+    def _name(self, node: int) -> str:
+        return f"{self._prefix}-{node}"

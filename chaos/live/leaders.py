@@ -1,0 +1,101 @@
+"""Who led when, as the nodes themselves said it: a thread that asks them all the time.
+
+leaders.jsonl   {"at":NS,"leaders":{"0":[[3,7]]}}     a line at each change: shard -> [node, term] of all that say so,
+                                                      the newest last
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from chaos.live.checker.cluster import Claim
+from chaos.live.hosts.environment import Environment
+from chaos.live.operator import ClusterOperator
+from ledger.history import now_ns
+
+_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """Node `node` (0: nobody) led that shard from `start` to `end` (None: to the last), in ns."""
+
+    shard: int
+    node: int
+    term: int
+    start: int
+    end: int | None
+
+
+def read_reigns(log: Path) -> list[Reign]:
+    """What a watch wrote down, by shard and time."""
+    lines = _lines(log)
+    shards = sorted({int(shard) for line in lines for shard in line["leaders"]})
+    return [reign for shard in shards for reign in _reigns_of(shard, lines)]
+
+
+def read_claims(log: Path) -> list[Claim]:
+    """Whoever said that it led, and when that was over."""
+    return [
+        Claim(int(shard), term, node)
+        for line in _lines(log)
+        for shard, leaders in line["leaders"].items()
+        for node, term in leaders
+    ]
+
+
+def _lines(log: Path) -> list[dict[str, Any]]:
+    if not log.exists():
+        return []
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def _reigns_of(shard: int, lines: list[dict[str, Any]]) -> Iterator[Reign]:
+    told = [(line["at"], *line["leaders"].get(str(shard), [(0, 0)])[-1]) for line in lines]
+    changes = [now for before, now in pairwise([(0, -1, -1), *told]) if now[1:] != before[1:]]
+    for (start, node, term), (end, _, _) in zip(changes, [*changes[1:], (None, 0, 0)], strict=True):
+        yield Reign(shard, node, term, start, end)
+
+
+class LeaderWatch:
+    """Runs from `start` to `stop`."""
+
+    def __init__(self, environment: Environment, log: Path) -> None:
+        self._operator = ClusterOperator(environment)
+        self._log = log
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="leader watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._operator.close()
+
+    def _run(self) -> None:
+        last: dict[int, list[tuple[int, int]]] = {}
+        with self._log.open("w", encoding="utf-8", buffering=1) as log:
+            while not self._stopping.wait(_EVERY_S):
+                leaders = self._leaders()
+                if leaders != last:
+                    log.write(json.dumps({"at": now_ns(), "leaders": leaders}) + "\n")
+                    last = leaders
+
+    def _leaders(self) -> dict[int, list[tuple[int, int]]]:
+        """By shard: (node, term) of all that say that they lead, the newest term last."""
+        leaders: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for status in self._operator.statuses():
+            for shard in status.shards:
+                if shard.role == "leader":
+                    leaders[shard.shard].append((status.node, shard.term))
+        return {shard: sorted(claims, key=lambda claim: claim[1]) for shard, claims in leaders.items()}

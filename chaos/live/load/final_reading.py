@@ -1,0 +1,79 @@
+"""The last reading: every queue, from every node, from its beginning to the end that the leader knows.
+
+The one idea: only what can be read at the end was kept; so a node that does not get there in time makes the run void,
+and what it gives is compared with what the others give.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+from chaos.live.load.consuming import Reader
+from chaos.live.load.running import running
+from chaos.live.load.spec import Spec
+from ledger import AsyncAdmin, AsyncConsumer
+from ledger.errors import LedgerError, UnknownTopicError
+from ledger.history import HistoryWriter, now_ns
+
+_POLL_MS = 500
+_AGAIN_S = 0.5
+
+
+async def read_to_the_end(spec: Spec, stop: asyncio.Event) -> None:
+    """One consumer for each node and topic. Goes on until all is read, or `stop`."""
+    with HistoryWriter(Path(spec.history)) as writer:
+        process = spec.first_process
+        for topic in spec.topics:
+            try:
+                ends = await _ends(spec, topic, stop)
+            except UnknownTopicError:
+                _nothing_is_left(spec, writer, topic)
+                continue
+            async with asyncio.TaskGroup() as tasks:
+                for node in spec.nodes:
+                    reader = Reader(writer, process, topic, node, final=True)
+                    tasks.create_task(_read(spec, reader, topic, node, ends, stop))
+                    process += 1
+
+
+async def _ends(spec: Spec, topic: str, stop: asyncio.Event) -> dict[int, int]:
+    """Of each queue, as the leader knows it."""
+    while True:
+        try:
+            async with AsyncAdmin(list(spec.bootstrap)) as admin:
+                described = await admin.describe_topic(topic)
+                return {one.queue: one.end_offset for one in described.offsets}
+        except UnknownTopicError:
+            raise
+        except LedgerError:
+            if stop.is_set():
+                raise
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _nothing_is_left(spec: Spec, writer: HistoryWriter, topic: str) -> None:
+    """The topic itself is gone: its queues were read to their end, and had nothing."""
+    for node in spec.nodes:
+        reader = Reader(writer, spec.first_process, topic, node, final=True)
+        for queue in range(spec.queues):
+            reader.nothing(queue, now_ns())
+
+
+async def _read(spec: Spec, reader: Reader, topic: str, node: int, ends: dict[int, int], stop: asyncio.Event) -> None:
+    def make() -> AsyncConsumer:
+        rng = Random(f"{spec.seed} final {node}")
+        return AsyncConsumer(topic, bootstrap_servers=list(spec.bootstrap), node=node, rng=rng)
+
+    async with running(make, stop) as consumer:
+        for queue in ends:
+            reader.assigned(queue, consumer.position(topic, queue))
+            if consumer.position(topic, queue) >= ends[queue]:
+                reader.nothing(queue, now_ns())
+        while any(consumer.position(topic, queue) < end for queue, end in ends.items()) and not stop.is_set():
+            began = now_ns()
+            try:
+                reader.polled(await consumer.getbatches(_POLL_MS), began)
+            except LedgerError:
+                await asyncio.sleep(_AGAIN_S)

@@ -1,0 +1,96 @@
+"""The client processes of a run: started, killed and replaced, ended in order.
+
+The one idea: every process writes a history of its own, in which its clients have numbers that no other has; so one
+that was killed leaves a file that ends somewhere, and the next one begins another.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+from chaos.errors import ChaosError
+from chaos.live.load.spec import Role, Spec
+
+_NUMBERS = 100_000
+"""Of a process, for its clients."""
+
+
+class ClientProcesses:
+    """Their files lie in `directory`. `spec` is what all have in common."""
+
+    def __init__(self, directory: Path, spec: Spec) -> None:
+        self._directory = directory
+        self._spec = spec
+        self._running: dict[int, tuple[Role, subprocess.Popen[bytes]]] = {}
+        self._count = 0
+
+    def start(self, role: Role) -> int:
+        """One more; its number."""
+        number = self._count = self._count + 1
+        path = self._directory / f"client-{number}"
+        history = path.with_suffix(".jsonl")
+        first = number * _NUMBERS
+        spec = replace(self._spec, role=role, first_process=first, seed=self._spec.seed + first, history=str(history))
+        spec.save(path.with_suffix(".json"))
+        with path.with_suffix(".log").open("wb") as log:
+            command = [sys.executable, "-m", "chaos.live.load.client", str(path.with_suffix(".json"))]
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        self._running[number] = (role, process)
+        return number
+
+    def reach(self, nodes: Sequence[int], bootstrap: Sequence[str]) -> None:
+        """Those that are started from now on speak to these."""
+        self._spec = replace(self._spec, nodes=tuple(nodes), bootstrap=tuple(bootstrap))
+
+    def kill_one(self, random: Random) -> str:
+        """Implements `chaos.live.faults.fault.Clients`: a producer dies in the middle of its work."""
+        number = random.choice([number for number, (role, _) in self._running.items() if role == "producers"])
+        role, process = self._running.pop(number)
+        process.kill()
+        status = process.wait()
+        return f"client {number}, pid {process.pid}, ended by signal {-status}; client {self.start(role)} began"
+
+    def check(self) -> None:
+        """Raises ChaosError where one has ended by itself."""
+        for number, (_, process) in self._running.items():
+            if process.poll() is not None:
+                raise ChaosError(f"client {number} ended by itself: {self._last_words(number)}")
+
+    def stop(self, role: Role, within_s: float) -> None:
+        """All of that role, in order. Raises ChaosError where one does not end."""
+        ours = {number: process for number, (role_of, process) in self._running.items() if role_of == role}
+        for process in ours.values():
+            process.terminate()
+        self._wait(ours, within_s)
+
+    def finish(self, role: Role, within_s: float) -> None:
+        """Waits until all of that role have done what they had to. Raises ChaosError where one has not."""
+        self._wait({number: process for number, (one, process) in self._running.items() if one == role}, within_s)
+
+    def end(self) -> None:
+        """Whatever still runs."""
+        for _, process in self._running.values():
+            process.kill()
+            process.wait()
+        self._running.clear()
+
+    def _wait(self, processes: dict[int, subprocess.Popen[bytes]], within_s: float) -> None:
+        for number, process in processes.items():
+            try:
+                status = process.wait(within_s)
+            except subprocess.TimeoutExpired as error:
+                raise ChaosError(f"client {number} did not end within {within_s:.0f} s") from error
+            del self._running[number]
+            if status:
+                raise ChaosError(f"client {number} failed: {self._last_words(number)}")
+
+    def _last_words(self, number: int) -> str:
+        log = (self._directory / f"client-{number}.log").read_text(errors="replace").strip()
+        return log[-2000:] or "it said nothing"

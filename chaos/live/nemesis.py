@@ -1,0 +1,113 @@
+"""Carries out the plan of a run: strikes, waits, heals, and writes down what was seen of it.
+
+    faults.jsonl   {"kind":"kill","target":"leader","nodes":[2],"at_s":4.1,"until_s":9.0,"start":NS,"end":NS,
+                    "evidence":["pid 4711 ended by SIGKILL ...","pid 4790"],"void":""}
+
+The one idea: whatever is begun is healed, also when the run is interrupted; and a fault without evidence is written
+down as void, which the verdict does not overlook.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+
+from chaos.errors import ChaosError
+from chaos.live.faults.fault import Clients, Members, NoEvidenceError, Site
+from chaos.live.faults.plan import Planned, aimed
+from chaos.live.hosts.environment import Environment
+from ledger.history import now_ns
+
+_RECOVERY_S = 10.0
+_GIVEN_BACK_S = 120.0
+_PEACE_S = 1.0
+"""At least, between a cluster that is whole again and the next fault: or nothing might be acknowledged in a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """What a fault was. `start` and `end`: when it struck, and when it was healed, in ns of the histories' clock."""
+
+    kind: str
+    target: str
+    nodes: tuple[int, ...]
+    start: int
+    end: int
+    evidence: tuple[str, ...]
+    void: str
+    """Why it does not count; "" where it does."""
+
+
+class Nemesis:
+    """`say(sentence)` is told what happens; `wait(seconds)` raises when the run is to end."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        members: Members,
+        clients: Clients,
+        log: Path,
+        say: Callable[[str], None],
+        wait: Callable[[float], None],
+    ) -> None:
+        self._environment = environment
+        self._members = members
+        self._clients = clients
+        self._log = log
+        self._say = say
+        self._wait = wait
+
+    def run(self, plan: Sequence[Planned]) -> list[Struck]:
+        """All of it; returns when the last fault is healed."""
+        begun = time.monotonic()
+        struck: list[Struck] = []
+        for planned in plan:
+            self._wait(max(_PEACE_S if struck else 0.0, begun + planned.at_s - time.monotonic()))
+            struck.append(self._carry_out(planned))
+            takes_data = planned.kind.takes_data
+            is_whole = self._recovers(_GIVEN_BACK_S if takes_data else _RECOVERY_S)
+            if takes_data and not is_whole:
+                self._say("what that node lost has not come back: no other one is struck")
+                break
+        return struck
+
+    def _carry_out(self, planned: Planned) -> Struck:
+        random = Random(planned.seed)
+        leader = self._members.leader()
+        nodes = aimed(planned.target, self._environment.nodes, leader, random)
+        site = Site(self._environment, self._members, self._clients, random, self._wait)
+        fault, evidence, void = planned.kind.make(), [], ""
+        self._say(f"{planned.kind.name} of {planned.target}: node {', '.join(map(str, nodes))}")
+        start = now_ns()
+        try:
+            evidence.append(fault.strike(site, nodes))
+            self._wait(max(0.0, planned.for_s - (now_ns() - start) / 1e9))
+        except NoEvidenceError as error:
+            void = str(error)
+        finally:
+            try:
+                evidence.append(fault.heal(site))
+            except NoEvidenceError as error:
+                void = void or str(error)
+        struck = Struck(
+            planned.kind.name, planned.target, tuple(nodes), start, now_ns(), tuple(filter(None, evidence)), void
+        )
+        self._write(struck)
+        self._say(f"{planned.kind.name} is over: {void or '; '.join(struck.evidence)}")
+        return struck
+
+    def _recovers(self, within_s: float) -> bool:
+        """Whether the next fault meets a cluster that is whole."""
+        try:
+            self._members.caught_up(within_s)
+        except ChaosError:
+            return False
+        return True
+
+    def _write(self, struck: Struck) -> None:
+        with self._log.open("a", encoding="utf-8") as log:
+            log.write(json.dumps(asdict(struck)) + "\n")

@@ -1,0 +1,134 @@
+"""What an operator sees of the cluster of a run, and asks of it: over the clients' own admin.
+
+The one idea: a cluster under faults answers late, or not at all, and that is no failure of the run; so questions have
+answers for "nobody knows", and requests are made again until they are done or time is up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+from urllib.request import urlopen
+
+from chaos.errors import ChaosError
+from chaos.live.hosts.environment import Environment
+from ledger import Admin
+from ledger.client.records import NodeStatus
+from ledger.errors import LedgerError
+
+_AGAIN_S = 0.2
+_CHANGE_S = 60.0
+_TRANSFER_MS = 3_000
+
+T = TypeVar("T")
+
+
+class ClusterOperator:
+    """Implements `chaos.live.faults.fault.Members`. Connects when it is first asked something."""
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        self._admin: Admin | None = None
+
+    def close(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+    def statuses(self) -> list[NodeStatus]:
+        """Of all nodes; empty while nobody answers."""
+        try:
+            return self._connected().cluster()
+        except LedgerError:
+            return []
+
+    def leader(self) -> int:
+        leaders = [
+            (shard.term, status.node)
+            for status in self.statuses()
+            for shard in status.shards
+            if shard.shard == 0 and shard.role == "leader"
+        ]
+        return max(leaders, default=(0, 0))[1]
+
+    def transfer(self, node: int) -> bool:
+        try:
+            self._connected().transfer_leadership(node, timeout_ms=_TRANSFER_MS)
+        except LedgerError:
+            return False
+        return True
+
+    def begin_transfer(self, node: int) -> bool:
+        try:
+            self._connected().transfer_leadership(node, wait=False, timeout_ms=_TRANSFER_MS)
+        except LedgerError:
+            return False
+        return True
+
+    def add(self, node: int, address: str) -> None:
+        self._insist(f"adding node {node}", lambda admin: admin.add_node(node, address, promote=True))
+
+    def remove(self, node: int) -> None:
+        self._insist(f"removing node {node}", lambda admin: admin.remove_node(node))
+
+    def create_topic(self, name: str, queues: int) -> None:
+        self._insist(f"making topic {name}", lambda admin: admin.create_topic(name, queues))
+
+    def wall_clock_ms(self, node: int) -> int | None:
+        """As its HTTP port dates its answers."""
+        try:
+            with urlopen(f"http://{self._environment.http(node)}/healthz", timeout=1) as answer:
+                return int(parsedate_to_datetime(answer.headers["Date"]).timestamp() * 1000)
+        except OSError:
+            return None
+
+    def ready(self, within_s: float) -> None:
+        """Returns when the nodes have a leader; raises ChaosError where that takes longer."""
+        self._until(lambda: self.leader() != 0, within_s, "the cluster has no leader")
+
+    def caught_up(self, within_s: float) -> None:
+        commits: dict[int, int] = {}
+        self._until(lambda: self._all_have(commits), within_s, "the nodes did not get the same log")
+
+    def _all_have(self, commits: dict[int, int]) -> bool:
+        """Whether all nodes that run have applied what was committed, shard by shard, when that was first asked."""
+        running = [node for node in self._environment.nodes if self._environment.pid(node) is not None]
+        statuses = {status.node: status for status in self.statuses() if status.reachable}
+        if any(node not in statuses for node in running):
+            return False
+        shards = [shard for node in running for shard in statuses[node].shards]
+        if not commits:
+            if not any(shard.role == "leader" for shard in shards):
+                return False
+            for shard in shards:
+                commits[shard.shard] = max(commits.get(shard.shard, 0), shard.commit)
+        return all(shard.applied >= commits.get(shard.shard, 0) and not shard.suspect for shard in shards)
+
+    def _insist(self, what: str, ask: Callable[[Admin], object]) -> None:
+        deadline, trouble = time.monotonic() + _CHANGE_S, ""
+        while time.monotonic() < deadline:
+            try:
+                ask(self._connected())
+                return
+            except LedgerError as error:
+                trouble = str(error)
+                time.sleep(_AGAIN_S)
+        raise ChaosError(f"{what} was not done within {_CHANGE_S:.0f} s: {trouble}")
+
+    @staticmethod
+    def _until(holds: Callable[[], bool], within_s: float, otherwise: str) -> None:
+        deadline = time.monotonic() + within_s
+        while not holds():
+            if time.monotonic() > deadline:
+                raise ChaosError(f"{otherwise} within {within_s:.0f} s")
+            time.sleep(_AGAIN_S)
+
+    def _connected(self) -> Admin:
+        if self._admin is None:
+            self._admin = Admin(self._addresses(), request_timeout_ms=3_000)
+        return self._admin
+
+    def _addresses(self) -> list[str]:
+        return [self._environment.address(node) for node in self._environment.nodes]

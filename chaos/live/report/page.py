@@ -1,0 +1,108 @@
+"""The page of a run: one file that a browser shows without any network. Needs jinja2 and matplotlib."""
+
+from __future__ import annotations
+
+import shlex
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from chaos.live.checker.anomaly import CLUSTER_KINDS, KINDS
+from chaos.live.leaders import read_reigns
+from chaos.live.report import plots
+from chaos.live.report.series import series
+from chaos.live.run import Result, as_arguments, histories
+from ledger.history import read_history, to_line
+
+_STEPS = 240
+_LEAST_STEP_S = 0.25
+_LONGEST_LINE = 2_000
+
+
+def write_report(result: Result, directory: Path) -> Path:
+    """`report.html`, and the picture beside it as PNG and SVG. Gives the page's path."""
+    seconds = (result.ended - result.began) / 1e9
+    found = series(result.columns, result.began, result.ended, max(_LEAST_STEP_S, seconds / _STEPS))
+    reigns = read_reigns(directory / "leaders.jsonl")
+    figure = plots.draw(found, result.struck, reigns, result.began, result.ended)
+    picture = plots.as_svg(figure)
+    plots.save(figure, directory)
+    page = directory / "report.html"
+    page.write_text(_page(result, directory, picture), encoding="utf-8")
+    return page
+
+
+def _page(result: Result, directory: Path, picture: str) -> str:
+    environment = Environment(
+        loader=PackageLoader("chaos.live.report", "."), autoescape=select_autoescape(), undefined=StrictUndefined
+    )
+    shown = [anomaly for finding in result.verdict.findings for anomaly in finding.shown]
+    return environment.get_template("page.html").render(
+        options=result.options,
+        verdict=result.verdict,
+        verdict_word={True: "valid", False: "not valid", None: "void"}[result.verdict.valid],
+        figures=_figures(result),
+        picture=picture,
+        kinds={**KINDS, **CLUSTER_KINDS},
+        shown=shown,
+        lines=_lines(directory, {operation for anomaly in shown for operation in anomaly.operations}),
+        faults=_faults(result),
+        command=shlex.join(["ledgermq", "chaos", *as_arguments(result.options)]),
+    )
+
+
+def _figures(result: Result) -> list[tuple[str, str]]:
+    figures, sends = result.verdict.figures, result.columns.sends
+    seconds = (result.ended - result.began) / 1e9
+    latency_ms = np.sort((sends.end - sends.start)[sends.outcome == 0] / 1e6)
+    gaps = sorted(row["gap_s"] for row in _faults(result))
+    told = [
+        ("messages acknowledged", f"{figures['acknowledged']:,}"),
+        ("a second", f"{figures['acknowledged'] / seconds:,.0f}"),
+        ("unknown", f"{figures['unknown']:,}"),
+        ("failed", f"{figures['failed']:,}"),
+        ("read", f"{figures['read']:,}"),
+        ("anomalies", f"{result.verdict.anomalies:,}"),
+    ]
+    if len(latency_ms):
+        told += [(f"latency {name}, ms", f"{_at(latency_ms, share):,.1f}") for name, share in _QUANTILES]
+    if gaps:
+        told += [(f"no write, {name}, s", f"{_at(np.array(gaps), share):,.2f}") for name, share in _QUANTILES]
+    return told
+
+
+_QUANTILES = (("p50", 0.5), ("p99", 0.99), ("max", 1.0))
+
+
+def _at(values: Any, share: float) -> float:
+    return float(values[max(0, int(np.ceil(len(values) * share)) - 1)])
+
+
+def _faults(result: Result) -> list[dict[str, Any]]:
+    rows = []
+    for one, gap_s in zip(result.struck, result.gaps_s(), strict=True):
+        rows.append(
+            {
+                "kind": one.kind,
+                "target": one.target,
+                "nodes": ", ".join(map(str, one.nodes)),
+                "at": f"{(one.start - result.began) / 1e9:.1f}",
+                "seconds": f"{(one.end - one.start) / 1e9:.1f}",
+                "gap": f"{gap_s:.2f}",
+                "gap_s": gap_s,
+                "evidence": [piece for evidence in one.evidence for piece in evidence.split("; ")],
+                "void": one.void,
+            }
+        )
+    return rows
+
+
+def _lines(directory: Path, numbers: set[int]) -> dict[int, str]:
+    """The operations of these numbers, as they stand in the histories."""
+    if not numbers:
+        return {}
+    operations = enumerate(chain.from_iterable(map(read_history, histories(directory))))
+    return {number: to_line(one).strip()[:_LONGEST_LINE] for number, one in operations if number in numbers}

@@ -1,0 +1,301 @@
+"""One chaos run, from nothing to a verdict: the composition root.
+
+    environment up ─ topics ─ clients ──────────── load ────────────────────── last reading ─ environment down ─ verdict
+                                 nemesis: strike, heal, strike, heal ... healed
+
+    OUT/
+      run.json        what was asked for, and when the load began and ended
+      client-N.jsonl  histories; client-N.log: what that process said
+      faults.jsonl    faults and their evidence (nemesis.py)
+      leaders.jsonl   who led, as the nodes said it (leaders.py)
+      node-N/log      what each node said
+      verdict.json    the judgement
+
+The one idea: whatever was made is gone afterwards, however the run ends; what was learned stays in OUT, where `chaos
+check` and `chaos report` find it again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Protocol
+
+from chaos.errors import ChaosError
+from chaos.live.checker.availability import AFTERMATH_NS, acknowledged_at, longest_gap
+from chaos.live.checker.cluster import no_recovery, two_leaders
+from chaos.live.checker.columns import Columns, columns_of
+from chaos.live.checker.verdict import Verdict, judge
+from chaos.live.faults.catalogue import KINDS
+from chaos.live.faults.fault import Needs, Target
+from chaos.live.faults.plan import Planned, plan
+from chaos.live.hosts.environment import Environment, Setup
+from chaos.live.leaders import LeaderWatch, read_claims
+from chaos.live.load.processes import ClientProcesses
+from chaos.live.load.spec import Spec
+from chaos.live.nemesis import Nemesis, Struck
+from chaos.live.operator import ClusterOperator
+from ledger.history import now_ns, read_history
+
+TOPICS = ("orders", "payments")
+_SEGMENT_BYTES = 16 << 20
+_READY_S = 60.0
+_STOP_S = 60.0
+_FINAL_S = 300.0
+_UNRECOVERED_FINAL_S = 20.0
+_CHECK_S = 0.2
+_LEAST_SHARE = 0.2
+"""Of what was to be sent, what must be acknowledged for a run to count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What was asked for. `rate`: messages a second, of all clients together. `node_env`: variables of the node
+    processes, NAME=VALUE each. `recovery_s`: after the last fault, how long the nodes may take to get the same log."""
+
+    env: str
+    nodes: int
+    faults: tuple[str, ...]
+    targets: tuple[str, ...]
+    seconds: float
+    rate: float
+    seed: int
+    flush: str
+    shards: int
+    queues: int = 4
+    largest_bytes: int = 1 << 20
+    delivery_timeout_ms: int = 20_000
+    producers: int = 2
+    node_env: tuple[str, ...] = ()
+    recovery_s: float = 120.0
+
+    @property
+    def needs(self) -> Needs:
+        needs = Needs.NOTHING
+        for name in self.faults:
+            needs |= KINDS[name].needs
+        return needs
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a run showed."""
+
+    options: Options
+    verdict: Verdict
+    struck: tuple[Struck, ...]
+    columns: Columns
+    began: int
+    ended: int
+    """Of the load, in ns of the histories' clock."""
+
+    def gaps_s(self) -> list[float]:
+        """For each fault, the longest time without an acknowledged write, while there was load."""
+        times = acknowledged_at(self.columns)
+        return [longest_gap(times, one.start, min(one.end + AFTERMATH_NS, self.ended)).seconds for one in self.struck]
+
+
+def as_arguments(options: Options) -> list[str]:
+    """Of `ledgermq chaos`, for the same plan of faults."""
+    arguments = ["run", "--env", options.env, "--nodes", str(options.nodes), "--seed", str(options.seed)]
+    arguments += ["--faults", ",".join(options.faults) or "none"]
+    for target in options.targets:
+        arguments += ["--targets", target]
+    for variable in options.node_env:
+        arguments += ["--node-env", variable]
+    arguments += ["--seconds", f"{options.seconds:g}", "--rate", f"{options.rate:g}"]
+    arguments += ["--flush", options.flush, "--shards", str(options.shards)]
+    return [*arguments, "--recovery-s", f"{options.recovery_s:g}"]
+
+
+MakeEnvironment = Callable[[Setup], Environment]
+
+
+class Audience(Protocol):
+    """Who is told how the run goes."""
+
+    def say(self, sentence: str) -> None: ...
+
+    def passed(self, seconds: float) -> None:
+        """So much of the load is over."""
+
+
+def run(options: Options, out: Path, make: MakeEnvironment, audience: Audience) -> Result:
+    """All of it. Raises ChaosError where it cannot be done; then too nothing is left running."""
+    planned = _planned(options)
+    out.mkdir(parents=True, exist_ok=True)
+    environment = make(_setup(options, out))
+    with ExitStack() as undo:
+        undo.callback(environment.down)
+        audience.say(f"{options.nodes} nodes start")
+        environment.up()
+        the_run = _Run(options, out, environment, audience, undo)
+        began, ended = the_run.load(planned)
+        unrecovered = the_run.read_to_the_end()
+    _save(out, options, began, ended, unrecovered)
+    return judged(out)
+
+
+def _planned(options: Options) -> tuple[Planned, ...]:
+    """Raises ChaosError where such a run cannot be."""
+    kinds = [KINDS[name] for name in options.faults]
+    for kind in kinds:
+        if kind.least_nodes > options.nodes:
+            raise ChaosError(f"{kind.name} needs {kind.least_nodes} nodes: give --nodes {kind.least_nodes}")
+        if Needs.SYNC_FLUSH in kind.needs and options.flush != "sync":
+            raise ChaosError(f"{kind.name} needs --flush sync: under async, what it destroys was never promised")
+    if not kinds:
+        return ()
+    planned = plan(options.seed, kinds, options.seconds, [*map(Target, options.targets)])
+    if not planned:
+        raise ChaosError(f"{options.seconds:g} s are too short for a single fault: give more --seconds")
+    return planned
+
+
+def _setup(options: Options, out: Path) -> Setup:
+    return Setup(
+        directory=out,
+        nodes=options.nodes,
+        seed=options.seed,
+        settings={"flush": options.flush, "shards": options.shards, "segment_bytes": _SEGMENT_BYTES},
+        disks=bool(options.needs & Needs.DISKS),
+        clocks=bool(options.needs & Needs.CLOCKS),
+        environment=dict(one.split("=", 1) for one in options.node_env),
+    )
+
+
+class _Run:
+    """Between `up` and `down`."""
+
+    def __init__(
+        self, options: Options, out: Path, environment: Environment, audience: Audience, undo: ExitStack
+    ) -> None:
+        self._options = options
+        self._out = out
+        self._environment = environment
+        self._audience = audience
+        self._operator = ClusterOperator(environment)
+        undo.callback(self._operator.close)
+        self._clients = ClientProcesses(out, self._spec())
+        undo.callback(self._clients.end)
+        self._watch = LeaderWatch(environment, out / "leaders.jsonl")
+        undo.callback(self._watch.stop)
+
+    def load(self, planned: Sequence[Planned]) -> tuple[int, int]:
+        """When the load began and ended, in ns of the histories' clock."""
+        self._operator.ready(_READY_S)
+        for topic in TOPICS:
+            self._operator.create_topic(topic, self._options.queues)
+        self._watch.start()
+        began = now_ns()
+        for _ in range(self._options.producers):
+            self._clients.start("producers")
+        self._clients.start("consumers")
+        self._disturb(planned)
+        self._clients.check()
+        self._audience.say("all is healed; the clients stop")
+        self._clients.stop("producers", _STOP_S)
+        ended = now_ns()
+        self._clients.stop("consumers", _STOP_S)
+        return began, ended
+
+    def _disturb(self, planned: Sequence[Planned]) -> None:
+        """For as long as the run lasts."""
+        self._over = time.monotonic() + self._options.seconds
+        log, say = self._out / "faults.jsonl", self._audience.say
+        Nemesis(self._environment, self._operator, self._clients, log, say, self._wait).run(planned)
+        self._wait(max(0.0, self._over - time.monotonic()))
+
+    def _wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _CHECK_S))
+            self._clients.check()
+            self._audience.passed(self._options.seconds - (self._over - time.monotonic()))
+
+    def read_to_the_end(self) -> str:
+        """Why the cluster did not come to itself, though all was healed; "" where it did. Then too what can be read is
+        read: it may show more of what is wrong."""
+        unrecovered = ""
+        try:
+            self._operator.caught_up(self._options.recovery_s)
+        except ChaosError as trouble:
+            unrecovered = str(trouble)
+            self._audience.say(unrecovered)
+        self._audience.say("every queue is read from every node")
+        nodes = self._environment.nodes
+        self._clients.reach(nodes, [self._environment.address(node) for node in nodes])
+        self._clients.start("final")
+        try:
+            self._clients.finish("final", _UNRECOVERED_FINAL_S if unrecovered else _FINAL_S)
+        except ChaosError:
+            if not unrecovered:
+                raise
+        return unrecovered
+
+    def _spec(self) -> Spec:
+        options, nodes = self._options, self._environment.nodes
+        return Spec(
+            role="producers",
+            first_process=0,
+            bootstrap=tuple(self._environment.address(node) for node in nodes),
+            nodes=tuple(nodes),
+            topics=TOPICS,
+            queues=options.queues,
+            rate=options.rate / options.producers,
+            largest_bytes=options.largest_bytes,
+            delivery_timeout_ms=options.delivery_timeout_ms,
+            seed=options.seed,
+            history="",
+            run=os.getpid(),
+        )
+
+
+def _save(out: Path, options: Options, began: int, ended: int, unrecovered: str) -> None:
+    told = {"options": asdict(options), "began": began, "ended": ended, "unrecovered": unrecovered}
+    (out / "run.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
+def judged(out: Path) -> Result:
+    """The judgement on a run, from what it left. Raises ChaosError where that is not there."""
+    try:
+        told: dict[str, Any] = json.loads((out / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ChaosError(f"{out} is not the directory of a chaos run that came to its end: {error}") from error
+    options = Options(**{name: _plain(value) for name, value in told["options"].items()})
+    columns = columns_of(chain.from_iterable(map(read_history, histories(out))))
+    struck = read_faults(out / "faults.jsonl")
+    least = int(options.rate * options.seconds * _LEAST_SHARE)
+    cluster = (two_leaders(read_claims(out / "leaders.jsonl")), no_recovery(told["unrecovered"]))
+    verdict = _with_faults(judge(columns, least_acknowledged=least).joined(*cluster), struck)
+    (out / "verdict.json").write_text(json.dumps(verdict.as_json(), indent=1) + "\n", encoding="utf-8")
+    return Result(options, verdict, tuple(struck), columns, told["began"], told["ended"])
+
+
+def histories(out: Path) -> list[Path]:
+    """Of all client processes of a run, in the order they were started."""
+    return sorted(out.glob("client-*.jsonl"), key=lambda path: int(path.stem.removeprefix("client-")))
+
+
+def read_faults(path: Path) -> list[Struck]:
+    """As the nemesis wrote them; none where there is no such file."""
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [Struck(**{name: _plain(value) for name, value in json.loads(line).items()}) for line in lines]
+
+
+def _with_faults(verdict: Verdict, struck: Sequence[Struck]) -> Verdict:
+    """A fault that left no evidence makes a run void; so does one that was asked for and never struck."""
+    void = [f"{one.kind} left no evidence: {one.void}" for one in struck if one.void]
+    return replace(verdict, void=(*verdict.void, *void), valid=None if void and verdict.valid else verdict.valid)
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

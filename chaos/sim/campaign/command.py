@@ -1,0 +1,238 @@
+"""`ledgermq sim`: run seeds, show how it goes, and say how to see a failure again.
+
+The one idea: the exit status is 0 only where every seed passed and every fault that was to happen did. Data goes to
+standard output (a table, or with --json one object), everything else to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaos.sim.campaign.campaign import Totals, run_seeds
+from chaos.sim.campaign.ledger_file import LedgerFile, OtherCampaignError, commit_of_code
+from chaos.sim.campaign.progress import Progress
+from chaos.sim.campaign.run import Report, run
+from chaos.sim.campaign.seeds import Seeds
+from chaos.sim.campaign.shrink import Budget, shrink
+from chaos.sim.campaign.swarm import Wishes, draw
+from chaos.sim.engine import schedule as schedules
+from chaos.sim.engine.faults import BOTH, KINDS, RATES
+from chaos.sim.engine.schedule import Schedule
+from cluster.cli.options import renamed_option
+from cluster.cli.output import print_json, print_table, say
+
+MOST_SHRUNK = 3
+"""Failures of one campaign that are shortened."""
+
+
+class _SeedsType(click.ParamType[Seeds]):
+    name = "seeds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Seeds:
+        try:
+            return value if isinstance(value, Seeds) else Seeds.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class _FaultsType(click.ParamType[tuple[str, ...] | None]):
+    """None: each seed draws its own."""
+
+    name = "faults"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...] | None:
+        if value is None or isinstance(value, tuple):
+            return value
+        if value in ("all", "none"):
+            return None if value == "all" else ()
+        names = tuple(name.strip() for name in value.split(","))
+        unknown = [name for name in names if name not in KINDS and name not in RATES]
+        if unknown:
+            self.fail(f"no such fault: {', '.join(unknown)}. There are {', '.join([*RATES, *KINDS])}", param, ctx)
+        return names
+
+
+@click.command(name="sim")
+@click.option("--seeds", type=_SeedsType(), default="1..100", show_default=True, help="7, 1..1000, 1..50,77")
+@click.option("--minutes", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Simulated, of each seed.")
+@click.option("--nodes", type=click.IntRange(1, 9), help="[default: each seed draws 1 to 5]")
+@renamed_option("--groups", "--shards")
+@click.option("--shards", type=click.IntRange(1, 9), help="shards, of the stack.  [default: each seed draws 1 to 4]")
+@click.option(
+    "--faults", type=_FaultsType(), default="all", show_default=True, help="all, none, or names: kill,isolate"
+)
+@click.option(
+    "--world", type=click.Choice(BOTH), default="protocol", show_default=True, help="Core alone, or all of it."
+)
+@click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one for each processor]")
+@click.option("--json", "as_json", is_flag=True, help="What came of it as one JSON object.")
+@click.option(
+    "--resume",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Keep a ledger in this file, and skip what it has already.",
+)
+@click.option(
+    "--schedule",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Run one seed with this schedule of faults, as a failure was shortened to.",
+)
+@click.option("--until-failure", is_flag=True, help="End with the first seed that does not pass.")
+@click.option("--accept-loss", is_flag=True, help="A majority may lose power under `async`; losses are counted.")
+@click.option("--no-shrink", is_flag=True, help="Do not look for the shortest schedule that fails.")
+def sim(
+    seeds: Seeds,
+    minutes: float,
+    nodes: int | None,
+    shards: int | None,
+    faults: tuple[str, ...] | None,
+    world: str,
+    jobs: int | None,
+    as_json: bool,
+    resume: Path | None,
+    schedule: Path | None,
+    until_failure: bool,
+    accept_loss: bool,
+    no_shrink: bool,
+) -> int:
+    """Run whole clusters in simulated time, network and disks, and try to break them.
+
+    Every seed is another cluster, load and mixture of faults; the same seed is always the same run. After every event
+    the invariants of Raft and of the queue are checked; at the end faults stop, and everything must come to rest.
+    """
+    if accept_loss and world != "protocol":
+        raise click.UsageError(f"--accept-loss is of the protocol world: in the {world} world no promise is given up")
+    if shards is not None and world == "protocol":
+        raise click.UsageError("--shards is of the stack world: the protocol world is one shard")
+    wishes = Wishes(world, minutes, nodes, shards, faults, accept_loss)
+    commit = commit_of_code()
+    if schedule is not None:
+        return _replay(seeds, wishes, schedules.from_json(schedule.read_text()), commit)
+    campaign = _Campaign(seeds, wishes, commit, resume)
+    campaign.run(jobs or os.cpu_count() or 1, until_failure)
+    campaign.show(as_json)
+    for failure in campaign.totals.failures[: 0 if no_shrink else MOST_SHRUNK]:
+        _explain(failure, wishes, commit)
+    return 0 if campaign.complete and campaign.totals.passed else 1
+
+
+class _Campaign:
+    def __init__(self, seeds: Seeds, wishes: Wishes, commit: str, ledger: Path | None) -> None:
+        self.totals = Totals()
+        self.complete = False
+        """Nobody stopped it."""
+        self._seeds = seeds
+        self._wishes = wishes
+        self._commit = commit
+        self._ledger = None if ledger is None else LedgerFile(ledger, wishes, commit)
+
+    def run(self, jobs: int, until_failure: bool) -> None:
+        waiting = self._seeds.without(self._done_before())
+        with Progress(len(self._seeds), self.totals) as progress:
+            reports = run_seeds(waiting, self._wishes, min(jobs, max(1, len(waiting))))
+            try:
+                for report in reports:
+                    self._add(report)
+                    progress.update()
+                    if not report.passed:
+                        say(f"seed {report.seed} at {self._commit}: {report.reason}")
+                        say(f"  again: {replay_command(report.seed, self._wishes)}")
+                        if until_failure:
+                            return
+                self.complete = True
+            except KeyboardInterrupt:
+                say("stopped; the seeds under way are let finish")
+            finally:
+                reports.close()
+
+    def _done_before(self) -> list[int]:
+        if self._ledger is None:
+            return []
+        try:
+            before = [report for report in self._ledger.begin() if report.seed in self._seeds]
+        except OtherCampaignError as error:
+            raise click.UsageError(str(error)) from error
+        for report in before:
+            self.totals.add(report)
+        return [report.seed for report in before]
+
+    def _add(self, report: Report) -> None:
+        self.totals.add(report)
+        if self._ledger is not None:
+            self._ledger.add(report)
+
+    def show(self, as_json: bool) -> None:
+        totals = self.totals
+        if as_json:
+            print_json(
+                {
+                    "commit": self._commit,
+                    "passed": self.complete and totals.passed,
+                    "seeds": totals.seeds,
+                    "simulated_hours": round(totals.hours, 3),
+                    "figures": dict(totals.figures),
+                    "happened": dict(totals.happened),
+                    "never_happened": totals.never_happened,
+                    "failures": [{"seed": each.seed, "reason": each.reason} for each in totals.failures],
+                }
+            )
+            return
+        rows: list[tuple[str, object]] = [("seeds", totals.seeds), ("simulated hours", f"{totals.hours:,.1f}")]
+        rows += [(name, f"{count:,}") for name, count in totals.figures.items()]
+        rows += [(f"fault: {name}", f"{count:,}") for name, count in sorted(totals.happened.items())]
+        rows += [("failures", len(totals.failures))]
+        print_table(("what", "how many"), rows)
+        if totals.never_happened:
+            say(f"never happened, though scheduled: {', '.join(totals.never_happened)}: this campaign does not pass")
+
+
+def replay_command(seed: int, wishes: Wishes, schedule: Path | None = None) -> str:
+    """What shows that run again."""
+    parts = ["ledgermq sim", f"--world {wishes.world}", f"--seeds {seed}", f"--minutes {wishes.minutes:g}"]
+    if wishes.nodes is not None:
+        parts.append(f"--nodes {wishes.nodes}")
+    if wishes.shards is not None:
+        parts.append(f"--shards {wishes.shards}")
+    if wishes.faults is not None:
+        parts.append(f"--faults {','.join(wishes.faults) or 'none'}")
+    if wishes.accepted_loss:
+        parts.append("--accept-loss")
+    if schedule is not None:
+        parts.append(f"--schedule {schedule}")
+    return " ".join(parts)
+
+
+def _explain(failure: Report, wishes: Wishes, commit: str) -> None:
+    """Shortens the schedule of a failure, and prints it."""
+    if failure.void:
+        return
+    say(f"seed {failure.seed}: looking for the shortest schedule that fails")
+    whole = schedules.make(draw(failure.seed, wishes))
+    short = shrink(whole, lambda part: run(failure.seed, wishes, part).failed, Budget())
+    report = run(failure.seed, wishes, short)
+    path = Path(f"sim-{wishes.world}-{failure.seed}.schedule")
+    path.write_text(schedules.to_json(short))
+    say(f"seed {failure.seed} at {commit} fails with {len(short)} of {len(whole)} fault events: {report.reason}")
+    _print_schedule(short)
+    say(f"  again: {replay_command(failure.seed, wishes, path)}")
+
+
+def _replay(seeds: Seeds, wishes: Wishes, schedule: Schedule, commit: str) -> int:
+    if len(seeds) != 1:
+        raise click.UsageError("a schedule belongs to one seed: say which with --seeds")
+    report = run(seeds.without(())[0], wishes, schedule)
+    _print_schedule(schedule)
+    say(f"seed {report.seed} at {commit}: {report.reason or 'passed'}")
+    say(f"history {report.history:016x}, {report.simulated_ms} ms, {dict(report.figures)}")
+    return 0 if report.passed else 1
+
+
+def _print_schedule(schedule: Sequence[object]) -> None:
+    for event in schedule:
+        say(f"  {event}")

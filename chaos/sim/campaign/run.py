@@ -1,0 +1,133 @@
+"""One seed: faults, then peace, then an end within a bounded time. What came of it is a `Report`.
+
+    |-- workload and faults ---------------|-- everything heals, no new sends: settle --|
+    0                                 duration      at most SETTLE_MS more; ten times that, while consumers come further
+
+The one idea: a run is a function of its seed, its wishes and its schedule; nothing else goes in. It must not know what
+the worlds are made of.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+
+from chaos.sim.campaign.swarm import Options, Wishes, draw
+from chaos.sim.engine import schedule as schedules
+from chaos.sim.engine.schedule import Schedule
+from chaos.sim.world import World
+
+WORLDS = {
+    "protocol": "chaos.sim.protocol.protocol_world:ProtocolWorld",
+    "stack": "chaos.sim.stack.stack_world:StackWorld",
+}
+"""Loaded when they are used: the stack world needs more than the other."""
+
+SETTLE_MS = 60_000
+_LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came of one seed. All of it is a function of what went in; no wall clock."""
+
+    seed: int
+    passed: bool
+    violations: tuple[str, ...]
+    missing: tuple[str, ...]
+    """What had not come true when the time to settle was over."""
+    void: tuple[str, ...]
+    """Faults that were asked for by name and never happened: such a run proves nothing."""
+    history: int
+    simulated_ms: int
+    scheduled: Mapping[str, int]
+    """Fault events by kind."""
+    happened: Mapping[str, int]
+    figures: Mapping[str, int]
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.violations or self.missing)
+
+    @property
+    def reason(self) -> str:
+        """In one line; empty for a run that passed."""
+        if self.violations:
+            return self.violations[0]
+        if self.missing:
+            return f"not settled in time: {'; '.join(self.missing)}"
+        return f"never happened, though asked for: {', '.join(self.void)}" if self.void else ""
+
+
+MakeWorld = Callable[[Options], World]
+
+
+def run(seed: int, wishes: Wishes, schedule: Schedule | None = None, make_world: MakeWorld | None = None) -> Report:
+    """Runs a seed; with another schedule than its own where one is given (a shortened one)."""
+    options = draw(seed, wishes)
+    events = schedules.make(options) if schedule is None else schedule
+    with _garbage_stays():
+        world = (make_world or world_of(wishes.world))(options)
+        try:
+            return _run(world, options, events)
+        finally:
+            world.close()
+
+
+@contextmanager
+def _garbage_stays() -> Iterator[None]:
+    """The collector would run finalizers at moments that are no part of the seed; and it takes its time."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def world_of(name: str) -> MakeWorld:
+    module, attribute = WORLDS[name].split(":")
+    made: MakeWorld = getattr(import_module(module), attribute)
+    return made
+
+
+def _run(world: World, options: Options, events: Schedule) -> Report:
+    loop = world.loop
+    world.start_workload()
+    for event in events:
+        loop.call_at(event.at_ms / 1000, world.fire, event)
+    while loop.time() < options.minutes * 60 and not _stopped(world):
+        loop.run_until(min(loop.time() + _LOOK_EVERY_S, options.minutes * 60))
+    missing: list[str] = []
+    if not _stopped(world):
+        world.stop_faults()
+        missing = world.settle(SETTLE_MS)
+    return _report(world, options, events, missing)
+
+
+def _stopped(world: World) -> bool:
+    return bool(world.violations() or world.loop.errors)
+
+
+def _report(world: World, options: Options, events: Schedule, missing: list[str]) -> Report:
+    violations = [str(violation) for violation in world.violations()]
+    violations += [f"{type(error).__name__}: {error}" for error in world.loop.errors if not violations]
+    happened = {name: count for name, count in sorted(world.happened.items()) if count}
+
+    void = tuple(name for name in options.requested if name not in happened)
+    return Report(
+        seed=options.seed,
+        passed=not (violations or missing or void),
+        violations=tuple(violations),
+        missing=() if violations else tuple(missing),
+        void=() if violations or missing else void,
+        history=world.history(),
+        simulated_ms=round(world.loop.time() * 1000),
+        scheduled=dict(sorted(Counter(event.kind for event in events).items())),
+        happened=happened,
+        figures=dict(world.figures()),
+    )

@@ -1,0 +1,192 @@
+"""One process of a member of a consumer group: the real client, and a user's code around it that takes its time, and
+cannot consume everything.
+
+    start ──> given messages ──> finished | put off ──> ... ──> leaves in order | the process ends
+
+The one idea: it does what the documentation tells a user to do, and tells the history what it was given, before it does
+anything with that, and what it has finished, before it says so to the client. It must not know faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from chaos.sim.consumers.consumption_history import ConsumptionHistory, MemberHistory
+from chaos.sim.consumers.consumption_plan import Style
+from chaos.sim.stack.workload import AGAIN_S, ClientProcess
+from chaos.sim.stack.workload_history import name_of
+from ledger import AsyncGroupConsumer, AsyncPushConsumer, Message, Outcome
+from ledger.errors import LedgerError
+
+SUSPEND_MS = 100
+STOP_S = 5.0
+
+
+class CannotConsume(Exception):  # noqa: N818 (a user's own)
+    """What a listener raises."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether the record is about anything else than a listener that raised as it was told to."""
+    return record.exc_info is None or not isinstance(record.exc_info[1], CannotConsume)
+
+
+logging.getLogger("ledger.push").addFilter(_is_news)
+
+
+class ConsumerMember:
+    """`seen`: what is told of it. `topics`: those that there are by now. `on_left` is called when it has left."""
+
+    def __init__(
+        self,
+        seen: MemberHistory,
+        history: ConsumptionHistory,
+        process: ClientProcess,
+        random: Random,
+        bootstrap: Sequence[str],
+        topics: Callable[[], Sequence[str]],
+        on_left: Callable[[], None],
+    ) -> None:
+        self.seen = seen
+        self.process = process
+        self.leaves = False
+        self._history = history
+        self._random = random
+        self._bootstrap = bootstrap
+        self._topics = topics
+        self._on_left = on_left
+        self._consumer: AsyncGroupConsumer | AsyncPushConsumer | None = None
+        self._work_s = random.choice((0.0, 0.002, 0.01))
+
+    @property
+    def name(self) -> str:
+        """By which it is a member now; empty: it has not joined."""
+        return next(reversed(self.seen.ear.names), "")
+
+    def start(self) -> None:
+        self.process.life.deliver(self.process.life.create_task, self._run())
+
+    def leave(self) -> None:
+        """In order."""
+        self.leaves = True
+        self.process.life.deliver(self.process.life.create_task, self._leave())
+
+    async def _run(self) -> None:
+        while not all(topic in self._topics() for topic in self.seen.plan.topics):  # noqa: ASYNC110
+            await asyncio.sleep(AGAIN_S)
+        consumer = await self._started()
+        if isinstance(consumer, AsyncGroupConsumer):
+            await self._read(consumer)
+
+    async def _started(self) -> AsyncGroupConsumer | AsyncPushConsumer:
+        while True:
+            consumer = self._made()
+            try:
+                await consumer.start()
+            except LedgerError:
+                await asyncio.sleep(AGAIN_S)
+            else:
+                self._consumer = consumer
+                return consumer
+
+    def _made(self) -> AsyncGroupConsumer | AsyncPushConsumer:
+        plan, random = self.seen.plan, self._random
+        settings: dict[str, Any] = {
+            "group": plan.name,
+            "bootstrap_servers": list(self._bootstrap),
+            "start": plan.start,
+            "tags": plan.tags,
+            "strategy": plan.strategy,
+            "max_attempts": plan.max_attempts,
+            "session_timeout_ms": plan.session_timeout_ms,
+            "release_timeout_ms": plan.release_timeout_ms,
+            "acknowledge_interval_ms": random.choice((100, 500, 1_000)),
+            "max_bytes": random.choice((2_000, 1 << 20)),
+            "max_wait_ms": random.choice((200, 1_000)),
+            "client_id": f"m{self.seen.number}",
+            "request_timeout_ms": 5_000,
+            "rng": random,
+            "_environment": self.process.environment,
+        }
+        if plan.style in (Style.PULL, Style.ITERATE):
+            return AsyncGroupConsumer(*plan.topics, auto_acknowledge=plan.style is Style.ITERATE, **settings)
+        return AsyncPushConsumer(
+            *plan.topics,
+            listener=self._listen,
+            concurrency=plan.concurrency,
+            orderly=plan.style is Style.ORDERLY,
+            suspend_ms=SUSPEND_MS,
+            **settings,
+        )
+
+    async def _leave(self) -> None:
+        """Who pulls leaves between two reads."""
+        if isinstance(self._consumer, AsyncPushConsumer):
+            with contextlib.suppress(LedgerError):
+                await self._consumer.stop(STOP_S)
+        elif self._consumer is not None:
+            return
+        self._on_left()
+
+    # -- push style
+
+    async def _listen(self, message: Message) -> Outcome | None:
+        tries = self._history.handed(self.seen, message)
+        await asyncio.sleep(self._work_s)
+        if not self._fails(message, tries):
+            self._history.finished(self.seen, message)
+            return None
+        if self._random.random() < 0.5:
+            raise CannotConsume(message.id)
+        return Outcome.RECONSUME_LATER
+
+    def _fails(self, message: Message, tries: int) -> bool:
+        plan = self.seen.plan
+        attempt = tries if plan.style is Style.ORDERLY else message.attempt
+        return attempt <= plan.failures_of(name_of(message.value))
+
+    # -- pull style
+
+    async def _read(self, consumer: AsyncGroupConsumer) -> None:
+        finished: list[Message] = []
+        """Read last, and consumed: so the next call says, where nothing else does."""
+        while not self.leaves:
+            for message in finished:
+                self._history.finished(self.seen, message)
+            finished = []
+            try:
+                messages = await consumer.getmany(self._random.choice((1, 5, 50)), timeout_ms=1_000)
+            except LedgerError:
+                await asyncio.sleep(AGAIN_S)
+                continue
+            for message in messages:
+                self._history.handed(self.seen, message)
+            finished = [message for message in messages if await self._consume(consumer, message)]
+        with contextlib.suppress(LedgerError):
+            await consumer.stop()
+        self._on_left()
+
+    async def _consume(self, consumer: AsyncGroupConsumer, message: Message) -> bool:
+        """Whether it is consumed; else it is somewhere else."""
+        await asyncio.sleep(self._work_s)
+        if self._fails(message, 1):
+            await self._put_off(consumer, message)
+            return False
+        if self.seen.plan.style is Style.PULL:
+            self._history.finished(self.seen, message)
+            consumer.finish(message)
+        return True
+
+    async def _put_off(self, consumer: AsyncGroupConsumer, message: Message) -> None:
+        """Until that is done: what is read next must not say that this one is finished."""
+        while True:
+            try:
+                await consumer.reconsume_later(message)
+                return
+            except LedgerError:
+                await asyncio.sleep(AGAIN_S)

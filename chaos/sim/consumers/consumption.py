@@ -1,0 +1,217 @@
+"""The consumer groups of a simulated cluster: members that come, go, crash, stand still and are cut off.
+
+    plan (consumption_plan.py) ──> ConsumerMember, one process each ──> ConsumptionHistory ┐
+    entries as nodes apply them ─────────────────────────────────────> ConsumptionTruth   ┴─> invariants
+
+The one idea: whoever consumes is a process like a node: it has a life of its own, which ends, or stands still, in the
+midst of anything. It must not know nodes, but for whom it can be cut off from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.consumers.consumer_member import ConsumerMember
+from chaos.sim.consumers.consumption_end import ConsumptionEnd, unsettled
+from chaos.sim.consumers.consumption_history import ConsumptionHistory
+from chaos.sim.consumers.consumption_plan import GroupPlan, draw_groups
+from chaos.sim.consumers.consumption_truth import ConsumptionTruth
+from chaos.sim.consumers.member_ear import MemberEar
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.targets import chance_of
+from chaos.sim.stack.workload import TOPICS, ClientProcess, Workload
+from ledger import AsyncAdmin
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.client.admin.consumer_groups_admin import ResetTarget
+from ledger.errors import LedgerError
+
+FIRST_MEMBER = 200
+MOST_MEMBERS = 6
+"""Of one consumer group at a time."""
+TIMEOUT_MS = 5_000
+
+MakeMemberProcess = Callable[[int, MemberEar], ClientProcess]
+
+
+class Consumption:
+    """`process` makes the process of a member, `operator` that of whoever resets offsets. `first_offset`: the largest
+    first offset that a queue of a topic has on any node."""
+
+    def __init__(
+        self,
+        options: Options,
+        loop: SimLoop,
+        network: Network,
+        workload: Workload,
+        process: MakeMemberProcess,
+        operator: ClientProcess,
+        fail: Callable[[str, str], None],
+        first_offset: Callable[[str, int], int],
+    ) -> None:
+        self.plans = draw_groups(options, TOPICS)
+        self.truth = ConsumptionTruth(fail)
+        self.history = ConsumptionHistory(fail, loop.time, self.truth, {plan.name: plan for plan in self.plans})
+        self.history.first_offset = first_offset
+        self._members: dict[str, list[ConsumerMember]] = {plan.name: [] for plan in self.plans}
+        """Those whose process runs, by consumer group."""
+        self._options = options
+        self._loop = loop
+        self._network = network
+        self._workload = workload
+        self._process = process
+        self._operator = operator
+        self._fail = fail
+        self._number = FIRST_MEMBER
+        self._over = False
+
+    def start(self) -> None:
+        for plan in self.plans:
+            for _ in range(plan.members):
+                self._join(plan)
+
+    # -- what happens to members
+
+    def fire(self, event: FaultEvent, nodes: Sequence[int]) -> bool:
+        """Does it, if it is one of these and there is somebody to whom it can happen. Returns whether it was."""
+        random, seconds = chance_of(event), event.for_ms / 1000
+        if not self.plans:
+            return False
+        plan = random.choice(self.plans)
+        members = [member for member in self._members[plan.name] if not member.leaves]
+        match event.kind:
+            case "member_join" if len(self._members[plan.name]) < MOST_MEMBERS:
+                self._join(plan)
+            case "member_leave" if members:
+                random.choice(members).leave()
+            case "member_crash" if members:
+                self._crash(random.choice(members), seconds)
+            case "member_pause" if members:
+                return self._pause(random.choice(members), seconds)
+            case "member_cut" if members:
+                self._cut(random.choice(members), nodes, seconds)
+            case "offsets_reset":
+                self._reset(plan, random)
+                return False  # counted when it is in the log
+            case _:
+                return False
+        return True
+
+    def _join(self, plan: GroupPlan) -> None:
+        number = self._number = self._number + 1
+        ear, random = MemberEar(self._loop.time), self._options.chance(f"member {number}")
+        seen = self.history.member(plan, number, ear)
+        process, load = self._process(number, ear), self._workload
+        member = ConsumerMember(
+            seen, self.history, process, random, load.bootstrap, lambda: load.topics, lambda: self._end(member)
+        )
+        self._members[plan.name].append(member)
+        member.start()
+
+    def _end(self, member: ConsumerMember) -> None:
+        """Its process is gone."""
+        self._members[member.seen.plan.name].remove(member)
+        member.process.life.end()
+        self._network.down(member.process.number)
+
+    def _crash(self, member: ConsumerMember, seconds: float) -> None:
+        """Another process takes its place some time, under another name."""
+        member.seen.trouble = "crash"
+        self._end(member)
+        self._loop.call_later(seconds, self._join_again, member.seen.plan)
+
+    def _join_again(self, plan: GroupPlan) -> None:
+        if len(self._members[plan.name]) < MOST_MEMBERS:
+            self._join(plan)
+
+    def _pause(self, member: ConsumerMember, seconds: float) -> bool:
+        life = member.process.life
+        if life.paused:
+            return False
+        member.seen.trouble = "pause"
+        life.pause()
+        self._loop.call_later(seconds, lambda: life.go_on() if life.paused else None)
+        return True
+
+    def _cut(self, member: ConsumerMember, nodes: Sequence[int], seconds: float) -> None:
+        member.seen.trouble = "cut"
+        pairs = both_ways([(member.process.number, node) for node in nodes])
+        for pair in pairs:
+            self._network.cut(*pair)
+        self._loop.call_later(seconds, self._mend, pairs)
+
+    def _mend(self, pairs: Collection[tuple[int, int]]) -> None:
+        if not self._over:  # then all is mended
+            for pair in pairs:
+                self._network.mend(*pair)
+
+    # -- an operator
+
+    def _reset(self, plan: GroupPlan, random: Random) -> None:
+        life = self._operator.life
+        life.deliver(lambda: life.create_task(self._ask_for_reset(plan, random)))
+
+    async def _ask_for_reset(self, plan: GroupPlan, random: Random) -> None:
+        topic, queue = random.choice(plan.topics), random.randrange(self._options.queues)
+        offset = random.randint(0, len(self.truth.records(topic, queue)))
+        to: ResetTarget = random.choice(("earliest", "latest", offset))
+        chosen: dict[str, Any] = {} if isinstance(to, str) else {"topic": topic, "queues": [queue]}
+        environment = self._operator.environment
+        # Refused, or nobody knows: what came of it is in the log.
+        with contextlib.suppress(LedgerError):
+            async with AsyncAdmin(
+                self._workload.bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment
+            ) as admin:
+                await admin.reset_offsets(plan.name, to, **chosen)
+
+    # -- the end
+
+    def end(self) -> None:
+        """Nothing happens to members any more; each consumer group has one at least."""
+        self._over = True
+        for plan in self.plans:
+            members = self._members[plan.name]
+            for member in members:
+                if member.process.life.paused:
+                    member.process.life.go_on()
+            if all(member.leaves for member in members):
+                self._join(plan)
+
+    @property
+    def come(self) -> int:
+        """How many messages lie behind all consumer groups, together."""
+        return sum(stand.offset for stand in self.truth.stands.values())
+
+    def unsettled(self, leaders: Sequence[BrokerReplica], delays: Mapping[int, Delays]) -> Iterator[str]:
+        """What is still missing for an end. `leaders`: the replicas that lead, shard 0's first; `delays`: by Raft
+        shard, as its leader's clock has them."""
+        for plan in self.plans:
+            members = self._members[plan.name]
+            if any(member.leaves for member in members):
+                yield f"a member of {plan.name} leaves"
+            else:
+                yield from unsettled(plan, [member.name for member in members], leaders[0], leaders, delays)
+
+    def check_end(self, replicas: Sequence[BrokerReplica]) -> None:
+        """Once nothing is unsettled. `replicas`: all that there are."""
+        end = ConsumptionEnd(self.truth, self.history, self.history.counts)
+        for plan in self.plans:
+            for invariant, what in end.wrong(plan):
+                self._fail(invariant, what)
+        for replica in replicas:
+            self.truth.compare(replica.state, replica.shard)
+
+    def figures(self) -> Counter[str]:
+        """What was done."""
+        figures = Counter({f"consumers_{name}": count for name, count in self.history.counts.items()})
+        figures.update({f"consumers_{name}": count for name, count in self.truth.counts.items()})
+        figures["consumers_rebalances"] = sum(shares.rebalances for shares in self.truth.shares.values())
+        return figures

@@ -1,0 +1,117 @@
+"""The end of consumption: nothing waits that is due, each queue has one owner, and every message has come to its end.
+
+    handed out to each consumer group | not wanted | before its start | set over | kept no longer
+    never to be consumed: with the dead letters, once
+
+It must not know how the run went.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+
+from chaos.sim.consumers.consumption_history import ConsumptionHistory
+from chaos.sim.consumers.consumption_plan import NEVER, GroupPlan
+from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Record, Stand
+from chaos.sim.stack.workload_history import Place
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.retries import dead_letter_topic, retry_topic
+from ledger.state import ConsumerGroup, Topic, TopicQueueId
+from ledger.state.progress_table import ConsumedQueue
+
+
+def unsettled(
+    plan: GroupPlan,
+    members: Collection[str],
+    coordinator: BrokerReplica,
+    leaders: Collection[BrokerReplica],
+    delays: Mapping[int, Delays],
+) -> Iterator[str]:
+    """What a consumer group with these members has not come to yet. `leaders`: of all shards; `delays`: by
+    shard."""
+    group = coordinator.state.consumption.groups.get(plan.name)
+    if group is None or set(group.members) != set(members):
+        yield f"{plan.name} has members {sorted(group.members) if group else []}, not {sorted(members)}"
+        return
+    if group.assigned != group.generation:
+        yield f"{plan.name} is not assigned"
+    retries = retry_topic(plan.name)
+    for name in (*plan.topics, retries):
+        topic = coordinator.state.topics.named(name)
+        if topic is None:
+            yield f"there is no {name}"
+            continue
+        for leader in leaders:
+            for queue in [queue for queue, where in enumerate(topic.shards) if where == leader.shard]:
+                yield from _unsettled_queue(plan, group, topic, queue, leader, delays[leader.shard])
+
+
+def _unsettled_queue(
+    plan: GroupPlan, group: ConsumerGroup, topic: Topic, queue: int, leader: BrokerReplica, delays: Delays
+) -> Iterator[str]:
+    share = group.shares.get(TopicQueueId(topic.topic_id, queue))
+    if share is None or share.owner not in group.members or share.target != share.owner:
+        yield f"{topic.name}/{queue} of {plan.name} is shared so: {share}"
+    progress = leader.state.consumption.progress.get(ConsumedQueue(plan.name, topic.topic_id, queue))
+    due = delays.due(leader, topic.topic_id, queue)
+    end = leader.state.next_offset(topic.topic_id, queue) if due is None else due.end_offset
+    if progress is None or progress.offset < end:
+        yield f"{plan.name} is at {progress.offset if progress else 'no place'} of {end} of {topic.name}/{queue}"
+
+
+class ConsumptionEnd:
+    """Of a run in which nothing is unsettled."""
+
+    def __init__(self, truth: ConsumptionTruth, history: ConsumptionHistory, counts: Counter[str]) -> None:
+        self._truth = truth
+        self._history = history
+        self._counts = counts
+
+    def wrong(self, plan: GroupPlan) -> Iterator[tuple[str, str]]:
+        """Invariants that do not hold for that consumer group, and what it is."""
+        dead = Counter(record.origin for _, record, _ in self._messages(plan, dead_letter_topic(plan.name)))
+        waiting = {record.origin for _, record, gone in self._messages(plan, retry_topic(plan.name)) if gone}
+        for topic in plan.topics:
+            for place, record, _ in self._messages(plan, topic):
+                stand = self._truth.stand(plan.name, place.topic, place.queue)
+                assert stand is not None, "what is settled has been claimed"
+                if not self._history.was_handed(plan.name, place) and not self._excused(plan, place, record, stand):
+                    yield "delivered at least once", f"{place} was never given to {plan.name}"
+                yield from self._wrongly_dead(plan, place, record, stand, dead[place], place in waiting)
+
+    def _messages(self, plan: GroupPlan, topic: str) -> Iterator[tuple[Place, Record, bool]]:
+        """Of that topic; and whether the consumer group may not have come to it, though it has settled: the message is
+        not due, or was let go with the log."""
+        for queue in self._truth.queues(topic):
+            stand = self._truth.stand(plan.name, topic, queue)
+            for offset, record in enumerate(self._truth.records(topic, queue)):
+                place = Place(topic, queue, offset)
+                yield place, record, stand is None or offset >= stand.offset or self._missed(place, stand)
+
+    def _missed(self, place: Place, stand: Stand) -> bool:
+        """Whether the consumer group may have been carried over it."""
+        return place.offset in stand.skipped or place.offset < self._history.first_offset(place.topic, place.queue)
+
+    def _excused(self, plan: GroupPlan, place: Place, record: Record, stand: Stand) -> bool:
+        reasons = {
+            "not_wanted": not plan.wants(record.tag),
+            "before_the_start": plan.start == "latest" and place.offset < stand.began,
+            "set_over": place.offset in stand.skipped,
+            "kept_no_longer": place.offset < self._history.first_offset(place.topic, place.queue),
+        }
+        reason = next((name for name, holds in reasons.items() if holds), "")
+        self._counts[reason or "missing"] += 1
+        return bool(reason)
+
+    def _wrongly_dead(
+        self, plan: GroupPlan, place: Place, record: Record, stand: Stand, copies: int, waits: bool
+    ) -> Iterator[tuple[str, str]]:
+        if plan.failures_of(record.name) != NEVER:
+            if copies:
+                yield "dead letters", f"{place} lies with those of {plan.name}, and could have been consumed"
+        elif copies > 1 and not stand.era:
+            yield "dead letters", f"{place} lies with those of {plan.name} {copies} times"
+        elif not copies and self._history.was_handed(plan.name, place) and not waits and not self._missed(place, stand):
+            yield "dead letters", f"{place} cannot be consumed by {plan.name}, and does not lie with them"

@@ -1,0 +1,227 @@
+"""What members of consumer groups were handed, and what became of it; compared at once with the log and with what they
+had been told.
+
+    handed out ──> finished ──> acknowledged            (by the log: consumption_truth.py)
+        └──> cannot be consumed ──> moved
+
+The one idea: a hand-out belongs to the claim by which the member has the queue. Within a claim, messages come in order,
+each once; under another one a message comes again only for a reason that can be named.
+
+It must not know how members work, nor what disturbs them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from chaos.sim.consumers.consumption_plan import GroupPlan, Style
+from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Record, Stand
+from chaos.sim.consumers.member_ear import Claim, MemberEar, QueueId
+from chaos.sim.stack.workload_history import Place, name_of
+from ledger import Message
+from ledger.state.progress_table import ConsumedQueue
+from ledger.v1 import consumer_group_pb2 as pb2
+
+Fail = Callable[[str, str], None]
+_NO_CLAIM = Claim(0, 0, 0, frozenset())
+
+
+@dataclass(slots=True)
+class Lane:
+    """What one member was handed of one queue since it claimed that."""
+
+    claim: Claim
+    last: int = -1
+    """The offset that it was handed last."""
+    tries: int = 0
+    """How often that was tried here."""
+    in_hand: dict[int, None] = field(default_factory=dict)
+    was_kept: bool = False
+    """The member kept the queue until its time to let it go was over: who knows what it had in hand then."""
+
+
+@dataclass(slots=True)
+class MemberHistory:
+    """Of one process of a member."""
+
+    plan: GroupPlan
+    number: int
+    ear: MemberEar
+    trouble: str = ""
+    """What happened to it: for that it may be given up."""
+    sequencers: dict[QueueId, Lane] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"member {self.number} of {self.plan.name}"
+
+
+@dataclass(slots=True)
+class HandOut:
+    """The last one of a message to a consumer group."""
+
+    member: MemberHistory
+    lane: Lane
+    era: int
+    finished: bool = False
+
+
+class ConsumptionHistory:
+    def __init__(self, fail: Fail, now: Callable[[], float], truth: ConsumptionTruth, plans: Mapping[str, GroupPlan]):
+        """`now`: the world's time in seconds."""
+        self.counts: Counter[str] = Counter()
+        self.first_offset: Callable[[str, int], int] = lambda topic, queue: 0
+        """The largest first offset that a queue has on any node."""
+        self._fail = fail
+        self._now = now
+        self._truth = truth
+        self._plans = plans
+        self._hand_outs: dict[tuple[str, Place], HandOut] = {}
+        self._finished: set[tuple[str, Place]] = set()
+        """By consumer group: by anybody, at any time."""
+        self._asked: dict[tuple[ConsumedQueue, int], set[tuple[int, int]]] = {}
+        """Messages that were to be moved -> by which claims (epoch, resets)."""
+        truth.may_pass = self._may_pass
+        truth.may_move = lambda key, offset, epoch, resets: (epoch, resets) in self._asked.get((key, offset), ())
+
+    def member(self, plan: GroupPlan, number: int, ear: MemberEar) -> MemberHistory:
+        """A process begins."""
+        member = MemberHistory(plan, number, ear)
+        ear.on_moved = lambda topic_id, queue, offset: self._moved(member, (topic_id, queue), offset)
+        ear.on_move = self._asks_to_move
+        ear.on_release = lambda topic_id, queue, epoch: self._lets_go(member, (topic_id, queue), epoch)
+        return member
+
+    # -- what members are handed
+
+    def handed(self, member: MemberHistory, message: Message) -> int:
+        """A member was given this message. Returns which of its tries here this is: 1, 2, ..."""
+        place = Place(message.topic, message.queue, message.offset)
+        self.counts["handed"] += 1
+        self._check_record(member, place, message)
+        queue = (self._truth.topic_ids[message.topic], message.queue)
+        claim = member.ear.claims.get(queue, _NO_CLAIM)
+        self._check_fence(member, place, queue, claim)
+        lane = member.sequencers.get(queue)
+        if lane is None or lane.claim is not claim:
+            lane = member.sequencers[queue] = Lane(claim)
+        self._check_order(member, place, lane)
+        self._check_repeat(member, place, lane)
+        lane.tries = lane.tries + 1 if message.offset == lane.last else 1
+        lane.last = message.offset
+        lane.in_hand[message.offset] = None
+        return lane.tries
+
+    def finished(self, member: MemberHistory, message: Message) -> None:
+        """It has consumed it."""
+        place = Place(message.topic, message.queue, message.offset)
+        self._finished.add((member.plan.name, place))
+        hand_out = self._hand_outs[member.plan.name, place]
+        if hand_out.member is member:
+            hand_out.finished = True
+        lane = member.sequencers.get((self._truth.topic_ids[place.topic], place.queue))
+        if lane is not None:
+            lane.in_hand.pop(place.offset, None)
+
+    def _check_record(self, member: MemberHistory, place: Place, message: Message) -> None:
+        records = self._truth.records(place.topic, place.queue)
+        record = records[place.offset] if place.offset < len(records) else None
+        if record is None or record.name != name_of(message.value):
+            self._fail("delivered is committed", f"{member} was given {message.value[:40]!r} at {place}: {record}")
+        elif not member.plan.wants(record.tag):
+            self._fail("what is filtered stays away", f"{member} was given {place}, whose tag is {record.tag}")
+
+    def _check_fence(self, member: MemberHistory, place: Place, queue: QueueId, claim: Claim) -> None:
+        void_since = member.ear.void_since.get(queue)
+        if claim is _NO_CLAIM:
+            self._fail("nothing without a claim", f"{member} was given {place}")
+        elif void_since is not None and void_since < self._now():
+            self._fail(
+                "nothing behind a fence",
+                f"{member} was given {place} by epoch {claim.epoch}, and had been told at {void_since * 1000:.0f} ms "
+                "that this counts no more",
+            )
+
+    def _check_order(self, member: MemberHistory, place: Place, lane: Lane) -> None:
+        if place.offset < lane.claim.offset or place.offset in lane.claim.settled:
+            self._fail("what is settled stays away", f"{member} was given {place}, and claimed from {lane.claim}")
+        if member.plan.style is not Style.ORDERLY:
+            if place.offset <= lane.last:
+                self._fail("in order", f"{member} was given {place} after offset {lane.last}")
+        elif place.offset < lane.last or (place.offset > lane.last and lane.last in lane.in_hand):
+            self._fail("in order", f"{member} was given {place} while offset {lane.last} is not finished")
+        elif place.offset == lane.last and lane.last not in lane.in_hand:
+            self._fail("in order", f"{member} was given {place} once more, which it had finished")
+
+    def _check_repeat(self, member: MemberHistory, place: Place, lane: Lane) -> None:
+        key, stand = (member.plan.name, place), self._stand(member.plan.name, place)
+        before, era = self._hand_outs.get(key), stand.era
+        if before is not None and before.lane is not lane:
+            self.counts["handed_again"] += 1
+            if lane.claim.epoch < before.lane.claim.epoch:  # it has not heard yet that it is fenced
+                self.counts["again_fenced"] += 1
+                return
+            reason = self._reason(before, place, era)
+            self.counts[f"again_{reason}"] += 1
+            if not reason:
+                had = f"{before.member} had finished by epoch {before.lane.claim.epoch}"
+                self._fail("normally once", f"{member} was given {place}, which {had}")
+        # By a claim that a reset has ended, which the member has not heard yet: it belongs to the time before that.
+        self._hand_outs[key] = HandOut(member, lane, era if lane.claim.resets == stand.resets else era - 1)
+
+    def _reason(self, before: HandOut, place: Place, era: int) -> str:
+        """Why a message that was handed out so may come again; empty: it may not."""
+        member, queue = before.member, (self._truth.topic_ids[place.topic], place.queue)
+        if not before.finished:
+            return "unfinished"
+        if before.era != era:
+            return "reset"
+        if before.lane.was_kept:
+            return "kept"
+        ended = self._truth.ended(member.plan.name, queue, before.lane.claim.epoch)
+        if ended == "renew_queues":  # for a reset, which may have failed then; the member heard of it later
+            return "renewed"
+        if ended != "leave_consumer_group":
+            return ""
+        if member.trouble or not member.ear.leaves:  # it was given up
+            return member.trouble or "silent"
+        return "" if place.offset < member.ear.acknowledged.get(queue, 0) else "unacknowledged"
+
+    def _stand(self, consumer_group: str, place: Place) -> Stand:
+        stand = self._truth.stand(consumer_group, place.topic, place.queue)
+        assert stand is not None, "nobody is given what is not claimed"
+        return stand
+
+    # -- what the log may say of it
+
+    def _may_pass(self, key: ConsumedQueue, place: Place, record: Record) -> bool:
+        plan = self._plans.get(key.consumer_group)
+        return (
+            plan is None
+            or (key.consumer_group, place) in self._finished
+            or not plan.wants(record.tag)
+            or place.offset < self.first_offset(place.topic, place.queue)
+        )
+
+    def _asks_to_move(self, wanted: pb2.MoveRequest) -> None:
+        key = ConsumedQueue(wanted.consumer_group, wanted.topic_id, wanted.queue)
+        self._asked.setdefault((key, wanted.offset), set()).add((wanted.epoch, wanted.resets))
+
+    def _moved(self, member: MemberHistory, queue: QueueId, offset: int) -> None:
+        if (lane := member.sequencers.get(queue)) is not None:
+            lane.in_hand.pop(offset, None)
+
+    def _lets_go(self, member: MemberHistory, queue: QueueId, epoch: int) -> None:
+        lane, since = member.sequencers.get(queue), member.ear.leaving_since.get(queue)
+        if lane is None or lane.claim.epoch != epoch or since is None or queue in member.ear.void_since:
+            return
+        if (self._now() - since) * 1000 >= member.plan.release_timeout_ms:
+            lane.was_kept = True
+        elif lane.in_hand and not member.trouble:
+            had = f"with {list(lane.in_hand)[:5]} in hand"
+            self._fail("finished before it is let go", f"{member} lets {queue} go {had}")
+
+    def was_handed(self, consumer_group: str, place: Place) -> bool:
+        """Whether any member was given that message, at any time."""
+        return (consumer_group, place) in self._hand_outs

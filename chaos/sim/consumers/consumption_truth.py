@@ -1,0 +1,275 @@
+"""How far consumer groups have come, by the log: every entry that is about that is followed here, once, in its order.
+
+    claim, acknowledge, reset    ──> a twin of the progress that nodes keep, as naive as can be
+    a batch that was moved       ──> where a message is now
+
+    the state that a node has then   must be the twin: never back, never beyond the end, by no older epoch
+    what an entry does               must be right: nothing acknowledged that nobody has finished, nothing in two places
+
+The one idea: entries are looked at as the first node applies them, with the state that this gave; so a fault shows with
+the entry that did it. That other nodes come to the same shows every few entries.
+
+It must not know members, nor what they were told.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import xxhash
+
+from chaos.sim.consumers.consumption_shares import SharesSeen
+from chaos.sim.stack.workload_history import Place, name_of
+from ledger.batch import Batch
+from ledger.retries import DEAD_LETTERS, consumer_group_of, origin, place_before
+from ledger.state import State
+from ledger.state.consumer_group_table import TopicQueueId
+from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.v1 import command_pb2
+from store import Header, Kind
+
+Fail = Callable[[str, str], None]
+COMPARED_EVERY = 16
+"""Nodes, after so many entries each."""
+
+
+class Record(NamedTuple):
+    """A message, as it lies in some queue."""
+
+    name: bytes
+    tag: str | None
+    origin: Place
+    """Where its producer put it."""
+
+
+@dataclass(slots=True)
+class Stand:
+    """The twin of a `Progress`, and what the log has told besides."""
+
+    epoch: int
+    offset: int
+    resets: int = 0
+    settled: set[int] = field(default_factory=set)
+    era: int = 0
+    """Counts resets, and renewals of epochs by an operator."""
+    moved: dict[int, int] = field(default_factory=dict)
+    """Offset of a message that was moved -> in which era it was last."""
+    began: int = 0
+    """Where the consumer group began with this queue."""
+    skipped: set[int] = field(default_factory=set)
+    """Offsets over which it was set forward."""
+
+    def advance(self, offset: int) -> None:
+        self.offset = max(self.offset, offset)
+        while self.offset in self.settled:
+            self.offset += 1
+        self.settled = {each for each in self.settled if each >= self.offset}
+
+
+class ConsumptionTruth:
+    """Of a whole cluster. `applied` is to be told of every entry that any node applies."""
+
+    def __init__(self, fail: Fail) -> None:
+        self.topic_ids: dict[str, int] = {}
+        self.topics: dict[int, str] = {}
+        self.stands: dict[ConsumedQueue, Stand] = {}
+        self.shares: dict[int, SharesSeen] = {}
+        """By shard."""
+        self.counts: Counter[str] = Counter()
+        self.may_pass: Callable[[ConsumedQueue, Place, Record], bool] = lambda key, place, record: True
+        """Whether a consumer group need not consume that message (any more): it has finished it, or does not want it,
+        or it is kept no longer."""
+        self.may_move: Callable[[ConsumedQueue, int, int, int], bool] = lambda key, offset, epoch, resets: True
+        """Whether the member of that epoch has asked to have that message moved, since that reset."""
+        self._fail = fail
+        self._indexes: dict[int, int] = {}
+        """By shard: the last entry that was followed."""
+        self._digests: dict[tuple[int, int], int] = {}
+        """By shard and index: of the progress after that entry."""
+        self._records: dict[tuple[int, int], list[Record]] = {}
+
+    def records(self, topic: str, queue: int) -> list[Record]:
+        """All messages that ever were in that queue, by offset."""
+        return self._records.get((self.topic_ids.get(topic, 0), queue), [])
+
+    def queues(self, topic: str) -> list[int]:
+        """Those of the topic that have had messages."""
+        return sorted(queue for topic_id, queue in self._records if topic_id == self.topic_ids.get(topic))
+
+    def stand(self, consumer_group: str, topic: str, queue: int) -> Stand | None:
+        return self.stands.get(ConsumedQueue(consumer_group, self.topic_ids.get(topic, 0), queue))
+
+    def ended(self, consumer_group: str, queue: tuple[int, int], epoch: int) -> str:
+        """The kind of command by which the owner of that epoch owns the queue no more; empty: it does."""
+        key = (consumer_group, TopicQueueId(*queue), epoch)
+        return next((shares.ended[key] for shares in self.shares.values() if key in shares.ended), "")
+
+    # -- entries
+
+    def applied(self, shard: int, header: Header, body: bytes, state: State) -> None:
+        """A node of that shard has applied that entry, and is in that state now."""
+        if header.index % COMPARED_EVERY == 0:
+            self._compare_nodes(shard, header.index, state)
+        if header.index <= self._indexes.get(shard, 0):
+            return
+        self._indexes[shard] = header.index
+        if header.kind is Kind.BATCH:
+            self._batch(header, body, state)
+        elif header.kind is Kind.COMMAND:
+            self._command(shard, header.index, command_pb2.Command.FromString(body), state)
+
+    def _batch(self, header: Header, body: bytes, state: State) -> None:
+        topic = state.topics.get(header.topic_id)
+        assert topic is not None, "a batch of no topic is for the state to refuse"
+        self.topic_ids[topic.name], self.topics[topic.topic_id] = topic.topic_id, topic.name
+        batch, records = Batch(body), self._records.setdefault((header.topic_id, header.queue), [])
+        for value, tag, headers in zip(batch.values(), batch.tags(), batch.headers(), strict=True):
+            here = Place(topic.name, header.queue, len(records))
+            first = origin(headers)
+            records.append(Record(name_of(value), tag, here if first is None else _place(first)))
+            consumer_group, before = consumer_group_of(topic.name), place_before(headers)
+            if consumer_group is not None and before is not None:
+                self._moved(consumer_group, before, here, records[-1], state)
+
+    def _command(self, shard: int, index: int, command: command_pb2.Command, state: State) -> None:
+        shares = self.shares.setdefault(shard, SharesSeen(self._fail))
+        shares.applied(command, index, state.consumption.groups)
+        match command.WhichOneof("command"):
+            case "claim_queues":
+                for claim in command.claim_queues.queues:
+                    self._claim(ConsumedQueue(command.claim_queues.consumer_group, claim.topic_id, claim.queue), claim)
+            case "acknowledge_offsets":
+                name = command.acknowledge_offsets.consumer_group
+                for each in command.acknowledge_offsets.offsets:
+                    key = ConsumedQueue(name, each.topic_id, each.queue)
+                    self._acknowledge(key, each, state)
+            case "reset_offsets":
+                for reset in command.reset_offsets.offsets:
+                    key = ConsumedQueue(command.reset_offsets.consumer_group, reset.topic_id, reset.queue)
+                    self._reset(key, reset.offset, state)
+            case "renew_queues":
+                for queue in command.renew_queues.queues:
+                    key = ConsumedQueue(command.renew_queues.consumer_group, queue.topic_id, queue.queue)
+                    if (stand := self.stands.get(key)) is not None:
+                        stand.era += 1
+                return  # its progress may be in another shard
+            case _:
+                return
+        self._compare(_touched(command), state)
+
+    # -- what they do
+
+    def _claim(self, key: ConsumedQueue, claim: command_pb2.ClaimedQueue) -> None:
+        stand = self.stands.get(key)
+        if not any((key.consumer_group, (claim.topic_id, claim.queue), claim.epoch) in each for each in self._issued()):
+            self._fail("epochs come from the coordinator", f"{self._name(key)} is claimed by epoch {claim.epoch}")
+        if stand is None:
+            stand = self.stands[key] = Stand(claim.epoch, claim.start_offset, began=claim.start_offset)
+        if claim.epoch >= stand.epoch:
+            stand.epoch = claim.epoch
+            self.counts["claims"] += 1
+
+    def _issued(self) -> list[dict[tuple[str, TopicQueueId, int], str]]:
+        return [shares.issued for shares in self.shares.values()]
+
+    def _acknowledge(self, key: ConsumedQueue, told: command_pb2.AcknowledgedOffset, state: State) -> None:
+        stand = self.stands.get(key)
+        if stand is None or not stand.epoch or (stand.epoch, stand.resets) != (told.epoch, told.resets):
+            self.counts["fenced"] += 1
+        elif told.offset <= state.next_offset(key.topic_id, key.queue):
+            self._check_finished(key, stand.offset, told.offset, stand.settled)
+            stand.advance(told.offset)
+
+    def _check_finished(self, key: ConsumedQueue, first: int, end: int, settled: set[int]) -> None:
+        records, topic = self._records.get((key.topic_id, key.queue), []), self.topics[key.topic_id]
+        for offset in range(first, end):
+            place = Place(topic, key.queue, offset)
+            if offset not in settled and not self.may_pass(key, place, records[offset]):
+                self._fail(
+                    "acknowledged is finished", f"{key.consumer_group} passes {place}, which nobody has finished"
+                )
+
+    def _reset(self, key: ConsumedQueue, offset: int, state: State) -> None:
+        if offset > state.next_offset(key.topic_id, key.queue):
+            return  # refused
+        stand = self.stands.setdefault(key, Stand(0, 0))
+        stand.skipped.update(each for each in range(stand.offset, offset) if each not in stand.settled)
+        stand.offset, stand.settled = offset, set()
+        stand.resets += 1
+        stand.era += 1
+        self.counts["offsets_reset"] += 1
+
+    def _moved(
+        self, consumer_group: str, before: tuple[int, int, int], here: Place, record: Record, state: State
+    ) -> None:
+        """The message is here now; it must have been where it says, and must have been consumed nowhere."""
+        topic_id, queue, offset = before
+        key, there = ConsumedQueue(consumer_group, topic_id, queue), self._records.get((topic_id, queue), [])
+        stand = self.stands.get(key)
+        if stand is None or offset >= len(there) or (there[offset].name, there[offset].origin) != record[::2]:
+            self._fail("in exactly one place", f"{here} is said to come from {self._name(key)}:{offset}, and does not")
+            return
+        if offset < stand.offset or offset in stand.settled or stand.moved.get(offset) == stand.era:
+            self._fail("in exactly one place", f"{self._name(key)}:{offset} is moved to {here}, and was settled before")
+        if not self.may_move(key, offset, stand.epoch, stand.resets):
+            self._fail("moved by its owner", f"{self._name(key)}:{offset} is moved to {here} while another one owns it")
+        stand.moved[offset] = stand.era
+        stand.settled.add(offset)
+        stand.advance(stand.offset)
+        self.counts["dead_letters" if here.topic.startswith(DEAD_LETTERS) else "retries"] += 1
+        self._compare([key], state)
+
+    # -- what nodes make of them
+
+    def _compare_nodes(self, shard: int, index: int, state: State) -> None:
+        """By all that the state has, and not by its bytes: what a snapshot leaves out shows."""
+        digest = xxhash.xxh3_64_intdigest(repr(list(state.consumption.progress)).encode())
+        if self._digests.setdefault((shard, index), digest) != digest:
+            self._fail("progress is the same on all nodes", f"after entry {index} of shard {shard} it is not")
+
+    def _compare(self, keys: list[ConsumedQueue], state: State) -> None:
+        for key in keys:
+            self._compare_one(key, self.stands.get(key), state)
+
+    def _compare_one(self, key: ConsumedQueue, stand: Stand | None, state: State) -> None:
+        progress = state.consumption.progress.get(key)
+        end = state.next_offset(key.topic_id, key.queue)
+        if progress is not None and progress.offset > end:
+            self._fail("nothing beyond the end", f"{self._name(key)} is at {progress.offset} of {end}")
+        if stand is None and progress is None:
+            return
+        if stand is None or progress is None or _twin_of(progress, stand) != stand:
+            self._fail("progress is what the log says", f"{self._name(key)} is {progress}, by the log {stand}")
+
+    def compare(self, state: State, shard: int) -> None:
+        """All that a node of that shard has, at the end."""
+        for key, stand in self.stands.items():
+            topic = state.topics.get(key.topic_id)
+            # A shard that a topic was opened in knows no queues that came later in other shards.
+            if topic is not None and key.queue < topic.queues and topic.shards[key.queue] == shard:
+                self._compare_one(key, stand, state)
+
+    def _name(self, key: ConsumedQueue) -> str:
+        return f"{self.topics.get(key.topic_id, key.topic_id)}:{key.queue} of {key.consumer_group}"
+
+
+def _twin_of(progress: Progress, stand: Stand) -> Stand:
+    """The twin that stands where that progress does."""
+    settled = set(progress.settled)
+    return replace(stand, epoch=progress.epoch, offset=progress.offset, resets=progress.resets, settled=settled)
+
+
+def _place(text: str) -> Place:
+    """As the header of a message has it that was moved."""
+    topic, queue, offset = text.rsplit(":", 2)
+    return Place(topic, int(queue), int(offset))
+
+
+def _touched(command: command_pb2.Command) -> list[ConsumedQueue]:
+    kind = command.WhichOneof("command")
+    wanted = getattr(command, kind)
+    queues = wanted.offsets if kind in ("acknowledge_offsets", "reset_offsets") else wanted.queues
+    return list(dict.fromkeys(ConsumedQueue(wanted.consumer_group, each.topic_id, each.queue) for each in queues))

@@ -1,0 +1,152 @@
+"""What a member of a consumer group asks the cluster, and is told: overheard on its way.
+
+    member ── SimChannel (asked, answered: noted here) ── node
+
+The one idea: a member may do with a queue only what it was told, and only until it is told otherwise; so who wants to
+judge what it does must know what has reached it, and when. It must not know what members do with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.node_life import Life
+from chaos.sim.engine.rpc import SimChannel, StreamCall, UnaryCall
+from ledger.errors import ConsumerFencedError, LedgerError, OffsetTooLowError, UnknownMemberError, from_wire
+from ledger.v1 import consumer_group_pb2 as pb2
+
+QueueId = tuple[int, int]
+"""Topic id and queue."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That the queue's own shard took: the member goes on there."""
+
+    epoch: int
+    resets: int
+    offset: int
+    settled: frozenset[int]
+
+
+class MemberEar:
+    """Of one process. `now`: the world's time in seconds."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self.names: dict[str, None] = {}
+        """By which it joined; the last one is who it is."""
+        self.leaves = False
+        """It has asked to be let go."""
+        self.claims: dict[QueueId, Claim] = {}
+        """The last one of each queue."""
+        self.acknowledged: dict[QueueId, int] = {}
+        """Offsets of which it was told that they are acknowledged."""
+        self.void_since: dict[QueueId, float] = {}
+        """When it was told first that its last claim of that queue counts no more, where it was."""
+        self.leaving_since: dict[QueueId, float] = {}
+        """When it was told first that the queue is to go elsewhere, while it is."""
+        self.on_moved: Callable[[int, int, int], None] = lambda topic_id, queue, offset: None
+        """Told when a message is known to be somewhere else, or nowhere any more."""
+        self.on_release: Callable[[int, int, int], None] = lambda topic_id, queue, epoch: None
+        """Told when it asks to have a queue taken away that it had by that epoch."""
+        self.on_move: Callable[[pb2.MoveRequest], None] = lambda request: None
+        """Told when it asks to have a message moved."""
+        self._view: dict[QueueId, int] = {}
+        """What the coordinator said last: the epoch of each queue."""
+        self._now = now
+
+    def asked(self, request: Any) -> None:
+        match request:
+            case pb2.JoinRequest():
+                self.names[request.member] = None
+            case pb2.LeaveRequest():
+                self.leaves = True
+            case pb2.MoveRequest():
+                self.on_move(request)
+            case pb2.ReleaseRequest():
+                for each in request.queues:
+                    self.on_release(each.topic_id, each.queue, each.epoch)
+            case _:
+                pass
+
+    def answered(self, request: Any, response: Any) -> None:
+        match request:
+            case pb2.AwaitAssignmentRequest():
+                self._attended(response)
+            case pb2.ClaimRequest():
+                self._claimed(request, response)
+            case pb2.AcknowledgeRequest():
+                for each, progress in zip(request.queues, response.queues, strict=False):
+                    if progress.HasField("error"):
+                        self._refused(each, from_wire(progress.error))
+                    else:
+                        self.acknowledged[each.topic_id, each.queue] = each.offset
+            case pb2.MoveRequest():
+                error = from_wire(response.error) if response.HasField("error") else None
+                if error is None or isinstance(error, OffsetTooLowError):  # it is kept no longer
+                    self.on_moved(request.topic_id, request.queue, request.offset)
+                else:
+                    self._refused(request, error)
+            case _:
+                pass
+
+    def _attended(self, response: pb2.AwaitAssignmentResponse) -> None:
+        if response.HasField("error") and not isinstance(from_wire(response.error), UnknownMemberError):
+            return
+        view = {(each.topic_id, each.queue): each for each in response.queues}
+        self._view = {queue: each.epoch for queue, each in view.items()}
+        for queue, claim in self.claims.items():
+            if self._view.get(queue) != claim.epoch:
+                self.void_since.setdefault(queue, self._now())
+        leaving = [queue for queue, each in view.items() if each.leaving]
+        self.leaving_since = {queue: self.leaving_since.get(queue, self._now()) for queue in leaving}
+
+    def _claimed(self, request: pb2.ClaimRequest, response: pb2.ClaimResponse) -> None:
+        for each, progress in zip(request.queues, response.queues, strict=False):
+            if progress.HasField("error"):
+                continue
+            queue = (each.topic_id, each.queue)
+            self.claims[queue] = Claim(each.epoch, progress.resets, progress.offset, frozenset(progress.settled))
+            self.void_since.pop(queue, None)
+            if self._view.get(queue) != each.epoch:  # it was told so while it asked
+                self.void_since[queue] = self._now()
+
+    def _refused(self, told: pb2.QueueAcknowledgement | pb2.MoveRequest, error: LedgerError) -> None:
+        queue = (told.topic_id, told.queue)
+        claim, by = self.claims.get(queue), (told.epoch, told.resets)
+        if isinstance(error, ConsumerFencedError) and claim is not None and (claim.epoch, claim.resets) == by:
+            self.void_since.setdefault(queue, self._now())
+
+
+class OverheardChannel(SimChannel):
+    """A channel of a member."""
+
+    def __init__(
+        self, life: Life, network: Network, client: int, node: int, server: Callable[[], Any], ear: MemberEar
+    ) -> None:
+        super().__init__(life, network, client, node, server)
+        self._ear = ear
+        self._asked: dict[int, Any] = {}
+        """By number of the call."""
+
+    def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
+        self._ear.asked(request)
+        number = super().begin(call, method, request)
+        self._asked[number] = request
+        return number
+
+    def _answered(self, number: int, response: Any) -> None:
+        if number in self._calls:  # else the client has given up, and hears nothing
+            self._ear.answered(self._asked[number], response)
+        super()._answered(number, response)
+
+    def forget(self, number: int) -> None:
+        self._asked.pop(number, None)
+        super().forget(number)
+
+    def give_up(self, number: int) -> None:
+        self._asked.pop(number, None)
+        super().give_up(number)

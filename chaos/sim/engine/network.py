@@ -1,0 +1,243 @@
+"""The network between numbered endpoints: nodes are 1..9, clients count from 100.
+
+The one idea: it carries callables, and decides when, whether and how often they are called. A datagram may be lost,
+repeated, overtaken, kept back or come back from the past; a connection delivers in order, or it breaks and both ends
+hear of it, as gRPC's streams do. Who wants to go on after that connects again.
+
+It must not know what is sent, or who the endpoints are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from random import Random
+
+from chaos.sim.engine.links import Conditions, Link
+from chaos.sim.engine.loop import SimLoop
+
+Deliver = Callable[[], None]
+
+
+class Network:
+    """`counts` says what has happened to messages: sent, lost, duplicate, reorder, replay, cut, clog, down."""
+
+    def __init__(self, loop: SimLoop, random: Random, conditions: Conditions) -> None:
+        self.conditions = conditions
+        self.counts: Counter[str] = Counter()
+        self._loop = loop
+        self._random = random
+        self._links: dict[tuple[int, int], Link] = {}
+        self._down: set[int] = set()
+        self._connections: list[Connection] = []
+
+    def link(self, sender: int, receiver: int) -> Link:
+        """The direction from one endpoint to another."""
+        pair = (sender, receiver)
+        link = self._links.get(pair)
+        if link is None:
+            link = self._links[pair] = Link()
+        return link
+
+    # -- datagrams
+
+    def send(self, sender: int, receiver: int, deliver: Deliver) -> None:
+        """Carries a datagram, or loses it, or carries it twice."""
+        link, conditions, now = self.link(sender, receiver), self.conditions, self._loop.time()
+        self.counts["sent"] += 1
+        if link.cuts or sender in self._down:
+            self.counts["cut"] += 1
+            return
+        if link.clogged_until > now:
+            self.counts["clog"] += 1
+        chance = self._random.random()
+        if (chance := chance - conditions.loss) < 0:
+            self.counts["loss"] += 1
+            return
+        at = link.waiter(now, conditions, self._random)
+        if (chance := chance - conditions.duplicate) < 0:
+            self.counts["duplicate"] += 1
+            self._arrive(link, receiver, deliver, at + self._random.random() * conditions.reorder_ms / 1000)
+        elif (chance := chance - conditions.replay) < 0:
+            self.counts["replay"] += 1
+            self._arrive(link, receiver, deliver, at + self._random.random() * conditions.replay_ms / 1000)
+        elif chance - conditions.reorder < 0:
+            self.counts["reorder"] += 1
+            at += self._random.random() * conditions.reorder_ms / 1000
+        self._arrive(link, receiver, deliver, at)
+
+    def _arrive(self, link: Link, receiver: int, deliver: Deliver, at: float) -> None:
+        self._loop.call_at(at, self._hand_over, link, receiver, deliver)
+
+    def _hand_over(self, link: Link, receiver: int, deliver: Deliver) -> None:
+        if link.cuts:
+            self.counts["cut"] += 1
+        elif receiver in self._down:
+            self.counts["down"] += 1
+        else:
+            deliver()
+
+    # -- connections
+
+    def connection(self, a: int, b: int, on_broken: Callable[[int], None]) -> Connection:
+        """Opens a stream from `a` to `b`. `on_broken` is called with each end that is told that it broke; an endpoint
+        that is down is told nothing. Toward an endpoint that is down it is refused, after a round trip."""
+        opened = Connection(self, self._loop, self._random, (a, b), on_broken)
+        self._connections.append(opened)
+        if self.is_down(a) or self.is_down(b):
+            opened._break_after(2 * self.conditions.delay_ms)
+        elif self.is_cut(a, b):
+            opened._break_after(self.conditions.detect_ms)
+        return opened
+
+    def is_cut(self, a: int, b: int) -> bool:
+        """Whether one direction or the other is."""
+        return self.link(a, b).cut or self.link(b, a).cut
+
+    def is_down(self, endpoint: int) -> bool:
+        return endpoint in self._down
+
+    def _forget(self, connection: Connection) -> None:
+        if connection in self._connections:
+            self._connections.remove(connection)
+
+    # -- what breaks and mends it
+
+    def cut(self, sender: int, receiver: int) -> None:
+        """Nothing goes from one to the other any more; the way back is not touched. What is cut twice (two faults at
+        once) must be mended twice."""
+        self.link(sender, receiver).cuts += 1
+        for connection in [*self._connections]:
+            if connection.joins(sender, receiver):
+                connection._break_after(self.conditions.detect_ms)
+
+    def mend(self, sender: int, receiver: int) -> None:
+        """Takes back one `cut`, where `heal` has not done so already."""
+        link = self.link(sender, receiver)
+        link.cuts = max(0, link.cuts - 1)
+        if not link.cuts:
+            for connection in [*self._connections]:
+                if connection.joins(sender, receiver):
+                    connection._resume()
+
+    def heal(self) -> None:
+        """Takes back every cut, clog and slowness."""
+        for link in self._links.values():
+            link.clogged_until = link.slow_s = 0.0
+        for pair, link in sorted(self._links.items()):
+            if link.cut:
+                link.cuts = 1
+                self.mend(*pair)
+
+    def calm(self) -> None:
+        """From now on nothing is lost, repeated, overtaken or brought back."""
+        self.conditions = Conditions(delay_ms=self.conditions.delay_ms, spread_ms=self.conditions.spread_ms)
+
+    def partition(self, groups: Sequence[Iterable[int]]) -> list[tuple[int, int]]:
+        """Only endpoints of one shard hear each other; those in no shard are not touched. Returns what was cut."""
+        sides = [sorted(group) for group in groups]
+        pairs = [(a, b) for side in sides for other in sides if side is not other for a in side for b in other]
+        for pair in pairs:
+            self.cut(*pair)
+        return pairs
+
+    def isolate(self, endpoint: int, others: Iterable[int]) -> list[tuple[int, int]]:
+        """Both ways. Returns what was cut."""
+        return self.partition([[endpoint], [other for other in others if other != endpoint]])
+
+    def clog(self, sender: int, receiver: int, milliseconds: float) -> None:
+        """Keeps back what goes this way, and lets it all go then."""
+        link = self.link(sender, receiver)
+        link.clogged_until = max(link.clogged_until, self._loop.time() + milliseconds / 1000)
+
+    def down(self, endpoint: int) -> None:
+        """The process is gone: what is on its way to it is lost, and its connections break."""
+        self._down.add(endpoint)
+        for connection in [*self._connections]:
+            if endpoint in connection.ends:
+                connection._break_after(self.conditions.delay_ms)
+
+    def up(self, endpoint: int) -> None:
+        """It hears again; its old connections stay broken."""
+        self._down.discard(endpoint)
+
+
+class Connection:
+    """A stream between two endpoints, in order both ways. Once broken it stays so."""
+
+    def __init__(
+        self, network: Network, loop: SimLoop, random: Random, ends: tuple[int, int], on_broken: Callable[[int], None]
+    ) -> None:
+        self.ends = ends
+        self.broken = False
+        """Nothing is delivered any more; the ends may not have heard of it yet."""
+        self._network = network
+        self._loop = loop
+        self._random = random
+        self._on_broken = on_broken
+        self._under_way: dict[int, deque[Deliver]] = {end: deque() for end in ends}
+        """By sender, in order. Whatever arrives first is the first of them: nothing overtakes here."""
+        self._stuck = dict.fromkeys(ends, 0)
+        """By sender: how many would have arrived by now, and wait for a cut to be mended."""
+        self._breaking = 0
+        """Counts up: a break that was called off is one whose number is old."""
+        self._last_arrival = dict.fromkeys(ends, 0.0)
+
+    def joins(self, a: int, b: int) -> bool:
+        return a in self.ends and b in self.ends
+
+    def send(self, sender: int, deliver: Deliver) -> None:
+        """Delivers it at the other end, after all that was sent before; or never, and the connection breaks."""
+        if self.broken:
+            return
+        self._under_way[sender].append(deliver)
+        self._set_out(sender)
+
+    def _set_out(self, sender: int) -> None:
+        network, now = self._network, self._loop.time()
+        at = network.link(sender, self._other(sender)).waiter(now, network.conditions, self._random)
+        if self._random.random() < network.conditions.loss:
+            at += network.conditions.delay_ms * 2 / 1000 + 0.2  # sent again by TCP
+        at = self._last_arrival[sender] = max(at, self._last_arrival[sender])
+        self._loop.call_at(at, self._arrive, sender)
+
+    def close(self) -> None:
+        """By one of the ends, which hears nothing more; nor does the other: say goodbye with a message first."""
+        self.broken = True
+        self._network._forget(self)
+
+    def _other(self, end: int) -> int:
+        a, b = self.ends
+        return b if end == a else a
+
+    def _arrive(self, sender: int) -> None:
+        if self.broken:
+            return
+        if self._network.link(sender, self._other(sender)).cut:
+            self._stuck[sender] += 1
+        else:
+            self._under_way[sender].popleft()()
+
+    def _break_after(self, milliseconds: float) -> None:
+        self._breaking += 1
+        self._loop.call_later(milliseconds / 1000, self._break, self._breaking)
+
+    def _resume(self) -> None:
+        """The cut was mended in time, if it was the only one."""
+        a, b = self.ends
+        if self.broken or self._network.is_cut(a, b) or self._network.is_down(a) or self._network.is_down(b):
+            return
+        self._breaking += 1
+        for end in self.ends:
+            stuck, self._stuck[end] = self._stuck[end], 0
+            for _ in range(stuck):
+                self._set_out(end)
+
+    def _break(self, number: int) -> None:
+        if self.broken or number != self._breaking:
+            return
+        self.broken = True
+        self._network._forget(self)
+        for end in self.ends:
+            if not self._network.is_down(end):
+                self._on_broken(end)

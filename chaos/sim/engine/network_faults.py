@@ -1,0 +1,117 @@
+"""The faults of the network between nodes, for every world.
+
+The one idea: each is a set of directions that are cut, or kept back, for a while; faults may overlap, and each takes
+back its own. Must not know: what the nodes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.targets import chance_of, target_of
+from chaos.sim.world import SimNode
+
+Pairs = list[tuple[int, int]]
+
+
+class NetworkFaults:
+    def __init__(self, loop: SimLoop, network: Network) -> None:
+        self._loop = loop
+        self._network = network
+        self._healed = 0
+        """Counts up when everything is healed: what faults before that would take back is mended already."""
+
+    def fire(self, event: FaultEvent, nodes: Sequence[SimNode]) -> bool:
+        """Does it, if it is one of these. Returns whether it was."""
+        everyone = [node.node for node in nodes]
+        target = target_of(event, nodes).node
+        others = [node for node in everyone if node != target]
+        shuffled, random = everyone.copy(), chance_of(event)
+        random.shuffle(shuffled)
+        match event.kind:
+            case "cut_one_way":
+                pair = [target, random.choice(others)]
+                random.shuffle(pair)
+                self._cut([(pair[0], pair[1])], event)
+            case "isolate":
+                self.isolate(target, nodes, event)
+            case "deaf":
+                self._cut([(other, target) for other in others], event)
+            case "mute":
+                self._cut([(target, other) for other in others], event)
+            case "halves":
+                self._cut(halves(shuffled, random), event)
+            case "bridge":
+                self._cut(halves(shuffled[1:], random, uneven=False), event)
+            case "ring":
+                self._cut(far_apart(shuffled, around=True), event)
+            case "chain":
+                self._cut(far_apart(shuffled, around=False), event)
+            case "clog":
+                self._network.clog(target, random.choice(others), event.for_ms)
+            case "slow_link":
+                self._slow(target, others, random.uniform(0.02, 0.4), event)
+            case _:
+                return False
+        return True
+
+    def isolate(self, node: int, nodes: Sequence[SimNode], event: FaultEvent) -> None:
+        """None of the other nodes hears it, nor it them; clients do."""
+        self._cut(both_ways([(node, other.node) for other in nodes if other.node != node]), event)
+
+    def heal(self) -> None:
+        self._healed += 1
+        self._network.heal()
+
+    def _cut(self, pairs: Pairs, event: FaultEvent) -> None:
+        for pair in pairs:
+            self._network.cut(*pair)
+        self._afterwards(event, lambda: self._mend(pairs))
+
+    def _mend(self, pairs: Pairs) -> None:
+        for pair in pairs:
+            self._network.mend(*pair)
+
+    def _slow(self, target: int, others: Sequence[int], seconds: float, event: FaultEvent) -> None:
+        for other in others:
+            self._network.link(target, other).slow_s = seconds
+        self._afterwards(event, lambda: self._quicken(target, others))
+
+    def _quicken(self, target: int, others: Sequence[int]) -> None:
+        for other in others:
+            self._network.link(target, other).slow_s = 0.0
+
+    def _afterwards(self, event: FaultEvent, mend: Callable[[], None]) -> None:
+        healed = self._healed
+
+        def unless_healed() -> None:
+            if self._healed == healed:
+                mend()
+
+        self._loop.call_later(event.for_ms / 1000, unless_healed)
+
+
+def both_ways(pairs: Pairs) -> Pairs:
+    return [each for a, b in pairs for each in ((a, b), (b, a))]
+
+
+def halves(shuffled: Sequence[int], random: Random, *, uneven: bool = True) -> Pairs:
+    """Two parts that do not hear each other: of any sizes, or as even as can be."""
+    size = random.randint(1, len(shuffled) - 1) if uneven else len(shuffled) // 2
+    return both_ways([(a, b) for a in shuffled[:size] for b in shuffled[size:]])
+
+
+def far_apart(order: Sequence[int], *, around: bool) -> Pairs:
+    """Those that are not neighbours in this order (of a ring: where the last is one of the first) do not hear each
+    other. In a ring of five everyone hears a majority, and each another one."""
+    count, pairs = len(order), []
+    for i in range(count):
+        for j in range(i + 1, count):
+            apart = min(j - i, count - j + i) if around else j - i
+            if apart > 1:
+                pairs.append((order[i], order[j]))
+    return both_ways(pairs)

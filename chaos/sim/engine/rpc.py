@@ -1,0 +1,317 @@
+"""Calls of clients to simulated brokers: what a gRPC channel and its stub are to them, over a simulated connection.
+
+    client: SimChannel -> Connection -> Calls (rpc_server.py) -> the node's own BrokerService
+
+The one idea: a channel has one connection at a time, and when that breaks every call on it fails as UNAVAILABLE; the
+next call makes another. What gRPC would tell a client, a client is told: codes, deadlines, cancellation.
+
+It must not know what is called.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+import grpc
+from grpc import aio
+
+from chaos.sim.engine.network import Connection, Network
+from chaos.sim.engine.node_life import Life
+from cluster.node.formation.first_start import ANSWER_S
+from cluster.node.repair import entry_source
+from raft.v1 import raft_pb2
+
+CONNECT_S = 5.0
+"""How long a connection may take to be made."""
+
+
+class Server(Protocol):
+    """A node, as a connection to it sees it. Calls are known by a number of the client's."""
+
+    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+        """Request None: a stream, whose messages come by `message`."""
+
+    def message(self, connection: Connection, call: int, request: Any) -> None: ...
+    def cancel(self, connection: Connection, call: int) -> None: ...
+    def broken(self, connection: Connection) -> None: ...
+
+
+class Answers(Protocol):
+    """A client, as a node's answers see it."""
+
+    def answered(self, call: int, response: Any) -> None: ...
+    def ended(self, call: int, code: grpc.StatusCode, details: str) -> None: ...
+
+
+def error(code: grpc.StatusCode, details: str) -> aio.AioRpcError:
+    return aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)
+
+
+class SimChannel:
+    """From one client process to one node. Implements `ledger.client.connection.channels.Channel` and `Answers`."""
+
+    def __init__(self, life: Life, network: Network, client: int, node: int, server: Callable[[], Server]) -> None:
+        self.stub: Any = SimStub(self)
+        self.life = life
+        self._network = network
+        self._client = client
+        self._node = node
+        self._server = server
+        self._connection: Connection | None = None
+        self._connected: asyncio.Future[None] | None = None
+        self._calls: dict[int, UnaryCall | StreamCall] = {}
+        self._number = 0
+
+    async def close(self) -> None:
+        for call in [*self._calls.values()]:
+            call.cancel()
+        if self._connection is not None:
+            self._say_goodbye(self._connection)
+
+    # -- what calls ask of it
+
+    def begin(self, call: UnaryCall | StreamCall, method: str, request: Any) -> int:
+        """Sends the beginning of a call; its number."""
+        number = self._number = self._number + 1
+        self._calls[number] = call
+        connection, server = self._connect(), self._server()
+        connection.send(self._client, lambda: server.begin(connection, number, method, request, self))
+        return number
+
+    def send(self, number: int, request: Any) -> None:
+        if (connection := self._connection) is not None:
+            server = self._server()
+            connection.send(self._client, lambda: server.message(connection, number, request))
+
+    def forget(self, number: int) -> None:
+        """The call has its answer."""
+        self._calls.pop(number, None)
+
+    def give_up(self, number: int) -> None:
+        """The client wants no answer any more."""
+        if self._calls.pop(number, None) is not None and (connection := self._connection) is not None:
+            server = self._server()
+            connection.send(self._client, lambda: server.cancel(connection, number))
+
+    async def wait_for_connection(self) -> None:
+        self._connect()
+        assert self._connected is not None
+        await asyncio.shield(self._connected)
+
+    # -- what comes back
+
+    def answered(self, call: int, response: Any) -> None:
+        self.life.deliver(self._answered, call, response)
+
+    def ended(self, call: int, code: grpc.StatusCode, details: str) -> None:
+        self.life.deliver(self._ended, call, code, details)
+
+    def _answered(self, number: int, response: Any) -> None:
+        if (call := self._calls.get(number)) is not None:
+            call.answered(response)
+
+    def _ended(self, number: int, code: grpc.StatusCode, details: str) -> None:
+        if (call := self._calls.pop(number, None)) is not None:
+            call.ended(code, details)
+
+    # -- the connection
+
+    def _connect(self) -> Connection:
+        connection = self._connection
+        if connection is None:
+            connected: asyncio.Future[None] = self.life.create_future()
+            connected.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+            def broken(end: int) -> None:
+                if end == self._client:
+                    self.life.deliver(self._broken, opened)
+                else:
+                    self._server().broken(opened)
+
+            def made() -> None:
+                self.life.deliver(_settle, connected)
+
+            opened = connection = self._connection = self._network.connection(self._client, self._node, broken)
+            self._connected = connected
+            opened.send(self._client, lambda: opened.send(self._node, made))
+            self.life.call_later(CONNECT_S, self._too_late, opened, connected)
+        return connection
+
+    def _too_late(self, connection: Connection, connected: asyncio.Future[None]) -> None:
+        if not connected.done() and not connection.broken:
+            self._say_goodbye(connection)
+            self._broken(connection)
+
+    def _broken(self, connection: Connection) -> None:
+        if connection is not self._connection:
+            return
+        connected, self._connection, self._connected = self._connected, None, None
+        why = f"the connection to node {self._node} broke"
+        if connected is not None and not connected.done():
+            connected.set_exception(error(grpc.StatusCode.UNAVAILABLE, why))
+        calls, self._calls = [*self._calls.values()], {}
+        for call in calls:
+            call.ended(grpc.StatusCode.UNAVAILABLE, why)
+
+    def _say_goodbye(self, connection: Connection) -> None:
+        server = self._server()
+        server.broken(connection)
+        connection.close()
+
+
+class SimStub:
+    """The broker's methods, as `ledger.v1.broker_pb2_grpc.BrokerStub` has them."""
+
+    def __init__(self, channel: SimChannel) -> None:
+        self._channel = channel
+
+    def Produce(self) -> StreamCall:  # noqa: N802 (gRPC names)
+        return StreamCall(self._channel, "Produce")
+
+    def __getattr__(self, method: str) -> Callable[[Any, float], Awaitable[Any]]:
+        """Any other method asks one question."""
+        return lambda request, timeout: UnaryCall(self._channel, method, request, timeout).future
+
+
+class UnaryCall:
+    """One question. Its future ends in the answer, or in AioRpcError."""
+
+    def __init__(self, channel: SimChannel, method: str, request: Any, timeout: float) -> None:
+        self.future: asyncio.Future[Any] = channel.life.create_future()
+        self._channel = channel
+        self._number = channel.begin(self, method, request)
+        self._deadline = channel.life.call_later(timeout, self._expire)
+        self.future.add_done_callback(self._done)
+
+    def answered(self, response: Any) -> None:
+        self._channel.forget(self._number)
+        if not self.future.done():
+            self.future.set_result(response)
+
+    def ended(self, code: grpc.StatusCode, details: str) -> None:
+        if not self.future.done():
+            self.future.set_exception(error(code, details))
+
+    def cancel(self) -> None:
+        self.future.cancel()
+
+    def _expire(self) -> None:
+        self.ended(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
+
+    def _done(self, _: asyncio.Future[Any]) -> None:
+        self._deadline.cancel()
+        self._channel.give_up(self._number)
+
+
+class StreamCall:
+    """A bidirectional stream, as `grpc.aio.StreamStreamCall` is one."""
+
+    def __init__(self, channel: SimChannel, method: str) -> None:
+        self._channel = channel
+        self._received: deque[Any] = deque()
+        self._news = asyncio.Event()
+        self._status: tuple[grpc.StatusCode, str] | None = None
+        self._number = channel.begin(self, method, None)
+
+    async def wait_for_connection(self) -> None:
+        await self._channel.wait_for_connection()
+        self._raise_for_status()
+
+    async def write(self, request: Any) -> None:
+        if self._status is not None:
+            self._raise_for_status()
+            raise asyncio.InvalidStateError("RPC already finished.")
+        self._channel.send(self._number, request)
+
+    async def read(self) -> Any:
+        while not self._received:
+            if self._status is not None:
+                self._raise_for_status()
+                return aio.EOF
+            self._news.clear()
+            await self._news.wait()
+        return self._received.popleft()
+
+    async def code(self) -> grpc.StatusCode:
+        return (await self._ended())[0]
+
+    async def details(self) -> str:
+        return (await self._ended())[1]
+
+    def cancel(self) -> None:
+        if self._status is None:
+            self._channel.give_up(self._number)
+            self.ended(grpc.StatusCode.CANCELLED, "Locally cancelled by application!")
+
+    def answered(self, response: Any) -> None:
+        if self._status is None:
+            self._received.append(response)
+            self._news.set()
+
+    def ended(self, code: grpc.StatusCode, details: str) -> None:
+        if self._status is None:
+            self._status = (code, details)
+            self._news.set()
+
+    async def _ended(self) -> tuple[grpc.StatusCode, str]:
+        while self._status is None:
+            self._news.clear()
+            await self._news.wait()
+        return self._status
+
+    def _raise_for_status(self) -> None:
+        if self._status is None or self._status[0] is grpc.StatusCode.OK:
+            return
+        code, details = self._status
+        if code is grpc.StatusCode.CANCELLED:
+            raise asyncio.CancelledError(details)
+        raise error(code, details)
+
+
+def _settle(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+class SimIntroductions:
+    """Asks other nodes who they are, at the first start. Implements
+    `cluster.node.formation.first_start.Introductions`."""
+
+    def __init__(self, channels: Mapping[int, SimChannel]) -> None:
+        self._channels = channels
+
+    async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
+        try:
+            answer: raft_pb2.IntroduceResponse = await UnaryCall(
+                self._channels[node], "Introduce", request, ANSWER_S
+            ).future
+        except aio.AioRpcError:
+            return None
+        return answer
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()
+
+
+class SimEntrySource:
+    """Asks other nodes for entries, for a repair. Implements `cluster.node.repair.entry_source.EntrySource`."""
+
+    def __init__(self, channels: Mapping[int, SimChannel]) -> None:
+        self._channels = channels
+
+    async def read(self, node: int, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse | None:
+        try:
+            answer: raft_pb2.ReadEntriesResponse = await UnaryCall(
+                self._channels[node], "ReadEntries", request, entry_source.ANSWER_S
+            ).future
+        except aio.AioRpcError:
+            return None
+        return answer
+
+    async def close(self) -> None:
+        for channel in self._channels.values():
+            await channel.close()

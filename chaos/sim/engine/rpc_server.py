@@ -1,0 +1,158 @@
+"""The calls that come to one simulated process: its servicer's own methods, run as tasks of its life.
+
+The one idea: a handler is what runs in production; around it is what gRPC's server would be: a context to read, write
+and abort, cancellation when the client goes away or the connection breaks.
+
+It must not know what is served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, NoReturn
+
+import grpc
+
+from chaos.sim.engine.network import Connection
+from chaos.sim.engine.node_life import Life
+from chaos.sim.engine.rpc import Answers
+
+Handler = Callable[..., Awaitable[Any]]
+
+
+class AbortError(Exception):
+    """A handler ended its call with a status."""
+
+    def __init__(self, code: grpc.StatusCode, details: str) -> None:
+        super().__init__(details)
+        self.code = code
+        self.details = details
+
+
+class Context:
+    """What a handler has of its call, as `grpc.aio.ServicerContext`."""
+
+    def __init__(self, write: Callable[[Any], None]) -> None:
+        self._on_end: list[Callable[[Context], None]] = []
+        self._received: deque[Any] = deque()
+        self._news = asyncio.Event()
+        self._write = write
+
+    async def read(self) -> Any:
+        while not self._received:
+            self._news.clear()
+            await self._news.wait()
+        return self._received.popleft()
+
+    async def write(self, response: Any) -> None:
+        self._write(response)
+
+    def add_done_callback(self, callback: Callable[[Context], None]) -> None:
+        self._on_end.append(callback)
+
+    def ended(self) -> None:
+        for callback in self._on_end:
+            callback(self)
+
+    async def abort(self, code: grpc.StatusCode, details: str = "") -> NoReturn:
+        raise AbortError(code, details)
+
+    def receive(self, request: Any) -> None:
+        self._received.append(request)
+        self._news.set()
+
+
+class Calls:
+    """Those under way in one process. Implements `chaos.sim.engine.rpc.Server`. `handler(method)`: what answers it."""
+
+    def __init__(self, life: Life, node: int, handler: Callable[[str], Handler]) -> None:
+        self._life = life
+        self._node = node
+        self._handler = handler
+        self._calls: dict[tuple[int, int], tuple[asyncio.Task[None], Context]] = {}
+        """By number of the connection and of the call."""
+        self._connections: dict[Connection, int] = {}
+
+    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+        self._life.deliver(self._begin, connection, call, method, request, answers)
+
+    def message(self, connection: Connection, call: int, request: Any) -> None:
+        self._life.deliver(self._message, connection, call, request)
+
+    def cancel(self, connection: Connection, call: int) -> None:
+        self._life.deliver(self._cancel, connection, call)
+
+    def broken(self, connection: Connection) -> None:
+        self._life.deliver(self._broken, connection)
+
+    def stop(self) -> None:
+        """Ends what is under way."""
+        for task, _ in [*self._calls.values()]:
+            task.cancel()
+
+    def _begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None:
+        key = (self._connections.setdefault(connection, len(self._connections)), call)
+
+        def write(response: Any) -> None:
+            if not self._life.over:
+                connection.send(self._node, lambda: answers.answered(call, response))
+
+        def end(code: grpc.StatusCode, details: str) -> None:
+            if not self._life.over:
+                connection.send(self._node, lambda: answers.ended(call, code, details))
+
+        context = Context(write)
+        work = self._serve(self._handler(method), request, context, write, end)
+        task = self._life.create_task(work, name=f"{method} {key}")
+        self._calls[key] = (task, context)
+        task.add_done_callback(lambda _: self._calls.pop(key, None))
+        task.add_done_callback(lambda _: context.ended())
+
+    async def _serve(
+        self,
+        handler: Handler,
+        request: Any,
+        context: Context,
+        write: Callable[[Any], None],
+        end: Callable[[grpc.StatusCode, str], None],
+    ) -> None:
+        try:
+            response = await handler(request, context)
+        except AbortError as aborted:
+            end(aborted.code, aborted.details)
+            return
+        if response is None:  # of a stream
+            end(grpc.StatusCode.OK, "")
+        else:
+            write(response)
+
+    def _message(self, connection: Connection, call: int, request: Any) -> None:
+        found = self._found(connection, call)
+        if found is not None:
+            found[1].receive(request)
+
+    def _cancel(self, connection: Connection, call: int) -> None:
+        found = self._found(connection, call)
+        if found is not None:
+            found[0].cancel()
+
+    def _found(self, connection: Connection, call: int) -> tuple[asyncio.Task[None], Context] | None:
+        number = self._connections.get(connection)
+        return None if number is None else self._calls.get((number, call))
+
+    def _broken(self, connection: Connection) -> None:
+        number = self._connections.get(connection)
+        for (of, _), (task, _) in [*self._calls.items()]:
+            if of == number:
+                task.cancel()
+
+
+class Nobody:
+    """Where no process listens: what comes is lost. The connection is refused, or breaks, by itself."""
+
+    def begin(self, connection: Connection, call: int, method: str, request: Any, answers: Answers) -> None: ...
+    def message(self, connection: Connection, call: int, request: Any) -> None: ...
+    def cancel(self, connection: Connection, call: int) -> None: ...
+    def broken(self, connection: Connection) -> None: ...

@@ -1,0 +1,255 @@
+"""The clients of the protocol world: producers with sequences that try again, readers, consumers. Pure but for time.
+
+The one idea: what is in doubt is sent again, with the same sequence, to whoever may lead now, until somebody says that
+it is committed. Requests and answers are datagrams: they come late, twice, or out of order, which is harsher than the
+streams that the real clients have.
+
+Must not know: how nodes agree.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Protocol
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.protocol.machine import Answer, Batch, Reply, Verdict
+from chaos.sim.stack.deliveries import Deliveries, Span, Stream
+
+TOPIC = 1
+IDS = 1_000
+"""More than there are clients: a producer that begins anew adds so much to its id."""
+
+TRY_AGAIN_S = 1.0
+"""After this long without an answer."""
+
+DELIVERY_S = 30.0
+"""After this long a sender is told that its fate is unknown; the producer goes on finding out."""
+
+MOST_WAITING = 40
+"""Messages of a lane that are in no batch yet."""
+
+
+class Service(Protocol):
+    """The cluster, as a client reaches it."""
+
+    def time(self) -> float: ...
+    def produce(self, client: int, node: int, batch: Batch, reply: Reply) -> None: ...
+    def read(self, client: int, node: int, floor: int, reply: Reply) -> None: ...
+
+
+class _Attempt:
+    """A batch that is on its way."""
+
+    __slots__ = ("batch", "done", "node", "sent_at", "since", "told_unknown")
+
+    def __init__(self, batch: Batch, now: float) -> None:
+        self.batch = batch
+        self.since = self.sent_at = now
+        self.node = 0
+        """Where it was sent last; 0: nowhere so far, or that node says that another leads."""
+        self.told_unknown = False
+        self.done = False
+
+
+class Route:
+    """Whom a client takes for the leader."""
+
+    __slots__ = ("_nodes", "_random", "leader")
+
+    def __init__(self, nodes: int, random: Random) -> None:
+        self._nodes = nodes
+        self._random = random
+        self.leader = random.randint(1, nodes)
+
+    def doubt(self, hint: int, of: int) -> None:
+        """That node does not lead, or does not answer."""
+        if of == self.leader:
+            self.leader = hint or self._random.randint(1, self._nodes)
+
+
+class SimSequencer:
+    """One producer's messages to one queue."""
+
+    def __init__(self, client: int, stream: Stream, options: Options, route: Route, random: Random) -> None:
+        self.unknown = 0
+        """Messages whose sender was told so."""
+        self.sent = 0
+        self._client = client
+        self._stream = stream
+        self._options = options
+        self._route = route
+        self._random = random
+        self._waiting = 0
+        """Messages that are in no batch yet."""
+        self._next_sequence = 0
+        self._in_flight: dict[int, _Attempt] = {}
+        """By sequence, ascending: from the oldest that is not acknowledged on. The window is as wide as what a leader
+        remembers, so an acknowledged one keeps its place in it until those before it are acknowledged too."""
+
+    @property
+    def idle(self) -> bool:
+        return not self._waiting and not self._in_flight
+
+    def send(self, messages: int) -> None:
+        """Unless its buffer is full: then whoever sends would have to wait."""
+        if self._waiting < MOST_WAITING:
+            self.sent += messages
+            self._waiting += messages
+
+    def pump(self, service: Service, deliveries: Deliveries) -> None:
+        """Sends what can be sent, and again what was not answered."""
+        now = service.time()
+        for attempt in [*self._in_flight.values()]:
+            if not attempt.done and (attempt.node == 0 or now - attempt.sent_at >= TRY_AGAIN_S):
+                self._route.doubt(0, attempt.node)
+                self._send_all(service, deliveries)
+                break
+        while self._waiting and len(self._in_flight) < self._options.in_flight:
+            self._send(self._next_batch(now), service, deliveries)
+        for attempt in self._in_flight.values():
+            if now - attempt.since < DELIVERY_S:
+                break
+            if not attempt.told_unknown and not attempt.done:
+                attempt.told_unknown = True
+                self.unknown += attempt.batch.messages
+
+    def begin_anew(self, producer: int) -> None:
+        """Under that id. What is in flight stays unknown for ever."""
+        self._stream = self._stream._replace(producer=producer)
+        self._next_sequence = 0
+        self.unknown += sum(each.batch.messages for each in self._in_flight.values() if not each.told_unknown)
+        self._in_flight.clear()
+
+    def _slide(self) -> None:
+        while self._in_flight:
+            oldest = next(iter(self._in_flight.values()))
+            if not oldest.done:
+                return
+            del self._in_flight[oldest.batch.sequence]
+
+    def _next_batch(self, now: float) -> _Attempt:
+        messages = min(self._waiting, self._random.randint(1, self._options.largest_batch))
+        batch = Batch(self._stream, self._next_sequence, messages, 16 + 40 * messages)
+        self._waiting -= messages
+        self._next_sequence += messages
+        attempt = self._in_flight[batch.sequence] = _Attempt(batch, now)
+        return attempt
+
+    def _send_all(self, service: Service, deliveries: Deliveries) -> None:
+        for attempt in [*self._in_flight.values()]:
+            if not attempt.done:
+                self._send(attempt, service, deliveries)
+
+    def _send(self, attempt: _Attempt, service: Service, deliveries: Deliveries) -> None:
+        attempt.sent_at = service.time()
+        batch, node = attempt.batch, self._route.leader
+        attempt.node = node
+        service.produce(
+            self._client, node, batch, lambda answer: self._answered(batch, node, answer, service, deliveries)
+        )
+
+    def _answered(self, batch: Batch, node: int, answer: Answer, service: Service, deliveries: Deliveries) -> None:
+        attempt = self._in_flight.get(batch.sequence) if batch.stream == self._stream else None
+        if answer.verdict is Verdict.DONE:
+            span = Span(batch.stream, batch.sequence, batch.messages, answer.offset)
+            deliveries.acknowledge(span, again=attempt is None or attempt.done)  # repeats are compared too
+            if attempt is not None:
+                attempt.done = True
+            self._slide()
+            self.pump(service, deliveries)
+        elif attempt is None or attempt.done:
+            return
+        elif answer.verdict is Verdict.NOT_LEADER:
+            self._route.doubt(answer.leader, node)
+            if attempt.node == node:
+                attempt.node = 0
+        elif answer.verdict is Verdict.FORGOTTEN:
+            deliveries.forgotten(batch.stream, batch.sequence)
+
+
+class Producer:
+    """A client with a lane for each queue."""
+
+    def __init__(self, client: int, options: Options) -> None:
+        self.client = client
+        self._lives = 0
+        self._random = options.chance(f"producer {client}")
+        route = Route(options.nodes, self._random)
+        self.sequencers = [
+            SimSequencer(client, Stream(client, TOPIC, queue), options, route, self._random)
+            for queue in range(options.queues)
+        ]
+
+    def send(self, messages: int, service: Service, deliveries: Deliveries) -> None:
+        """Some more to a queue."""
+        sequencer = self._random.choice(self.sequencers)
+        sequencer.send(messages)
+        sequencer.pump(service, deliveries)
+
+    def pump(self, service: Service, deliveries: Deliveries) -> None:
+        for sequencer in self.sequencers:
+            sequencer.pump(service, deliveries)
+
+    @property
+    def idle(self) -> bool:
+        return all(sequencer.idle for sequencer in self.sequencers)
+
+    def begin_anew(self) -> None:
+        """Under another id: the cluster does not remember this one."""
+        self._lives += 1
+        for sequencer in self.sequencers:
+            sequencer.begin_anew(self.client + IDS * self._lives)
+
+
+class Reader:
+    """Asks for linearizable reads."""
+
+    def __init__(self, client: int, options: Options) -> None:
+        self.answered = 0
+        self._client = client
+        self._route = Route(options.nodes, options.chance(f"reader {client}"))
+        self._waits = False
+
+    def read(self, service: Service, floor: int) -> None:
+        if self._waits:
+            self._route.doubt(0, self._route.leader)
+        node, self._waits = self._route.leader, True
+        service.read(self._client, node, floor, lambda answer: self._answered(node, answer))
+
+    def _answered(self, node: int, answer: Answer) -> None:
+        self._waits = False
+        if answer.verdict is Verdict.DONE:
+            self.answered += 1
+        else:
+            self._route.doubt(answer.leader, node)
+
+
+class Consumer:
+    """Reads every queue from its beginning, from any node."""
+
+    def __init__(self, queues: int) -> None:
+        self.consumed = 0
+        self._next = [0] * queues
+        """Offset of the message that comes next, by queue."""
+
+    def forget(self, ends: dict[int, int]) -> None:
+        """What it has read behind these ends is not there any more."""
+        self._next = [min(offset, ends.get(queue, 0)) for queue, offset in enumerate(self._next)]
+
+    def take(self, queue: int, spans: list[Span], deliveries: Deliveries) -> None:
+        """What a node has of that queue."""
+        at = self._next[queue]
+        for span in _from(spans, at):
+            for offset in range(max(at, span.offset), span.offset + span.messages):
+                deliveries.deliver(TOPIC, queue, offset, span.stream, span.sequence + offset - span.offset)
+                self.consumed += 1
+                self._next[queue] = offset + 1
+
+
+def _from(spans: list[Span], offset: int) -> list[Span]:
+    """Those that end after `offset`: the last ones."""
+    first = len(spans)
+    while first and spans[first - 1].offset + spans[first - 1].messages > offset:
+        first -= 1
+    return spans[first:]

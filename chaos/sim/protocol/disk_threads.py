@@ -1,0 +1,144 @@
+"""The disk's threads of a node in the protocol world: votes and flushes take their time, one after the other.
+
+The one idea: as `cluster.node.disk_threads` does it. In `sync` mode whoever asks while a flush runs is served by the
+next, which covers what was written before it began; in `async` mode a write is held at once, and the log is flushed at
+intervals. It implements `raft.interfaces.Disk`.
+
+Must not know: other nodes, what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple, Protocol
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.protocol.log import PATH, SimLog
+from store import DiskFailedError, StoreError
+
+SLOWEST_S = 10.0
+"""What the slowest disk takes for one thing."""
+
+
+class Process(Protocol):
+    """The node, while it lives."""
+
+    def later(self, delay_s: float, action: Callable[[], None]) -> None:
+        """Not once the process has ended."""
+
+    def failed(self, failure: StoreError) -> None: ...
+    def trusted(self) -> None:
+        """It is durable that this node is suspect no more."""
+
+
+class SavedVote(NamedTuple):
+    term: int
+    voted_for: int
+
+
+class Votes:
+    """The vote file; survives its process."""
+
+    def __init__(self) -> None:
+        self.saved = SavedVote(1, 0)
+        self.on_saved: Callable[[SavedVote], None] = lambda vote: None
+
+    def save(self, vote: SavedVote) -> None:
+        self.saved = vote
+        self.on_saved(vote)
+
+
+class SimDiskThreads:
+    """Of one process."""
+
+    def __init__(self, process: Process, log: SimLog, votes: Votes, options: Options, random: Random) -> None:
+        self.slowness = 1.0
+        """How many times as long everything takes."""
+        self.vote_slowness = 1.0
+        self.fails_next_flush = False
+        self._process = process
+        self._log = log
+        self._votes = votes
+        self._options = options
+        self._random = random
+        self._saving: list[tuple[SavedVote, Callable[[], None]]] = []
+        """The first is under way."""
+        self._waiting: list[Callable[[], None]] = []
+        """Whom the next flush serves."""
+        self._flushing = False
+        self._serving = False
+        """Somebody waits for the flush under way."""
+
+    def start(self) -> None:
+        if not self._options.sync:
+            self._process.later(self._options.flush_interval_ms / 1000, self._flush_now_and_then)
+
+    def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
+        self._saving.append((SavedVote(term, voted_for), done))
+        if len(self._saving) == 1:
+            self._save_next()
+
+    def persist(self, done: Callable[[], None]) -> None:
+        if not self._options.sync and not self._waiting and not self._serving:
+            done()  # unless others, who need a flush, come first
+            return
+        self.flush(done)
+
+    def flush(self, done: Callable[[], None]) -> None:
+        self._waiting.append(done)
+        if not self._flushing:
+            self._flush()
+
+    def tidy(self) -> None:
+        """There are no files."""
+
+    def trusted(self) -> None:
+        self._process.later(self._random.random() * self.slowness / 100, self._process.trusted)
+
+    def ended(self) -> None:
+        """The process is gone: a save that was under way may have reached the disk."""
+        if self._saving and self._random.random() < 0.5:
+            self._votes.save(self._saving[0][0])
+
+    # -- votes
+
+    def _save_next(self) -> None:
+        duration = self._random.expovariate(1000 / self._options.vote_ms) * max(self.slowness, self.vote_slowness)
+        self._process.later(min(duration, SLOWEST_S), self._saved)
+
+    def _saved(self) -> None:
+        vote, done = self._saving.pop(0)
+        self._votes.save(vote)
+        if self._saving:
+            self._save_next()
+        done()
+
+    # -- flushes
+
+    def _flush_now_and_then(self) -> None:
+        if not self._flushing and self._log.flushed < self._log.last_index:
+            self._flush()
+        self._process.later(self._options.flush_interval_ms / 1000, self._flush_now_and_then)
+
+    def _flush(self) -> None:
+        served, self._waiting = self._waiting, []
+        self._flushing, self._serving = True, bool(served)
+        self._log.flush_began()
+        duration = self._random.expovariate(1000 / self._options.flush_ms) * self.slowness
+        self._process.later(min(duration, SLOWEST_S), lambda: self._flushed(served))
+
+    def _flushed(self, served: list[Callable[[], None]]) -> None:
+        self._flushing = self._serving = False
+        if self._log.failure is not None:
+            return
+        if self.fails_next_flush:
+            failure = DiskFailedError(PATH, "a flush failed")
+            self._log.flush_failed(failure)
+            self._process.failed(failure)
+            return
+        self._log.flush_ended()
+        for done in served:
+            done()
+        if self._waiting and not self._flushing:
+            self._flush()

@@ -1,0 +1,227 @@
+"""The log of a node in the protocol world: a list of entries, of which a part is flushed.
+
+    entries    1 ............ flushed ............ last_index       page cache: what every reader sees
+    platter    1 ............ flushed [ maybe some of the rest ]    what a power cut leaves
+               or, while a cut is not flushed: what was there before it
+
+The one idea: entries are real headers with a real chain, but they are handed on as they are, never parsed; the stack
+world has the real log. It implements `raft.interfaces.Log`.
+
+Must not know: nodes, time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, NoReturn, Self
+
+import google_crc32c
+
+from raft.core import TermRun
+from store import DiskFullError, Draft, ForkedError, Header, Readable, Snapshot, StoreError
+from store.log.entry import HEADER_SIZE, chained, padded
+
+_SEALED = struct.Struct("<BQQqqII")
+_BLANK = bytes(HEADER_SIZE)
+NO_SNAPSHOTS = "logs begin with entry 1 in this world; the stack world moves their start"
+PATH = Path("/simulated")
+
+
+class SimEntry(NamedTuple):
+    header: Header
+    body: bytes
+
+
+class Range(bytes):
+    """Entries on their way: their bytes (headers left blank) for whoever counts them, themselves for whoever takes
+    them."""
+
+    entries: Sequence[SimEntry]
+
+    @classmethod
+    def of(cls, entries: Sequence[SimEntry]) -> Self:
+        made = cls(
+            b"".join([bytes(HEADER_SIZE) + entry.body.ljust(padded(len(entry.body)), b"\0") for entry in entries])
+        )
+        made.entries = entries
+        return made
+
+
+class SimLog:
+    """Survives its process; `restart` is what the next one finds."""
+
+    def __init__(self) -> None:
+        self.entries: list[SimEntry] = []
+        self.flushed = 0
+        """<= last_index"""
+        self.full = False
+        """The disk takes no entries."""
+        self.failure: StoreError | None = None
+        """After a failed flush nothing is written any more."""
+        self._before_cut: list[SimEntry] | None = None
+        """What was flushed before something of it was cut, while that cut is not flushed."""
+        self._covered: int | None = None
+        """While a flush runs: how much of what was there when it began is there still."""
+        self._cut_since = False
+        """Something was cut since the flush under way began."""
+
+    # -- as the driver sees it
+
+    @property
+    def last_index(self) -> int:
+        return len(self.entries)
+
+    @property
+    def first_index(self) -> int:
+        return 1
+
+    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
+        self._check_writable()
+        headers = []
+        for draft in drafts:
+            last = self.entries[-1].header if self.entries else None
+            header = _header(draft, last, term, commit, now_ms)
+            self.entries.append(SimEntry(header, draft.body))
+            headers.append(header)
+        return headers
+
+    def examine(self, data: Readable, prev_index: int) -> list[Header]:
+        assert isinstance(data, Range)
+        chain = self.entries[prev_index - 1].header.chain if prev_index else 0
+        headers = [entry.header for entry in data.entries]
+        assert headers[0].index == prev_index + 1, "a range goes on where it says"
+        for header in headers:
+            chain = chained(chain, header.crc)
+            if header.chain != chain:
+                raise ForkedError(header.index, chain, header.chain)
+        return headers
+
+    def write(self, data: Readable, headers: list[Header], first: int) -> None:
+        assert isinstance(data, Range)
+        assert first == self.last_index + 1, f"no gap and no overlap: {first} after {self.last_index}"
+        self._check_writable()
+        self.entries.extend(data.entries[first - headers[0].index :])
+
+    def truncate(self, last_index: int) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if last_index < self.flushed:
+            if self._before_cut is None:
+                self._before_cut = self.entries[: self.flushed]
+            self.flushed = last_index
+        if self._covered is not None:
+            self._covered, self._cut_since = min(self._covered, last_index), True
+        del self.entries[last_index:]
+
+    def term(self, index: int) -> int:
+        return self.entries[index - 1].header.term if index else 0
+
+    def header(self, index: int) -> Header:
+        return self.entries[index - 1].header
+
+    def entry(self, index: int) -> tuple[Header, memoryview]:
+        header, body = self.entries[index - 1]
+        return header, memoryview(body)
+
+    def view_range(self, first: int, last: int) -> bytes:
+        """No view: these very entries arrive."""
+        return Range.of(self.entries[first - 1 : last])
+
+    # -- the start of the log, which stays where it is in this world: the driver is given no bases
+
+    def begins_segment(self, index: int) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
+
+    def snapshot_at(self, index: int, *, configuration: bytes, state: bytes) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
+
+    def drop_before(self, snapshot: Snapshot) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
+
+    def reset(self, snapshot: Snapshot) -> NoReturn:
+        raise AssertionError(NO_SNAPSHOTS)
+
+    # -- as its node sees it
+
+    @property
+    def known_commit(self) -> int:
+        """As recovery knows it: the largest that an entry mentions."""
+        return max((entry.header.commit for entry in self.entries), default=0)
+
+    def term_runs(self) -> list[TermRun]:
+        runs: list[TermRun] = []
+        for entry in self.entries:
+            if not runs or runs[-1].term != entry.header.term:
+                runs.append(TermRun(entry.header.index, entry.header.term))
+        return runs
+
+    def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
+        """The last entry that fits with those from `first` on, and their bytes; at least one."""
+        entries, last = self.entries, first
+        size = padded(entries[first - 1].header.size)
+        while last < len(entries):
+            size += padded(entries[last].header.size)
+            if size > max_bytes:
+                return last, size - padded(entries[last].header.size)
+            last += 1
+        return last, size
+
+    # -- flushes and power cuts
+
+    def flush_began(self) -> None:
+        self._covered, self._cut_since = self.last_index, False
+
+    def flush_ended(self) -> None:
+        assert self._covered is not None
+        self.flushed, self._covered = max(self.flushed, self._covered), None
+        if not self._cut_since:
+            self._before_cut = None
+
+    def flush_failed(self, failure: StoreError) -> None:
+        """The pages are dropped and marked clean: readers see them still, the platter will never have them."""
+        self.failure = failure
+
+    def killed(self, random: Random) -> None:
+        """What the next process finds: all of the page cache, but for what a failed flush has dropped."""
+        if self.failure is not None:
+            self.power_lost(random)
+        self._restarted()
+
+    def power_lost(self, random: Random) -> str:
+        """What the next process finds: what was flushed and some of the rest; or what was cut comes back. Returns what
+        that came to: "nothing", "lost", "came back"."""
+        before = self.last_index
+        outcome = "nothing"
+        if self._before_cut is not None and random.random() < 0.5:
+            self.entries, outcome = self._before_cut, "came back"
+        else:
+            kept = random.choice((self.flushed, random.randint(self.flushed, before)))
+            del self.entries[kept:]
+            outcome = "lost" if kept < before else "nothing"
+        self._restarted()
+        return outcome
+
+    def _restarted(self) -> None:
+        """The next process flushes what it finds before it begins."""
+        self.failure, self._before_cut, self._covered = None, None, None
+        self.flushed = self.last_index
+
+    def _check_writable(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if self.full:
+            raise DiskFullError(PATH)
+
+
+def _header(draft: Draft, last: Header | None, term: int, commit: int, now_ms: int) -> Header:
+    """As the store makes it, but that the checksum covers only what tells entries apart."""
+    index, position, chain = (last.index + 1, last.end, last.chain) if last else (1, 0, 0)
+    sealed = _SEALED.pack(draft.kind, index, term, now_ms, draft.base_offset, draft.topic_id, draft.queue)
+    crc = google_crc32c.value(sealed + draft.body)
+    return Header(
+        draft.kind, 0, draft.size, draft.count, index, term, position, commit, now_ms,
+        draft.base_offset, draft.topic_id, draft.queue, crc, chained(chain, crc),
+    )  # fmt: skip

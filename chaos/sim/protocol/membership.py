@@ -1,0 +1,104 @@
+"""Transfers of leadership and changes of membership in the protocol world, one small step at each event.
+
+    voter --removed--> gone --added--> learner --promoted--> voter
+
+The one idea: whoever leads is asked for the next step, as an operator would; what the core refuses did not happen. A
+node whose disk was wiped is removed and comes back under its new incarnation. Some operators are in haste: they ask for
+too much at once, and for the next step before the last is done; the core must refuse that.
+
+Must not know: schedules, invariants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from chaos.sim.engine.targets import leader_of
+from chaos.sim.protocol.node import ProtocolNode, incarnation_of
+from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decode_configuration, encode_configuration
+from raft.core import Refusal
+from store import Draft, Header, Kind, StoreError
+
+LEAST_VOTERS = 2
+HASTE = 0.25
+
+
+class _Change:
+    """Implements `raft.interfaces.Proposal`: nobody waits for its end."""
+
+    def __init__(self, configuration: ShardConfiguration) -> None:
+        self.draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
+
+    def appended(self, header: Header) -> None:
+        """It counts from now on."""
+
+    def settled(self, committed: bool) -> None:
+        """The next step asks anew what there is."""
+
+
+class Membership:
+    def __init__(self, nodes: Sequence[ProtocolNode]) -> None:
+        self._nodes = nodes
+
+    def transfer(self, random: Random) -> bool:
+        """Whether the leader has begun to hand over."""
+        leader = leader_of(self._nodes)
+        if leader is None or leader.paused:
+            return False
+        to = random.choice([node.node for node in self._nodes if node is not leader])
+        return leader.ask(lambda: leader.driver.transfer(to), Refusal)
+
+    def change(self, random: Random) -> bool:
+        """Whether the leader has taken the next step."""
+        leader = leader_of(self._nodes)
+        if leader is None or leader.paused:
+            return False
+        in_haste = random.random() < HASTE
+        if in_haste:
+            self._ask(leader, self._too_much(leader, random))
+        taken = self._ask(leader, self._next(leader, random))
+        if in_haste and leader.leads:
+            self._ask(leader, self._next(leader, random))
+        return taken
+
+    def _ask(self, leader: ProtocolNode, configuration: ShardConfiguration | None) -> bool:
+        if configuration is None:
+            return False
+        change = _Change(configuration)
+        return leader.ask(lambda: leader.driver.change(change, configuration.core), (Refusal, StoreError))
+
+    def _too_much(self, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
+        """Two voters fewer."""
+        now = decode_configuration(leader.driver.configuration())
+        if len(now.voters) < LEAST_VOTERS + 1:
+            return None
+        first, second = random.sample(sorted(now.voters), 2)
+        return now.without(first).without(second)
+
+    def _next(self, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
+        now = decode_configuration(leader.driver.configuration())
+        strangers = [node.node for node in self._nodes if node.stranger and node.node in now.members]
+        gone = [node for node in self._nodes if node.node not in now.members]
+        if strangers:
+            return now.without(strangers[0])
+        if now.learners:
+            return self._with_voter(now, leader, random)
+        if gone:
+            return self._with_learner(now, random.choice(gone))
+        if len(now.voters) > LEAST_VOTERS:
+            return now.without(random.choice(sorted(now.voters)))
+        return None
+
+    def _with_learner(self, now: ShardConfiguration, node: ProtocolNode) -> ShardConfiguration:
+        if node.stranger:
+            node.join()
+        return now.with_learner(node.node, ConfiguredMember(incarnation_of(node.node, node.incarnation)))
+
+    def _with_voter(self, now: ShardConfiguration, leader: ProtocolNode, random: Random) -> ShardConfiguration | None:
+        """A learner that is nearly as far as its leader, or none."""
+        learner = random.choice(sorted(now.learners))
+        progress = leader.driver.raft.progress.get(learner)
+        if progress is None or progress.match + 50 < leader.log.last_index:
+            return None
+        return now.with_voter(learner)

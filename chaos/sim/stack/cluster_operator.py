@@ -1,0 +1,225 @@
+"""Whoever operates the simulated cluster: changes its members by the admin client, adds shards and queues, and has logs
+begin later.
+
+    a stranger ──remove──> gone ──add (wiped, or new)──> learner ──promote──> voter ──remove──> gone
+
+The one idea: an operator is a client as any other, so what it asks for takes the whole way of `ledgermq cluster ...`,
+may be refused, may be lost, and may come about all the same. Only what it was told to be done is counted.
+
+It must not know faults or schedules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.stack.node import StackNode
+from chaos.sim.stack.roster import Roster, Rosters
+from chaos.sim.stack.workload import ClientProcess, Workload
+from ledger import AsyncAdmin
+from ledger.broker.retention.log_trim import LogTrim
+from ledger.errors import LedgerError, LogHeldError
+from ledger.topics import TOPICS_SHARD
+
+LEAST_VOTERS = 2
+MOST_QUEUES = 8
+"""Of a topic."""
+ONE_SHARD = 0.4
+"""How likely the next change of members is one of a single shard, where there are several."""
+TIMEOUT_MS = 10_000
+HOLDS = 0.3
+"""How likely the log is held before it is trimmed."""
+LONGEST_HOLD_MS = 10_000
+PUT_AWAY_S = 20.0
+"""How long a node that was removed goes on running: it must not disturb the others."""
+
+
+class SimOperator:
+    """`happened`: counted there is what came about."""
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        nodes: Sequence[StackNode],
+        rosters: Rosters,
+        workload: Workload,
+        process: ClientProcess,
+        addresses: Mapping[int, str],
+        most: int,
+        most_shards: int,
+        happened: Counter[str],
+    ) -> None:
+        """`most`, `most_shards`: voters and shards that the cluster may have."""
+        self.busy = False
+        """Whether a step that changes members or shards is under way."""
+        self._trims = False
+        """Whether a trim is."""
+        self._loop = loop
+        self._nodes = nodes
+        self._rosters = rosters
+        self._workload = workload
+        self._process = process
+        self._addresses = addresses
+        self._most = most
+        self._most_shards = most_shards
+        self._happened = happened
+        self._over = False
+
+    def end(self) -> None:
+        """Begins nothing any more."""
+        self._over = True
+
+    # -- members
+
+    def change(self, shard: int, random: Random) -> None:
+        """Takes the next step, if none is under way: of the whole cluster, or of that shard alone."""
+        self._begin(lambda admin: self._step(admin, shard, random), "reconfigure", random)
+
+    def _begin(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
+        if not self.busy:
+            self.busy = True
+            life = self._process.life
+            life.deliver(lambda: life.create_task(self._take(step, kind, random)))
+
+    async def _take(self, step: Callable[[AsyncAdmin], Awaitable[bool]], kind: str, random: Random) -> None:
+        """Counts it, where there was one to take, and it came about."""
+        admin = self._admin(random)
+        # Refused, or nobody knows: the next step begins with what is so then.
+        with contextlib.suppress(LedgerError):
+            async with admin:
+                self._happened[kind] += await step(admin)
+        self.busy = False
+
+    async def _step(self, admin: AsyncAdmin, shard: int, random: Random) -> bool:
+        configuration, strangers = self._rosters.first.configuration, self._strangers()
+        has_begun = self._rosters.are_complete and all(roster.is_begun for roster in self._rosters)
+        if configuration is None or self._over or not has_begun:
+            return False
+        if not strangers and shard != TOPICS_SHARD and random.random() < ONE_SHARD:
+            return await self._step_of_one(admin, self._rosters.of(shard), random)
+        voters, learners = sorted(configuration.voters), sorted(configuration.learners)
+        gone = [node for node in self._nodes if not any(node in roster.named for roster in self._rosters)]
+        if strangers:
+            await self._remove(admin, strangers[0])
+        elif learners:
+            await admin.promote_node(random.choice(learners), timeout_ms=TIMEOUT_MS)
+        elif gone and len(voters) < self._most and (len(voters) <= LEAST_VOTERS or random.random() < 0.6):
+            await self._add(admin, random.choice(gone), promote=random.random() < 0.7)
+        elif len(voters) > LEAST_VOTERS:
+            await self._remove(admin, self._nodes[random.choice(voters) - 1])
+        else:
+            return False
+        return True
+
+    def _strangers(self) -> list[StackNode]:
+        return next((roster.strangers for roster in self._rosters if roster.strangers), [])
+
+    async def _step_of_one(self, admin: AsyncAdmin, roster: Roster, random: Random) -> bool:
+        """A member of the cluster comes to a shard, or leaves it, and is a member of the cluster all the same."""
+        configuration, cluster = roster.configuration, self._rosters.first.configuration
+        assert configuration is not None
+        assert cluster is not None
+        voters, learners = sorted(configuration.voters), sorted(configuration.learners)
+        others = sorted({*cluster.voters} - {*configuration.members})
+        if learners:
+            await admin.promote_node(random.choice(learners), shard=roster.shard, timeout_ms=TIMEOUT_MS)
+        elif others and (len(voters) <= LEAST_VOTERS or random.random() < 0.6):
+            node, promote = random.choice(others), random.random() < 0.7
+            await admin.add_node(
+                node, self._addresses[node], shard=roster.shard, promote=promote, timeout_ms=TIMEOUT_MS
+            )
+        elif len(voters) > LEAST_VOTERS:
+            await admin.remove_node(random.choice(voters), shard=roster.shard, timeout_ms=TIMEOUT_MS)
+        else:
+            return False
+        return True
+
+    async def _remove(self, admin: AsyncAdmin, node: StackNode) -> None:
+        incarnation = node.incarnation
+        await admin.remove_node(node.node, timeout_ms=TIMEOUT_MS)
+        self._loop.call_later(PUT_AWAY_S, self._put_away, node, incarnation)
+
+    def _put_away(self, node: StackNode, incarnation: bytes) -> None:
+        if node.incarnation == incarnation and not self._rosters.first.is_member(node.node):
+            node.put_away()
+
+    async def _add(self, admin: AsyncAdmin, node: StackNode, *, promote: bool) -> None:
+        for shard in self._rosters.numbers:
+            members = (await admin.members(shard=shard, timeout_ms=TIMEOUT_MS)).members
+            if self._over or any(member.node == node.node for member in members):
+                return  # only what is gone for good, everywhere, may be wiped
+        if not (node.settings.join and node.is_empty):
+            node.join()
+        await admin.add_node(node.node, self._addresses[node.node], promote=promote, timeout_ms=TIMEOUT_MS)
+
+    # -- shards and queues
+
+    def add_shard(self, random: Random) -> None:
+        """One more shard, if none is on its way."""
+        if len(self._rosters.numbers) < self._most_shards:
+            self._begin(self._add_shard, "add_group", random)
+
+    async def _add_shard(self, admin: AsyncAdmin) -> bool:
+        # A shard begins once all have answered that it is to begin on; a stranger never does.
+        if self._over or self._strangers():
+            return False
+        await admin.add_shard()
+        return True
+
+    def alter_topic(self, random: Random) -> None:
+        """Gives a topic one or two queues more, unless it has many."""
+        life = self._process.life
+        life.deliver(lambda: life.create_task(self._alter_topic(random)))
+
+    async def _alter_topic(self, random: Random) -> None:
+        with contextlib.suppress(LedgerError):
+            async with self._admin(random) as admin:
+                if self._over or not self._workload.topics:
+                    return
+                name = random.choice(self._workload.topics)
+                queues = len((await admin.describe_topic(name)).offsets) + random.randint(1, 2)
+                if queues <= MOST_QUEUES:
+                    await admin.alter_topic(name, queues)
+                    self._happened["alter_topic"] += 1
+
+    # -- the log start
+
+    def move_log_start(self, shard: int, random: Random) -> None:
+        """Has the log of that shard begin behind one of the bases that the leader has kept, or holds it for a while, if
+        nothing of that is under way."""
+        leader = self._rosters.of(shard).leader
+        if self._trims or self._over or leader is None or leader.replica is None:
+            return
+        candidates = LogTrim(leader.replica).candidates()
+        if candidates:
+            self._trims = True
+            to = random.choice(candidates)
+            life, keep_bytes = self._process.life, leader.replica.log.end - to.position
+            life.deliver(lambda: life.create_task(self._trim(shard, random, keep_bytes)))
+
+    async def _trim(self, shard: int, random: Random, keep_bytes: int) -> None:
+        with contextlib.suppress(LedgerError):
+            async with self._admin(random) as admin:
+                if random.random() < HOLDS:
+                    await self._hold(admin, shard, random, keep_bytes)
+                await admin.trim_log(shard=shard, keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
+        self._trims = False
+
+    async def _hold(self, admin: AsyncAdmin, shard: int, random: Random, keep_bytes: int) -> None:
+        """Until it is released, or has expired. What moves the log's start meanwhile is a violation."""
+        ttl_ms = random.randint(1_000, LONGEST_HOLD_MS)
+        await admin.hold_log("reader", shard=shard, ttl_ms=ttl_ms, timeout_ms=TIMEOUT_MS)
+        with contextlib.suppress(LogHeldError):
+            await admin.trim_log(shard=shard, keep_bytes=keep_bytes, timeout_ms=TIMEOUT_MS)
+        await asyncio.sleep(random.random() * 2 * ttl_ms / 1000)
+        await admin.release_log("reader", shard=shard, timeout_ms=TIMEOUT_MS)
+
+    def _admin(self, random: Random) -> AsyncAdmin:
+        bootstrap = [self._addresses[node.node] for node in self._rosters.present]
+        environment = self._process.environment
+        return AsyncAdmin(bootstrap, request_timeout_ms=TIMEOUT_MS, rng=random, _environment=environment)

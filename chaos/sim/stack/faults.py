@@ -1,0 +1,335 @@
+"""The faults of nodes and disks in the full-stack world.
+
+The one idea: a fault that would break a promise nobody made (a majority without what it acknowledged, too few voters)
+is not done, and not counted. A process that ends by itself is a violation, unless a disk drove it to that. Each event
+is about one shard, where it is about any: whose leader it hits, whose files it spoils.
+
+It must not know clients. What happens to files of nodes that are down is in stack_damage.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.engine.disk_content import PAGE, SECTOR, Crash
+from chaos.sim.engine.faults import FaultEvent
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.network_faults import both_ways
+from chaos.sim.engine.targets import chance_of, one_of, target_of
+from chaos.sim.stack.cluster_operator import SimOperator
+from chaos.sim.stack.damage import Damages
+from chaos.sim.stack.node import StackNode
+from chaos.sim.stack.node_part import DATA, directory_of
+from chaos.sim.stack.power import Power
+from chaos.sim.stack.roster import Rosters
+from chaos.sim.stack.workload import READER, Workload
+from ledger.topics import TOPICS_SHARD
+from raft.core import Refusal
+from raft.errors import CutFailedError
+from store import DamagedError, DiskFullError, LogDamagedError, StoreError
+from store.disk.memory_disk import Killed
+
+LOOK_S = 1.0
+LOOKED_AFTER_S = (1.0, 15.0)
+"""How long it takes until somebody starts a node again that ended, or that can write no more."""
+STOP_S = 5.0
+"""What an orderly stop may take before the process is killed."""
+
+
+class StackFaults:
+    def __init__(
+        self,
+        loop: SimLoop,
+        network: Network,
+        options: Options,
+        rosters: Rosters,
+        operator: SimOperator,
+        workload: Workload,
+        fail: Callable[[str, str], None],
+        happened: Counter[str],
+    ) -> None:
+        """`fail(invariant, what)` is told of violations. `happened`: counted there is what shows only later."""
+        self._loop = loop
+        self._network = network
+        self._rosters = rosters
+        self._operator = operator
+        self._workload = workload
+        self._fail = fail
+        self._happened = happened
+        self._random = options.chance("repairs")
+        self._damages = Damages(loop, fail, happened)
+        self._power = Power(loop, options, rosters, self._damages, happened)
+        self._over = False
+        loop.call_later(LOOK_S, self._look)
+
+    @property
+    def _nodes(self) -> list[StackNode]:
+        return self._rosters.present
+
+    def fire(self, event: FaultEvent) -> bool:
+        """Does it, if it is one of these and may be done. Returns whether it was."""
+        shard = one_of(event, self._rosters.numbers)
+        node, random, seconds = self._target(event, shard), chance_of(event), event.for_ms / 1000
+        match event.kind:
+            case "kill":
+                return self._kill(node, shard, seconds, random)
+            case "kill_all":
+                killed = [self._kill(each, shard, random.uniform(0, seconds), random) for each in self._nodes]
+                return any(killed)
+            case "power_cut":
+                return self._power.cut([node], seconds, Crash.drawn(random))
+            case "power_cut_minority":
+                voters = self._rosters.of(shard).voters
+                few = random.sample(voters, (len(voters) - 1) // 2)
+                return self._power.cut(few, seconds, Crash.drawn(random))
+            case "power_cut_all":
+                return self._power.cut(self._nodes, seconds, Crash.drawn(random))
+            case "torn_write" | "out_of_order":
+                unit = random.choice((SECTOR, SECTOR, PAGE))
+                self._power.cut_when_it_tears(node, shard, Crash(random, unit, keeps=0.5, ordered_names=True))
+            case "lost_rename":
+                self._power.cut_when_names_are_lost(node, shard, Crash(random, PAGE, keeps=0.0, ordered_names=True))
+            case "failed_flush":
+                return self._power.fail_flush(self._nodes if random.random() < 0.3 else [node], random)
+            case "wipe":
+                return self._wipe(node)
+            case "rolling_restart":
+                return self._restart_all(seconds)
+            case "transfer":
+                return self._transfer(shard, random)
+            case "reconfigure":
+                self._operator.change(shard, random)
+            case "log_start":
+                self._operator.move_log_start(shard, random)
+            case "add_group":
+                self._operator.add_shard(random)
+            case "alter_topic":
+                self._operator.alter_topic(random)
+            case "isolate_with_client":
+                return self._isolate_with_client(shard, random, seconds)
+            case "flipped_bit":
+                return self._power.may_miss(node) and self._damages.flip(node, shard, random)
+            case "old_file":
+                if self._power.may_miss(node):
+                    self._damages.put_back_old(node, shard, self._power.can_do_without)
+            case "spoiled_index":
+                return self._damages.spoil_index(node, random)
+            case "flipped_base":
+                return self._damages.flip_base(node, random)
+            case _:
+                return self._trouble(event, node, random, seconds)
+        return False
+
+    def _trouble(self, event: FaultEvent, node: StackNode, random: Random, seconds: float) -> bool:
+        """What a node lives through, if it is one of these."""
+        match event.kind:
+            case "pause":
+                return self._pause(node, seconds)
+            case "clock_jump":
+                node.clock_ms += random.randint(-3_600_000, 3_600_000)
+            case "clock_skew":
+                _set_rate(node, random.uniform(0.9, 1.1))
+                self._loop.call_later(seconds, _set_rate, node, 1.0)
+            case "slow_disk":
+                node.slow_disk = random.uniform(5, 200)
+                self._loop.call_later(seconds, _set_slowness, node)
+            case "slow_vote":
+                node.slow_vote = 200.0
+                self._loop.call_later(seconds, _set_slowness, node)
+            case "full_disk":
+                node.disk.room = random.choice((0, 100, 5_000))
+                self._loop.call_later(seconds, _give_room, node)
+            case "read_error":
+                # A running node reads its log through a mapping; what reads by calls is its start.
+                if not self._kill(node, 0, 0.0, None):
+                    return False
+                node.disk.fail("read")
+                return True
+            case "corrupt_in_transit":
+                node.transit.corrupts = random.choice((0.05, 0.5))
+                self._loop.call_later(seconds, _be_clear, node)
+                return False  # counted are the bits
+            case _:
+                return False
+        return node.alive
+
+    def heal(self) -> None:
+        """Every disk and clock is well; whoever is down or cannot write any more is started anew."""
+        self._over = True
+        self._power.end()
+        self._operator.end()
+        self._damages.restore_all()
+        for node in self._nodes:
+            self._happened["corrupt_in_transit"] += node.transit.corrupted
+            _be_clear(node)
+            node.disk.heal()
+            _set_rate(node, 1.0)
+            _set_slowness(node)
+            if node.process is not None and node.process.life.paused:
+                node.process.life.go_on()
+            if _has_failed(node):
+                node.kill()
+            node.start_again()
+
+    def _target(self, event: FaultEvent, shard: int) -> StackNode:
+        """Whom the event hits, as that shard sees it; another one where that is down already."""
+        there = self._rosters.of(shard).named if shard != TOPICS_SHARD else self._nodes
+        parts = {node.part(shard): node for node in there if node.is_present}
+        node = parts[target_of(event, [*parts])]
+        return node if node.alive else next((each for each in self._nodes if each.alive), node)
+
+    # -- ends of processes
+
+    def _kill(self, node: StackNode, shard: int, seconds: float, random: Random | None) -> bool:
+        """At once, or in the midst of one of its next writes."""
+        if not node.alive or not self._power.may_kill(node):
+            return False
+        self._power.kills(node)
+        if random is not None and random.random() < 0.7:
+            log = directory_of(shard) / "log"
+            node.disk.die_in_write(random.randint(1, 4), below=random.choice((log, log, DATA)))
+            process = node.process
+            self._loop.call_later(1.0, lambda: node.kill() if node.process is process else None)
+            seconds += 1.0
+        else:
+            node.kill()
+        self._loop.call_later(seconds, node.start_again)
+        return True
+
+    def _wipe(self, node: StackNode) -> bool:
+        # A voter that is being removed meanwhile could be the one too many that is missing.
+        is_settled = self._rosters.are_complete and all(roster.is_settled for roster in self._rosters)
+        if self._operator.busy or not is_settled or not self._power.may_miss(node):
+            return False
+        node.kill()
+        node.wipe()
+        node.start()
+        return True
+
+    def _restart_all(self, seconds: float) -> bool:
+        for place, node in enumerate(self._nodes):
+            self._loop.call_later(place * seconds, self._stop, node, seconds / 3)
+        return True
+
+    def _stop(self, node: StackNode, seconds: float) -> None:
+        process = node.process
+        if process is None or self._over:
+            return
+        node.stop()
+        self._loop.call_later(STOP_S, lambda: node.kill() if node.process is process else None)
+        self._loop.call_later(STOP_S + seconds, node.start_again)
+
+    # -- what lasts for a while
+
+    def _pause(self, node: StackNode, seconds: float) -> bool:
+        process = node.process
+        if process is None or process.life.paused:
+            return False
+        process.life.pause()
+        self._loop.call_later(seconds, lambda: process.life.go_on() if process.life.paused else None)
+        return True
+
+    def _isolate_with_client(self, shard: int, random: Random, seconds: float) -> bool:
+        """So that who reads is on the side of a leader that does not know what the others have elected, and who sends
+        on theirs; its clock may be slow, and it takes longer to find out, then."""
+        leader = self._leader_of(shard)
+        if leader is None:
+            return False
+        others = [node.node for node in self._nodes if node is not leader]
+        senders = [producer.process.number for producer in self._workload.producers]
+        pairs = both_ways(
+            [(leader.node, other) for other in (*others, *senders)] + [(READER, other) for other in others]
+        )
+        for pair in pairs:
+            self._network.cut(*pair)
+        _set_rate(leader, random.choice((1.0, 0.9, 0.7)))
+        self._workload.hurry(seconds)
+        self._loop.call_later(seconds, self._mend, pairs, leader)
+        return True
+
+    def _mend(self, pairs: list[tuple[int, int]], leader: StackNode) -> None:
+        if not self._over:
+            _set_rate(leader, 1.0)
+            for pair in pairs:
+                self._network.mend(*pair)
+
+    def _leader_of(self, shard: int) -> StackNode | None:
+        leader = self._rosters.of(shard).leader
+        return next((node for node in self._nodes if leader is not None and node.node == leader.node), None)
+
+    def _transfer(self, shard: int, random: Random) -> bool:
+        leader = self._leader_of(shard)
+        replica = leader.part(shard).replica if leader is not None else None
+        others = [voter.node for voter in self._rosters.of(shard).voters if voter is not leader]
+        if leader is None or leader.process is None or replica is None or not others:
+            return False
+        driver, to = replica.driver, random.choice(others)
+        happened: list[bool] = []
+
+        def transfer() -> None:
+            try:
+                driver.transfer(to)
+            except (Refusal, StoreError):
+                return
+            happened.append(True)
+
+        leader.process.life.deliver(leader.vital.event(transfer))
+        return bool(happened)
+
+    # -- processes that end by themselves, and those that can write no more
+
+    def ended(self, node: StackNode) -> None:
+        """To be told when a process ends by itself."""
+        reason = node.ended
+        by_disk = isinstance(reason, (Killed, CutFailedError, StoreError)) and not isinstance(reason, DamagedError)
+        if self._damages.noticed(node):
+            return
+        if not by_disk:
+            self._fail("a node's own invariants", f"node {node.node} ends: {reason!r}")
+        self._look_after(node)
+
+    def _look(self) -> None:
+        for node in self._nodes:
+            if _has_failed(node):
+                self._look_after(node)
+        self._loop.call_later(LOOK_S, self._look)
+
+    def _look_after(self, node: StackNode) -> None:
+        """Somebody restarts it, some time."""
+        process = node.process
+
+        def restart() -> None:
+            if node.process is process:
+                if process is not None:
+                    node.kill()
+                node.start_again()
+
+        self._loop.call_later(0.1 if self._over else self._random.uniform(*LOOKED_AFTER_S), restart)
+
+
+def _has_failed(node: StackNode) -> bool:
+    """Whether it can write no more, and only a restart helps."""
+    failures = [part.replica.driver.failure for part in node.parts if part.replica is not None]
+    return any(failure is not None and not isinstance(failure, DiskFullError | LogDamagedError) for failure in failures)
+
+
+def _set_rate(node: StackNode, rate: float) -> None:
+    node.clock_rate = rate
+    if node.process is not None:
+        node.process.life.run_at_rate(rate)
+
+
+def _set_slowness(node: StackNode) -> None:
+    node.slow_disk = node.slow_vote = 1.0
+
+
+def _be_clear(node: StackNode) -> None:
+    node.transit.corrupts = 0.0
+
+
+def _give_room(node: StackNode) -> None:
+    node.disk.room = None

@@ -1,0 +1,430 @@
+"""A simulated node: the production code of a node, from its directory to its broker, over simulated surroundings.
+
+    SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
+                                                  └── SimTransport, SimWorker, Life
+
+The one idea: a node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a
+`Life` with everything in it, and is gone without a trace when that ends. What it does in one shard: node_part.py.
+
+It must not know faults, schedules or clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from chaos.sim.engine.disk import SimDisk
+from chaos.sim.engine.disk_content import Crash
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.node_life import Life
+from chaos.sim.engine.rpc import Server, SimChannel, SimEntrySource, SimIntroductions
+from chaos.sim.engine.rpc_server import Calls, Handler, Nobody
+from chaos.sim.stack.node_part import DATA, Part
+from chaos.sim.stack.node_transport import Door, DoorKey, SimTransport, Transit
+from chaos.sim.stack.node_worker import SimWorker
+from chaos.sim.stack.record import Records
+from chaos.sim.world import SimNodeLog
+from cluster.node.local_replica import LocalReplica
+from cluster.node.metrics.node_metrics import Meters
+from cluster.node.node_shards import NodeShards
+from cluster.node.runtime import Runtime
+from cluster.node.settings import NodeSettings
+from cluster.node.shard_log import ShardError
+from cluster.node.vital import Vital
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.broker.rpc.broker import BrokerService, NodeFacts
+from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService
+from ledger.broker.rpc.operations import OperationsService
+from ledger.client.connection.environment import Environment
+from ledger.topics import TOPICS_SHARD
+from ledger.v1 import broker_pb2
+from raft.core import Raft
+from store import Header, NodeDirectory, Snapshot, StoreError
+from store.disk.memory_disk import Killed
+
+START_MS = 1_700_000_000_000
+"""What wall clocks show when a simulation begins."""
+FILES = 20_000
+"""That a process may have open."""
+
+
+class SimSettings(NodeSettings):
+    """Small enough for a simulation: production's smallest segment would rarely be filled."""
+
+    @property
+    def largest_entry_bytes(self) -> int:
+        return self.max_message_bytes + (4 << 10)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How long work beside the loop takes on average, in ms."""
+
+    flush_ms: float
+    vote_ms: float
+
+
+class Process:
+    """One life of a node. Raises StoreError, ShardError where it cannot start."""
+
+    def __init__(self, node: StackNode, life: Life) -> None:
+        self.life = life
+        self.is_stopping = False
+        settings, meters = node.settings, Meters(CollectorRegistry(), node.settings.cluster, node.node)
+        runtime = node.runtime(life)
+        self._directory = NodeDirectory.open(node.disk, DATA, cluster=settings.cluster, node=node.node)
+        self.shards = NodeShards(settings, node.disk, self._directory, meters, runtime, on_start=node.watch)
+        facts = NodeFacts(
+            node.node,
+            settings.cluster,
+            settings.addresses,
+            http_address="",
+            data_directory=str(DATA),
+            version="simulated",
+            joins=settings.join,
+            shards=settings.shards,
+        )
+        shards = self.shards
+        self._broker = BrokerService(
+            facts,
+            meters,
+            beginnings=shards.local,
+            replicas=shards.replicas,
+            fetch_waiters=shards.fetch_waiters,
+            opening=shards.opening,
+            deletion=shards.deletion,
+            delays=Delays(settings.retry_delays_s, runtime.now_ms),
+        )
+        self._operations = OperationsService(
+            node.node, settings.cluster, shards.local, shards.replicas, shards.deletion
+        )
+        self._consumer_groups = ConsumerGroupService(
+            shards.local, shards.replicas, shards.opening, len(settings.retry_delays_s)
+        )
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, runtime.now_ms)
+        self.calls = Calls(life, node.node, self._handler)
+        shards.start()
+
+    def _handler(self, method: str) -> Handler:
+        ours = {"Introduce": self._introduce, "ReadEntries": self._read_entries, "Fetch": self._fetch}
+        if method in ours:
+            return ours[method]
+        services = (self._broker, self._operations, self._consumer_groups, self._group_operations)
+        handler: Handler = next(getattr(service, method) for service in services if hasattr(service, method))
+        return handler
+
+    async def _fetch(self, request: broker_pb2.FetchRequest, context: Any) -> broker_pb2.FetchResponse:
+        """Its handler gives the bytes for the wire."""
+        return broker_pb2.FetchResponse.FromString(await self._broker.Fetch(request, context))
+
+    async def _introduce(self, request: object, _: object) -> object:
+        return self.shards.introduce(request)  # type: ignore[arg-type]
+
+    async def _read_entries(self, request: object, _: object) -> object:
+        return self.shards.read_entries(request)  # type: ignore[arg-type]
+
+    async def stop(self) -> None:
+        """As `cluster.node.node.Node.stop` does it."""
+        await self.shards.hand_over()
+        self.calls.stop()
+        await self.shards.stop()
+        self._directory.close()
+
+
+class StackNode:
+    """Implements `chaos.sim.world.SimNode`, by its part in shard 0, and `chaos.sim.stack.node_part.Home`."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        disk: SimDisk,
+        *,
+        loop: SimLoop,
+        network: Network,
+        doors: dict[DoorKey, Door],
+        channel: Callable[[Life, int, int], SimChannel],
+        environment: Callable[[Life, int, Random], Environment],
+        records: Records,
+        chance: Random,
+        timing: Timing,
+    ) -> None:
+        self.node = settings.node
+        self.settings = settings
+        self.disk = disk
+        self.clock_ms = 0
+        """By how much its wall clock is wrong."""
+        self.clock_rate = 1.0
+        """How fast its clocks run."""
+        self.slow_disk = self.slow_vote = 1.0
+        """How many times longer than usual work on the disk takes, and saving a vote: the slower of the two counts."""
+        self.transit = Transit(chance)
+        """What becomes of bytes that it sends."""
+        self.ended: BaseException | None = None
+        """Why its last process ended by itself, or could not start."""
+        self.on_end: Callable[[StackNode], None] = _nothing
+        self.on_log_start: Callable[[BrokerReplica, Snapshot], None] = _nobody_asks
+        self.on_applied: Callable[[BrokerReplica, Header, memoryview], None] = _nobody_asks_either
+        self.process: Process | None = None
+        self.is_present = False
+        """Whether it was ever switched on, and not put away since."""
+        self.boots = 1
+        """How often its computer was started."""
+        self.vital = Vital(self._broken)
+        self.lost_power = False
+        """It, or what its last process had staged; and it has not been started since."""
+        self._loop = loop
+        self._network = network
+        self._doors = doors
+        self._channel = channel
+        self._environment = environment
+        self._records = records
+        self._chance = chance
+        self._timing = timing
+        self._stages = settings.write == "staged"
+        self._parts: dict[int, Part] = {}
+        self._watched: list[Part] = []
+        """Those that have a replica in this process."""
+
+    # -- as invariants see it
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None
+
+    def part(self, shard: int) -> Part:
+        """Its part in that shard, which it may have none in."""
+        part = self._parts.get(shard)
+        if part is None:
+            part = self._parts[shard] = Part(self, self._records.of(shard))
+        return part
+
+    def local(self, shard: int) -> LocalReplica | None:
+        return self.process.shards.local.get(shard) if self.process is not None else None
+
+    def log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
+        self.on_log_start(replica, snapshot)
+
+    def applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
+        self.on_applied(replica, header, body)
+
+    @property
+    def parts(self) -> list[Part]:
+        """In all shards that it ever had anything of."""
+        return [self._parts[shard] for shard in sorted(self._parts)]
+
+    @property
+    def raft(self) -> Raft | None:
+        """This and what follows: of shard 0, which is on every node."""
+        return self.part(TOPICS_SHARD).raft
+
+    @property
+    def log(self) -> SimNodeLog | None:
+        return self.part(TOPICS_SHARD).log
+
+    @property
+    def replica(self) -> BrokerReplica | None:
+        return self.part(TOPICS_SHARD).replica
+
+    @property
+    def incarnation(self) -> bytes:
+        return self.part(TOPICS_SHARD).incarnation
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether its process runs, and has taken in nothing yet, in no shard."""
+        return self.process is not None and all(
+            local.forming_node.empty for local in self.process.shards.local.values()
+        )
+
+    @property
+    def suspect(self) -> bool:
+        """This and what follows: in any shard."""
+        return self.lost_power or any(part.suspect for part in self.parts)
+
+    @property
+    def is_damaged(self) -> bool:
+        return any(part.is_damaged for part in self.parts)
+
+    @property
+    def server(self) -> Server:
+        return self.process.calls if self.process is not None else Nobody()
+
+    # -- its processes
+
+    def start(self) -> None:
+        """A new process on what is on the disk. Where it cannot start, `refused` says why."""
+        assert self.process is None
+        self.is_present = True
+        life = Life(self._loop, self._after_event)
+        life.run_at_rate(self.clock_rate)
+        self.disk.on_death = partial(self._ended, life, Killed())
+        life.deliver(self._begin, life)
+
+    def _begin(self, life: Life) -> None:
+        self.ended = None
+        try:
+            self.process = Process(self, life)
+        except (StoreError, ShardError) as refusal:
+            self._ended(life, refusal)
+            return
+        self.lost_power = False
+        for shard, local in self.process.shards.local.items():
+            self.part(shard).begin(local)
+        self._network.up(self.node)
+
+    def start_again(self) -> None:
+        """If it is down, and was not put away."""
+        if not self.alive and self.is_present:
+            self.start()
+
+    def kill(self) -> None:
+        """The process is killed: what it wrote stays, but for what it staged."""
+        self.lost_power = self.lost_power or (self.alive and self._stages)
+        self._die()
+        self.disk = self.disk.kill()
+
+    def power_cut(self, crash: Crash) -> None:
+        """The computer is without power: what was not synced may be gone. `start` switches it on again."""
+        self._die()
+        self.boots += 1
+        self.lost_power = True
+        self.disk = self.disk.power_cut(crash)
+
+    def stop(self) -> None:
+        """In order, as on SIGTERM, of which a second one does nothing; `process` is None when it is over."""
+        if (process := self.process) is not None:
+            process.life.deliver(lambda: self.vital.spawn(self._stop(process), "stop"))
+
+    async def _stop(self, process: Process) -> None:
+        if process.is_stopping:
+            return
+        process.is_stopping = True
+        await process.stop()
+        self._gone(process.life)
+        self.disk = self.disk.kill()
+
+    def wipe(self) -> None:
+        """The disk is lost; an empty one takes its place. The node must be down."""
+        assert self.process is None
+        self.lost_power = False
+        self.disk = self.disk.replaced()
+        for part in self.parts:
+            part.wiped()
+
+    def join(self) -> None:
+        """With an empty disk, waiting to be added."""
+        self.put_away()
+        self.wipe()
+        self.settings = self.settings.model_copy(update={"join": True})
+        self.start()
+
+    def put_away(self) -> None:
+        """Switched off, for longer than any fault lasts."""
+        if self.alive:
+            self.kill()
+        self.is_present = False
+
+    def will_be_suspect(self) -> None:
+        """What it acknowledged may be gone: its next start finds that out."""
+        self.lost_power = True
+
+    def _die(self) -> None:
+        if self.process is not None:
+            self._gone(self.process.life)
+
+    def _gone(self, life: Life) -> None:
+        """This life is over, whoever ended it."""
+        life.end()
+        for key in [key for key in self._doors if key[1] == self.node]:
+            del self._doors[key]
+        self._network.down(self.node)
+        for part in self.parts:
+            part.end()
+        self.process = None
+        self._watched.clear()
+
+    def _broken(self, error: BaseException) -> None:
+        if self.process is not None:
+            self._ended(self.process.life, error)
+
+    def _ended(self, life: Life, reason: BaseException) -> None:
+        """By itself."""
+        self.ended = reason
+        self.lost_power = self.lost_power or (self.alive and self._stages)
+        self._gone(life)
+        self.disk = self.disk.kill()
+        self.on_end(self)
+
+    # -- what is told of it
+
+    def now_ms(self) -> int:
+        """What its wall clock shows."""
+        return START_MS + self.clock_ms + int(self._loop.time() * 1000)
+
+    def runtime(self, life: Life) -> Runtime:
+        """Of one process."""
+        workers = {
+            "votes": partial(SimWorker, mean_ms=self._vote_ms, worked=self._vote_saved),
+            "flush": partial(SimWorker, mean_ms=self._flush_ms),
+            "segments": partial(SimWorker, mean_ms=self._flush_ms),
+            "repair": partial(SimWorker, mean_ms=self._flush_ms),
+        }
+        return Runtime(
+            make_transport=lambda me, peers, receiver: SimTransport(
+                life, self._network, self._doors, me, receiver, self.transit
+            ),
+            introductions=lambda peers: SimIntroductions(
+                {peer: self._channel(life, self.node, peer) for peer in peers}
+            ),
+            entry_source=lambda peers: SimEntrySource({peer: self._channel(life, self.node, peer) for peer in peers}),
+            worker=lambda name: workers[name](life, self._chance),
+            now_ms=self.now_ms,
+            chance=self._chance,
+            monotonic_ms=lambda: life.time() * 1000,
+            boot_id=lambda: f"boot {self.boots}",
+            client=self._environment(life, self.node, self._chance),
+            file_limit=lambda: FILES,
+            vital=self.vital,
+        )
+
+    def watch(self, replica: BrokerReplica) -> None:
+        """Tells the invariants of its shard of it, from now on."""
+        part = self.part(replica.shard)
+        part.watch(replica)
+        self._watched.append(part)
+
+    def _flush_ms(self) -> float:
+        return self._timing.flush_ms * self.slow_disk
+
+    def _vote_ms(self) -> float:
+        return self._timing.vote_ms * max(self.slow_disk, self.slow_vote)
+
+    def _vote_saved(self) -> None:
+        assert self.process is not None
+        for shard, local in self.process.shards.local.items():  # of one of them, which the worker does not know
+            self.part(shard).vote_saved(local)
+
+    def _after_event(self) -> None:
+        for part in self._watched:
+            part.look()
+
+
+def _nothing(_: StackNode) -> None:
+    """Nobody asked to be told."""
+
+
+def _nobody_asks(_: BrokerReplica, __: Snapshot) -> None:
+    """Where logs begin."""
+
+
+def _nobody_asks_either(_: BrokerReplica, __: Header, ___: memoryview) -> None:
+    """What is applied."""

@@ -1,0 +1,185 @@
+"""Raft's messages between simulated nodes, as datagrams: lost, repeated, late, or of an earlier life.
+
+The one idea: harsher than gRPC, whose streams keep their order and tell when they break. What stays is how messages
+look on the wire, and who is let in: a question goes to a node by the incarnation that the asker's configuration knows,
+and another one refuses it.
+
+It must not decide anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass, replace
+from random import Random
+
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.node_life import Life
+from raft.configuration_entry import ShardConfiguration
+from raft.core import (
+    Append,
+    AppendResponse,
+    HeartbeatResponse,
+    Message,
+    SnapshotChunk,
+    SnapshotResponse,
+    VoteResponse,
+)
+from raft.snapshot_piece import Piece
+from raft.transport.bulk import parse, serialize
+from raft.transport.grpc_transport import Identity, Receiver
+from raft.transport.streams import RETRY_S
+from raft.transport.wire import (
+    answer_from_wire,
+    answer_to_wire,
+    append_from_wire,
+    control_from_wire,
+    control_to_wire,
+    ranges_to_wire,
+    snapshot_from_wire,
+    snapshot_to_wire,
+)
+from raft.v1 import raft_pb2
+from store import CorruptRangeError, ForkedError, Readable
+
+_ANSWERS = (AppendResponse, SnapshotResponse, HeartbeatResponse, VoteResponse)
+
+
+DoorKey = tuple[int, int]
+"""Shard and node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where messages of one shard for one node come in, while its process runs."""
+
+    life: Life
+    transport: SimTransport
+
+
+class Transit:
+    """Of what one node sends: ranges of entries, and pieces of bases."""
+
+    def __init__(self, random: Random) -> None:
+        self.corrupts = 0.0
+        """How likely it is that a bit is flipped on the way."""
+        self.corrupted = 0
+        """How often that happened."""
+        self._random = random
+
+    def of(self, data: bytes) -> bytes:
+        """As it arrives."""
+        random = self._random
+        if not self.corrupts or not data or random.random() >= self.corrupts:
+            return data
+        self.corrupted += 1
+        spoiled = bytearray(data)
+        spoiled[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        return bytes(spoiled)
+
+
+class SimTransport:
+    """Implements `cluster.surroundings.PeerTransport`. `doors`: those of all nodes that take part at the moment."""
+
+    def __init__(
+        self,
+        life: Life,
+        network: Network,
+        doors: dict[DoorKey, Door],
+        identity: Identity,
+        receiver: Receiver,
+        transit: Transit,
+    ) -> None:
+        self.disowned = ""
+        self._life = life
+        self._network = network
+        self._doors = doors
+        self._identity = identity
+        self._receiver = receiver
+        self._transit = transit
+        self._retried: set[int] = set()
+        """Peers that a connection is being tried to again."""
+        self._incarnations: dict[int, bytes] = {}
+        """Of the other members, as the newest configuration in the log has them."""
+
+    def start(self) -> None:
+        me = self._identity.node
+        for _, door in sorted((key, door) for key, door in self._doors.items() if key[0] == self._identity.shard):
+            # Its streams to the process that was here before are broken, idle ones too.
+            door.life.call_later(RETRY_S, door.transport._receiver.unreachable, me)
+        self._doors[self._identity.shard, me] = Door(self._life, self)
+
+    async def stop(self) -> None:
+        self._doors.pop((self._identity.shard, self._identity.node), None)
+
+    def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
+        self._incarnations = {
+            node: member.incarnation for node, member in configuration.members.items() if node != self._identity.node
+        }
+
+    def send(self, message: Message) -> None:
+        if isinstance(message, AppendResponse | SnapshotResponse):
+            answer = raft_pb2.AppendResponse.FromString(answer_to_wire(message).SerializeToString())
+            arrives: Message | None = answer_from_wire(answer, message.sender, message.receiver)
+        else:
+            control = raft_pb2.ControlMessage.FromString(control_to_wire(message).SerializeToString())
+            arrives = control_from_wire(control, message.sender, message.receiver)
+        assert arrives is not None
+        self._carry(message, lambda receiver: receiver.message(arrives))
+
+    def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
+        for peer, message in ranges_to_wire(ranges):
+            self._replicate(peer, message)
+
+    def _replicate(self, peer: int, message: bytes) -> None:
+        bulk = parse(message)
+        arrives = append_from_wire(bulk.head, self._identity.node, peer)
+        spoiled = memoryview(self._transit.of(bytes(bulk.entries)))
+        self._carry(arrives, lambda receiver: receiver.append(arrives, spoiled))
+
+    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+        bulk = parse(serialize(snapshot_to_wire(chunk, piece)))
+        arrives, whole = snapshot_from_wire(bulk.head, chunk.sender, chunk.receiver)
+        spoiled = replace(whole, data=self._transit.of(whole.data))
+        self._carry(chunk, lambda receiver: receiver.snapshot(arrives, spoiled))
+
+    def _carry(self, message: Message, hand_over: Callable[[Receiver], None]) -> None:
+        if self._life.over:
+            return
+        me, peer, meant = self._identity.node, message.receiver, b""
+        if not isinstance(message, _ANSWERS):
+            if peer not in self._incarnations:
+                return
+            meant = self._incarnations[peer]
+        self._network.send(me, peer, lambda: self._arrive(me, peer, meant, hand_over))
+        if isinstance(message, Append) and self._network.is_down(peer) and peer not in self._retried:
+            self._retried.add(peer)
+            self._life.call_later(RETRY_S, self._refused, peer)
+
+    def _refused(self, peer: int) -> None:
+        """Nobody listens there."""
+        self._retried.discard(peer)
+        self._receiver.unreachable(peer)
+
+    def _arrive(self, sender: int, peer: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
+        door = self._doors.get((self._identity.shard, peer))
+        if door is not None:
+            door.life.deliver(door.transport.take_in, sender, meant, hand_over)
+
+    def take_in(self, sender: int, meant: bytes, hand_over: Callable[[Receiver], None]) -> None:
+        """A message has come to this node. `meant`: the incarnation that it was sent to; empty for an answer."""
+        if meant:
+            self.disowned = "" if meant == self._identity.incarnation else "another incarnation is a voter here"
+            if self.disowned:
+                return
+        try:
+            hand_over(self._receiver)
+        except (CorruptRangeError, ForkedError):
+            # The stream that brought it is broken off, and the leader hears of that.
+            me = self._identity.node
+            self._network.send(me, sender, lambda: self._broken(sender, me))
+
+    def _broken(self, leader: int, peer: int) -> None:
+        door = self._doors.get((self._identity.shard, leader))
+        if door is not None:
+            door.life.deliver(door.transport._receiver.unreachable, peer)

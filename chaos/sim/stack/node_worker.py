@@ -1,0 +1,69 @@
+"""What a simulated node does beside its loop: flushes, votes, new segments.
+
+The one idea: work takes time, is done at one moment in it and reported at its end; a crash may come before, between or
+behind the two. It must not know what the work is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from random import Random
+
+from chaos.sim.engine.node_life import Life
+
+Job = tuple[Callable[[], object], Callable[[BaseException | None], None]]
+"""What to do, and whom to tell what it raised."""
+SLOWEST_S = 10.0
+"""What the slowest disk takes for one thing; a run waits no longer than a minute for its end."""
+
+
+class SimWorker:
+    """Implements `cluster.node.workers.Worker`. `mean_ms()`: how long work takes on average. `worked` is called when
+    some has succeeded."""
+
+    def __init__(
+        self, life: Life, random: Random, mean_ms: Callable[[], float], worked: Callable[[], None] | None = None
+    ) -> None:
+        self._life = life
+        self._random = random
+        self._mean_ms = mean_ms
+        self._worked = worked
+        self._jobs: deque[Job] = deque()
+        """The first of them is under way."""
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
+        self._jobs.append((work, done))
+        self._idle.clear()
+        if len(self._jobs) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        takes = min(self._random.expovariate(1.0) * self._mean_ms() / 1000, SLOWEST_S)
+        until_done = takes * self._random.random()
+        self._life.call_later(until_done, self._work, takes - until_done)
+
+    def _work(self, until_told: float) -> None:
+        work, _ = self._jobs[0]
+        error: BaseException | None = None
+        try:
+            work()
+        except Exception as failed:
+            error = failed
+        if error is None and self._worked is not None:
+            self._worked()
+        self._life.call_later(until_told, self._tell, error)
+
+    def _tell(self, error: BaseException | None) -> None:
+        _, done = self._jobs.popleft()
+        if self._jobs:
+            self._begin()
+        else:
+            self._idle.set()
+        done(error)
+
+    async def stop(self) -> None:
+        await self._idle.wait()

@@ -1,0 +1,144 @@
+"""Power cuts and failed flushes in the full-stack world: what takes from a disk that which was not flushed.
+
+The one idea: it is done only where no promise is broken by it, in no shard. What was acknowledged may be gone from
+fewer disks than a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others
+must be able to do without it, or all of them to answer.
+
+It must not know other faults.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from random import Random
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.engine.disk_content import Crash
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.stack.damage import Damages
+from chaos.sim.stack.node import StackNode
+from chaos.sim.stack.node_part import directory_of
+from chaos.sim.stack.roster import Roster, Rosters
+
+WAIT_S, WAIT_STEP_S = 15.0, 0.005
+"""For a moment at which a power cut does something special."""
+
+
+class Power:
+    """`happened`: counted there is also what a power cut did to a disk."""
+
+    def __init__(
+        self, loop: SimLoop, options: Options, rosters: Rosters, damages: Damages, happened: Counter[str]
+    ) -> None:
+        self._loop = loop
+        self._options = options
+        self._rosters = rosters
+        self._damages = damages
+        self._happened = happened
+        self._losing: dict[StackNode, object] = {}
+        """Nodes that are to lose something, or have, with their process: what is left shows when the next one runs."""
+        self._over = False
+
+    def end(self) -> None:
+        """Nothing that waits for its moment comes any more."""
+        self._over = True
+
+    def cut(self, nodes: Sequence[StackNode], seconds: float, crash: Crash) -> bool:
+        # Of a log with planted damage a power loss would make a torn one, which is cut and not refused.
+        nodes = [node for node in nodes if not self._damages.is_planted(node)]
+        if not any(node.alive for node in nodes) or not self._may_lose(nodes):
+            return False
+        for node in nodes:
+            self._losing[node] = node.process
+            node.power_cut(crash)
+            self._loop.call_later(seconds, node.start_again)
+        self._happened.update({name: count for name, count in sorted(crash.happened.items()) if count})
+        return True
+
+    def cut_when_it_tears(self, node: StackNode, shard: int, crash: Crash) -> None:
+        log = directory_of(shard) / "log"
+        self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_tear(log, crash.unit))
+
+    def cut_when_names_are_lost(self, node: StackNode, shard: int, crash: Crash) -> None:
+        log = directory_of(shard) / "log"
+        self._cut_when(node, crash, lambda: node.disk.exists(log) and node.disk.can_forget_names(log))
+
+    def _cut_when(self, node: StackNode, crash: Crash, there_is_something: Callable[[], bool]) -> None:
+        """At the first moment at which it can do that; what it really did is counted then."""
+        deadline = self._loop.time() + WAIT_S
+
+        def look() -> None:
+            if self._over or self._loop.time() > deadline or not node.alive:
+                return
+            if there_is_something():
+                self.cut([node], 1.0, crash)
+            else:
+                self._loop.call_later(WAIT_STEP_S, look)
+
+        look()
+
+    def fail_flush(self, nodes: Sequence[StackNode], random: Random) -> bool:
+        """The next flush of that node fails; now and then those of all nodes."""
+        nodes = [node for node in nodes if node.alive]
+        if not nodes or not self._may_lose(nodes):
+            return False
+        for node in nodes:
+            node.disk.fail("sync", times=1)
+            self._losing[node] = node.process
+            if not self._options.sync:
+                node.will_be_suspect()
+        return True
+
+    def may_miss(self, node: StackNode) -> bool:
+        """Whether it is there, and the others can do without it."""
+        return node.alive and self.can_do_without(node)
+
+    def can_do_without(self, node: StackNode) -> bool:
+        """Whether the others can, in all shards that it is in."""
+        if not self._rosters.first.is_member(node.node):
+            return False
+        return all(self._shard_may_miss(roster, node) for roster in self._rosters if node in roster.named)
+
+    def _shard_may_miss(self, roster: Roster, node: StackNode) -> bool:
+        return roster.is_member(node.node) and all(
+            self._can_do_without(node, roster, voters) for voters in roster.electorates
+        )
+
+    def _can_do_without(self, node: StackNode, roster: Roster, voters: Sequence[StackNode]) -> bool:
+        there = [each for each in voters if each is not node and each.alive and not self._is_hurt(roster, each)]
+        return 2 * len(there) > len(voters)
+
+    def may_kill(self, node: StackNode) -> bool:
+        """Of a node that stages its writes, the end of the process takes what was not flushed."""
+        return not self._options.staged or self._may_lose([node])
+
+    def kills(self, node: StackNode) -> None:
+        """It ends now, or in one of its next writes."""
+        if self._options.staged:
+            self._losing[node] = node.process
+
+    def _may_lose(self, nodes: Sequence[StackNode]) -> bool:
+        return all(self._shard_may_lose(roster, nodes) for roster in self._rosters)
+
+    def _shard_may_lose(self, roster: Roster, nodes: Sequence[StackNode]) -> bool:
+        return all(self._voters_may_lose(voters, roster, nodes) for voters in roster.electorates)
+
+    def _voters_may_lose(self, voters: Sequence[StackNode], roster: Roster, nodes: Sequence[StackNode]) -> bool:
+        """Always where everything acknowledged is flushed and every voter answers: neither a stranger does, nor a node
+        whose log is damaged."""
+        answering = [each for each in voters if roster.answers(each) and not self._damages.is_planted(each)]
+        if self._options.sync and len(answering) == len(voters):
+            return True
+        hurt = [voter for voter in voters if voter in nodes or self._is_hurt(roster, voter)]
+        return 2 * len(hurt) < len(voters)
+
+    def _is_hurt(self, roster: Roster, node: StackNode) -> bool:
+        suspect = node.part(roster.shard).suspect
+        is_whole = not suspect and not self._loses(node) and not self._damages.is_planted(node)
+        return not is_whole or not roster.answers(node)
+
+    def _loses(self, node: StackNode) -> bool:
+        if node.alive and self._losing.get(node) is not node.process:
+            self._losing.pop(node, None)
+        return node in self._losing

@@ -1,0 +1,149 @@
+"""What a node tells others must be true of it when it says so: what it holds, whom it voted for, that it may stand.
+
+    acknowledgement       what it says that it holds is flushed (`sync`), or at least in its log (`async`)
+    vote                  is on its disk; and a suspect gives none, unless every voter does
+    request for votes     its own vote is on its disk, and a majority has said that it would vote for it (pre-vote)
+    leadership            it heard a majority lately (check-quorum)
+    commit                by counting only entries of its own term (section 5.4.2)
+    another configuration one voter at a time, and not before the last one and an entry of its own term are committed
+
+The one idea: a broken promise does harm only when something else goes wrong too, later, and somewhere else; looked at
+when it is made, it shows at once. Promises of the real core, judged by what the simulated disk and network know.
+
+They are judged in runs that have faults: one without any shows whether the code works at all, broken promises or not.
+
+Must not know: what follows from a promise.
+"""
+
+from __future__ import annotations
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.invariants import Invariants
+from chaos.sim.protocol.node import ProtocolNode
+from raft.core import (
+    AppendResponse,
+    Configuration,
+    HeartbeatResponse,
+    Message,
+    Raft,
+    Role,
+    SnapshotResponse,
+    VoteRequest,
+    VoteResponse,
+)
+from raft.core.quorum import majority
+
+PATIENCE = 2
+"""In election timeouts: how long a leader may go on without having heard a majority; it gives up after one."""
+
+
+class Promises:
+    def __init__(self, invariants: Invariants, options: Options) -> None:
+        self._fail = invariants.fail if options.has_faults else _nobody
+        self._sync = options.sync
+        self._patience = PATIENCE * options.election_ticks
+        self._would_vote: dict[tuple[int, int], set[int]] = {}
+        """(candidate, term) -> who has told it that it would vote for it."""
+        self._unanimous: set[tuple[int, int]] = set()
+        """(candidate, term) that every voter would vote for, as it says."""
+        self._ticks: dict[int, int] = {}
+        """Node -> its ticks since it became leader, or was started."""
+        self._heard: dict[int, dict[int, int]] = {}
+        """Leader -> voter -> the leader's tick at which it was heard last."""
+        self._leads: dict[int, tuple[int, int, int, Configuration]] = {}
+        """Leader -> its term, commit, and newest configuration with its index, when it was looked at last."""
+
+    def sends(self, node: ProtocolNode, message: Message) -> None:
+        match message:
+            case AppendResponse(rejected=False):
+                self._holds(node, message.match)
+            case VoteResponse(granted=True, pre=False):
+                self._has_saved(node, message.term, message.receiver)
+                self._may_vote(node, message)
+            case VoteRequest(pre=False):
+                self._has_saved(node, message.term, node.node)
+                if not message.transfer:
+                    self._was_encouraged(node, message.term)
+
+    def receives(self, node: ProtocolNode, message: Message) -> None:
+        match message:
+            case VoteRequest(unanimous=True):
+                self._unanimous.add((message.sender, message.term))
+            case VoteResponse(granted=True, pre=True):
+                self._would_vote.setdefault((node.node, message.term), set()).add(message.sender)
+            case AppendResponse() | HeartbeatResponse() | SnapshotResponse():
+                if message.term == node.driver.raft.term:
+                    self._heard.setdefault(node.node, {})[message.sender] = self._ticks.get(node.node, 0)
+
+    def ticks(self, node: ProtocolNode) -> None:
+        """A tick of that node has been handled."""
+        raft = node.driver.raft
+        if raft.role is not Role.LEADER:
+            self._ticks[node.node] = 0
+            self._heard.pop(node.node, None)
+            return
+        now = self._ticks[node.node] = self._ticks.get(node.node, 0) + 1
+        if now > self._patience and not self._hears_majority(raft, now):
+            self._fail("check-quorum", f"node {node.node} leads term {raft.term} without having heard a majority")
+
+    def touched(self, node: ProtocolNode) -> None:
+        """Something happened to that node."""
+        raft = node.driver.raft
+        if self._sync and raft.durable > node.log.flushed:
+            held, flushed = raft.durable, node.log.flushed
+            self._fail("held as promised", f"node {node.node} counts {held} as held, {flushed} is flushed")
+        if raft.role is Role.LEADER:
+            self._led(node, raft)
+        else:
+            self._leads.pop(node.node, None)
+
+    def _led(self, node: ProtocolNode, raft: Raft) -> None:
+        """Compares with what the same leader had done before."""
+        now = (raft.term, raft.commit, raft.configuration_index, raft.configuration)
+        before = self._leads.get(node.node)
+        self._leads[node.node] = now
+        if before is None or before == now or before[0] != raft.term:
+            return
+        _, commit, index, configuration = before
+        if raft.commit > commit and node.log.term(raft.commit) != raft.term:
+            self._fail("commit by counting", f"node {node.node} leads term {raft.term}, and commits {raft.commit}")
+        if raft.configuration_index > index:
+            self._changed(node, commit, index, configuration)
+
+    def _changed(self, node: ProtocolNode, commit: int, index: int, before: Configuration) -> None:
+        raft = node.driver.raft
+        if not raft.configuration.is_one_step_from(before):
+            self._fail("one voter at a time", f"node {node.node} goes from {before} to {raft.configuration}")
+        if index > commit or node.log.term(commit) != raft.term:
+            self._fail("one change at a time", f"node {node.node} changes members, and has committed only {commit}")
+
+    def _holds(self, node: ProtocolNode, match: int) -> None:
+        held = node.log.flushed if self._sync else node.log.last_index
+        if match > held:
+            self._fail("acknowledged what it holds", f"node {node.node} acknowledges {match}, and holds {held}")
+
+    def _has_saved(self, node: ProtocolNode, term: int, voted_for: int) -> None:
+        saved = node.votes.saved
+        if (saved.term, saved.voted_for) != (term, voted_for):
+            told = f"its vote for {voted_for} in term {term}"
+            self._fail("voted what it saved", f"node {node.node} tells of {told}, its disk has {saved}")
+
+    def _may_vote(self, node: ProtocolNode, vote: VoteResponse) -> None:
+        if node.driver.raft.is_suspect and (vote.receiver, vote.term) not in self._unanimous:
+            self._fail("suspects do not vote", f"node {node.node} votes for {vote.receiver} in term {vote.term}")
+
+    def _was_encouraged(self, node: ProtocolNode, term: int) -> None:
+        voters = node.driver.raft.configuration.voters
+        would = self._would_vote.get((node.node, term), set()) | {node.node}
+        if len(would.intersection(voters)) < majority(voters):
+            self._fail("pre-vote", f"node {node.node} stands in term {term}; only {sorted(would)} would vote for it")
+
+    def _hears_majority(self, raft: Raft, now: int) -> bool:
+        heard = self._heard.get(raft.node, {})
+        voters = raft.configuration.voters
+        lately = [voter for voter in voters if voter == raft.node or now - heard.get(voter, -now) <= self._patience]
+        return len(lately) >= majority(voters)
+
+
+def _nobody(invariant: str, what: str) -> None:
+    """Nobody minds."""

@@ -1,0 +1,368 @@
+"""The full-stack world: production's nodes on simulated disks, its clients over simulated calls, in one loop.
+
+    clients (workload.py) ── SimChannel ── Calls ── BrokerService ── Replica ── Driver ── Raft      node.py
+                                                          SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
+
+The one idea: what a seed draws is put together here, and everything that anybody is told is compared with the log. The
+code under test is not touched: what it takes from the world is handed to it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import xxhash
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.consumers.consumption import Consumption
+from chaos.sim.consumers.consumption_plan import RETRY_DELAYS_S
+from chaos.sim.consumers.member_ear import MemberEar, OverheardChannel
+from chaos.sim.engine.disk import SimDisk
+from chaos.sim.engine.faults import KINDS, RATES, FaultEvent
+from chaos.sim.engine.loop import SimLoop
+from chaos.sim.engine.network import Network
+from chaos.sim.engine.network_faults import NetworkFaults
+from chaos.sim.engine.node_life import Life
+from chaos.sim.engine.rpc import SimChannel
+from chaos.sim.stack.cluster_operator import SimOperator
+from chaos.sim.stack.end import compare, unopened, unsettled
+from chaos.sim.stack.faults import StackFaults
+from chaos.sim.stack.node import START_MS, SimSettings, StackNode, Timing
+from chaos.sim.stack.node_part import DATA, LogOfNode
+from chaos.sim.stack.node_transport import Door, DoorKey
+from chaos.sim.stack.record import CommittedEntry, Records
+from chaos.sim.stack.roster import Rosters
+from chaos.sim.stack.workload import FIRST_CLIENT, ClientProcess, Workload
+from chaos.sim.stack.workload_history import History, SendOutcome
+from chaos.sim.world import SimNodeLog, Violation
+from ledger.batch import Batch, BatchHeader
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.claims import BROKER
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.client.connection.environment import Environment
+from ledger.state import State
+from store import Header, Kind, Snapshot
+
+SEGMENT_BYTES = (64 << 10, 256 << 10, 1 << 20)
+MAX_MESSAGE_BYTES = 16 << 10
+SMALL_SEGMENT_BYTES = (32 << 10, 64 << 10)
+"""Where the log is to begin later: it can do so only behind a whole segment."""
+STAGED_SEGMENTS = 16
+"""Enough: whether one comes free depends on when garbage is collected, which is no function of the seed."""
+OPERATOR = FIRST_CLIENT + 70
+OPERATOR_OF_CONSUMERS = FIRST_CLIENT + 80
+MOST_NODES = 6
+SETTLE_STEP_S = 0.5
+MOST_TO_SETTLE = 10
+"""Times the time to settle: the bound while consumers come further, who may have thousands of messages before them."""
+MakeChannel = Callable[[Life, int, int], SimChannel]
+"""Of that process, which is that client, to that node."""
+_COMMIT = struct.Struct("<dIQQ")
+
+
+class StackWorld:
+    """Implements `chaos.sim.world.World`."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.happened: Counter[str] = Counter()
+        self.loop = SimLoop()
+        self.network = Network(self.loop, options.chance("network"), options.conditions)
+        self.records = Records(self._now_ms, self._committed)
+        self.history_of_clients = History(self.records.fail)
+        self._doors: dict[DoorKey, Door] = {}
+        self._homes: dict[tuple[int, int], int] = {}
+        """By topic and queue: the shard in which all of its messages are committed."""
+        self._retry_delays_s = options.chance("retries").choice(RETRY_DELAYS_S)
+        spare = 2 if self._is_drawn("reconfigure") else 0
+        self._addresses = {node: f"node-{node}:9871" for node in range(1, min(options.nodes + spare, MOST_NODES) + 1)}
+        self._nodes = self._make_nodes()
+        self._clients: list[ClientProcess] = []
+        rosters = self._rosters = Rosters(self._nodes, options.nodes, options.first_shards)
+        addresses = [*self._addresses.values()]
+        self.workload = Workload(options, addresses, self.history_of_clients, self._make_client, rosters.is_in_all)
+        self.consumption = Consumption(
+            options,
+            self.loop,
+            self.network,
+            self.workload,
+            self._make_member,
+            self._make_client(OPERATOR_OF_CONSUMERS),
+            self.records.fail,
+            self.history_of_clients.first_offset,
+        )
+        self._network_faults = NetworkFaults(self.loop, self.network)
+        self._faults = StackFaults(
+            self.loop,
+            self.network,
+            options,
+            rosters,
+            self._make_operator(),
+            self.workload,
+            self.records.fail,
+            self.happened,
+        )
+        self._hash = xxhash.xxh3_64()
+        for node in self._nodes:
+            node.on_end, node.on_log_start = self._faults.ended, self._log_starts
+            node.on_applied = self._applied
+        for node in self._nodes[: options.nodes]:
+            node.start()
+
+    # -- its parts
+
+    def _is_drawn(self, kind: str) -> bool:
+        return any(kind == name for name, _ in self.options.strengths)
+
+    def _make_nodes(self) -> list[StackNode]:
+        random = self.options.chance("nodes")
+        segment_bytes = random.choice(SMALL_SEGMENT_BYTES if self._is_drawn("log_start") else SEGMENT_BYTES)
+        retention = self._retention(segment_bytes)
+        return [
+            self._make_node(number, segment_bytes, retention, self._make_disk(number)) for number in self._addresses
+        ]
+
+    def _retention(self, segment_bytes: int) -> dict[str, Any]:
+        """What lets go of the log besides the operator, who would find nothing left to do where it was much."""
+        if not self._is_drawn("log_start"):
+            return {"disk_force_ratio": 0.0, "disk_refuse_ratio": 0.0}
+        random = self.options.chance("retention")
+        return {
+            "retention_bytes": random.choice((0, 0, 3 * segment_bytes)),
+            "disk_force_ratio": random.choice((0.0, 0.85)),
+            "disk_refuse_ratio": random.choice((0.0, 0.9)),
+            "retention_check_ms": random.choice((300, 5_000)),
+        }
+
+    def _make_disk(self, number: int) -> SimDisk:
+        random = self.options.chance(f"disk {number}")
+        return SimDisk(random, writes_back=random.choice((0.0, 0.1, 0.5)))
+
+    def _make_node(self, number: int, segment_bytes: int, retention: Mapping[str, Any], disk: SimDisk) -> StackNode:
+        options = self.options
+        founders = dict([*self._addresses.items()][: options.nodes])
+        settings = SimSettings.model_construct(
+            node=number,
+            cluster="simulated",
+            data=DATA,
+            join=number not in founders,
+            listen=self._addresses[number],
+            advertised=self._addresses[number],
+            http="",
+            peers=founders if number in founders else {},
+            shards=options.first_shards,
+            flush="sync" if options.sync else "async",
+            flush_interval_ms=options.flush_interval_ms,
+            write="staged" if options.staged else "direct",
+            staged_segments=STAGED_SEGMENTS,
+            segment_bytes=segment_bytes,
+            max_message_bytes=MAX_MESSAGE_BYTES,
+            tick_ms=options.tick_ms,
+            heartbeat_ticks=options.heartbeat_ticks,
+            election_ticks=options.election_ticks,
+            retry_delays_s=self._retry_delays_s,
+            **retention,
+        )
+        return StackNode(
+            settings,
+            disk,
+            loop=self.loop,
+            network=self.network,
+            doors=self._doors,
+            channel=self._channel,
+            environment=self._environment,
+            records=self.records,
+            chance=options.chance(f"node {number}"),
+            timing=Timing(options.flush_ms, options.vote_ms),
+        )
+
+    def _make_operator(self) -> SimOperator:
+        process, most = self._make_client(OPERATOR), min(self.options.nodes + 1, MOST_NODES)
+        return SimOperator(
+            self.loop,
+            self._nodes,
+            self._rosters,
+            self.workload,
+            process,
+            self._addresses,
+            most,
+            self.options.shards,
+            self.happened,
+        )
+
+    def _make_client(self, number: int) -> ClientProcess:
+        life, random = Life(self.loop, _nothing), self.options.chance(f"client {number}")
+        client = ClientProcess(number, life, self._environment(life, number, random))
+        self._clients.append(client)
+        return client
+
+    def _make_member(self, number: int, ear: MemberEar) -> ClientProcess:
+        client = self._make_client(number)
+
+        def channel(life: Life, client: int, node: int) -> SimChannel:
+            return OverheardChannel(life, self.network, client, node, lambda: self._nodes[node - 1].server, ear)
+
+        environment = self._environment(client.life, number, self.options.chance(f"client {number}"), channel)
+        return replace(client, environment=environment)
+
+    def _environment(self, life: Life, number: int, random: Random, channel: MakeChannel | None = None) -> Environment:
+        """Of a client within that process, which is at that place of the network."""
+        numbers, connect = {address: node for node, address in self._addresses.items()}, channel or self._channel
+        return Environment(
+            channel=lambda address, _: connect(life, number, numbers[address]),
+            now_ms=lambda: START_MS + self._now_ms(),
+            new_producer_id=partial(random.getrandbits, 64),
+        )
+
+    def _channel(self, life: Life, client: int, node: int) -> SimChannel:
+        return SimChannel(life, self.network, client, node, lambda: self._nodes[node - 1].server)
+
+    def _now_ms(self) -> int:
+        return int(self.loop.time() * 1000)
+
+    # -- as the runner sees it
+
+    def nodes(self) -> Sequence[StackNode]:
+        return self._nodes
+
+    def fire(self, event: FaultEvent) -> None:
+        present = self._rosters.present
+        enough = len(present) >= KINDS[event.kind].least_nodes
+        done = enough and (
+            self._network_faults.fire(event, present)
+            or self._faults.fire(event)
+            or self.consumption.fire(event, [*range(1, len(self._nodes) + 1)])
+        )
+        if done:
+            self.happened[event.kind] += 1
+        self._hash.update(f"{event} {done}".encode())
+
+    def start_workload(self) -> None:
+        self.workload.start()
+        self.consumption.start()
+
+    def stop_faults(self) -> None:
+        for name in RATES:
+            self.happened[name] += self.network.counts[name]
+        self.network.calm()
+        self._network_faults.heal()
+        self._faults.heal()
+        self.consumption.end()
+        self.happened["offsets_reset"] += self.consumption.truth.counts["offsets_reset"]
+
+    def violations(self) -> Sequence[Violation]:
+        return self.records.violations
+
+    def settle(self, within_ms: int) -> list[str]:
+        self.workload.end()
+        missing = self._wait_until_settled(within_ms / 1000)
+        if not missing and not self._failed():
+            for roster in self._rosters:
+                compare(roster.parts, self.records.of(roster.shard).invariants)
+            parts = [part for roster in self._rosters for part in roster.parts]
+            self.consumption.check_end([part.replica for part in parts if part.replica is not None])
+        return missing
+
+    def _wait_until_settled(self, within_s: float) -> list[str]:
+        """So long, counted from where consumers came further last. Returns what is missing still."""
+        deadline = self.loop.time() + within_s
+        end, come = self.loop.time() + MOST_TO_SETTLE * within_s, self.consumption.come
+        while (missing := self._unsettled()) and self.loop.time() < min(deadline, end) and not self._failed():
+            self.loop.run_until(self.loop.time() + SETTLE_STEP_S)
+            if self.consumption.come != come:  # back, too: an operator's reset was still under way
+                deadline, come = self.loop.time() + within_s, self.consumption.come
+        return missing
+
+    def _unsettled(self) -> list[str]:
+        missing = [each for roster in self._rosters for each in unsettled(roster.shard, roster.parts)]
+        first = self._rosters.first.leader
+        opening = unopened(first.replica if first is not None else None)
+        return [*missing, *opening, *self.workload.unsettled(), *self._unconsumed()]
+
+    def _unconsumed(self) -> list[str]:
+        """What members of consumer groups have not come to."""
+        leaders = [leader for roster in self._rosters if (leader := roster.leader) is not None]
+        leading = {leader: leader.replica for leader in leaders if leader.replica is not None}
+        if len(leading) < len(list(self._rosters)):
+            return []  # that is missing anyway
+        delays = {leader.shard: Delays(self._retry_delays_s, self._nodes[leader.node - 1].now_ms) for leader in leading}
+        return list(self.consumption.unsettled(list(leading.values()), delays))
+
+    def _failed(self) -> bool:
+        return bool(self.violations() or self.loop.errors)
+
+    def figures(self) -> Mapping[str, int]:
+        history = self.history_of_clients
+        return {
+            "sent": sum(history.outcomes.values()),
+            "acknowledged": history.outcomes[SendOutcome.OK],
+            "failed": history.outcomes[SendOutcome.FAILED],
+            "unknown": history.outcomes[SendOutcome.UNKNOWN],
+            "committed": history.total,
+            "shards": len(self._rosters.numbers),
+            "entries": sum(record.invariants.newest_commit for record in self.records),
+            "leaders": sum(len(record.invariants.leaders) for record in self.records),
+            "consumed": history.delivered,
+            "skipped": history.skipped,
+            "reads": history.reads,
+            "events": self.loop.events,
+            **self.consumption.figures(),
+        }
+
+    def history(self) -> int:
+        self._hash.update(repr(sorted(self.figures().items())).encode())
+        return self._hash.intdigest()
+
+    def close(self) -> None:
+        lives = [node.process.life for node in self._nodes if node.process is not None]
+        for life in [*lives, *(client.life for client in self._clients)]:
+            life.end()
+            life.bury()
+        self.loop.close()
+
+    # -- what is told of the log
+
+    def _committed(self, shard: int, log: SimNodeLog, index: int) -> None:
+        assert isinstance(log, LogOfNode)
+        header, body = log.whole.entry(index)
+        self.records.of(shard).committed(CommittedEntry(header.term, header.chain))
+        self._hash.update(_COMMIT.pack(self.loop.time(), shard, index, header.chain))
+        if header.kind is Kind.BATCH and BatchHeader.parse(body).producer_id != BROKER:
+            home = self._homes.setdefault((header.topic_id, header.queue), shard)
+            if home != shard:
+                place = f"queue {header.queue} of topic {header.topic_id}"
+                self.records.fail("a queue lives in one shard", f"{place} has messages in shards {home} and {shard}")
+            self.history_of_clients.committed(header.queue, header.base_offset, Batch(bytes(body)).values())
+
+    def _applied(self, replica: BrokerReplica, header: Header, body: memoryview) -> None:
+        self.consumption.truth.applied(replica.shard, header, bytes(body), replica.state)
+
+    def _log_starts(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
+        if snapshot.index < replica.driver.applied:
+            self._log_start_moved(replica, snapshot)
+        for topic_id, queue, offset in State.decode(snapshot.state).ends():
+            topic = replica.state.topics.get(topic_id)
+            assert topic is not None, "a base knows the topics that its state has"
+            self.history_of_clients.begins(topic.name, queue, offset)
+
+    def _log_start_moved(self, replica: BrokerReplica, snapshot: Snapshot) -> None:
+        """By an entry, and not because the whole log came from another node."""
+        if len(replica.state.holds) > 0:
+            held = [hold.name for hold in replica.state.holds]
+            self.records.fail(
+                "what is held stays",
+                f"the log of shard {replica.shard} begins behind {snapshot.index}, though held by {held}",
+            )
+        record = self.records.of(replica.shard)
+        self.happened["log_start"] += snapshot.index > record.log_start  # on the first node where it does
+        record.log_start = max(snapshot.index, record.log_start)
+
+
+def _nothing() -> None:
+    """A client's events are checked where they have a meaning."""

@@ -1,0 +1,360 @@
+"""The load on a simulated cluster: the real clients, each a process of its own, doing what a seed draws.
+
+The one idea: producers go on sending while the load is on, whatever happens to the cluster, and tell the history
+of every send how it ended; consumers read everything, one from the leader and others from a node of their own.
+
+It must not know nodes or faults.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from chaos.sim.campaign.swarm import Options
+from chaos.sim.engine.node_life import Life
+from chaos.sim.stack.workload_history import NO_ORDER, History, Place, Sent
+from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, UnplacedMessage
+from ledger.client.connection.environment import Environment
+from ledger.client.producer.producer_batch import leaves_doubt
+from ledger.client.records import RecordRange
+from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, TopicExistsError
+
+FIRST_CLIENT = 100
+READER = FIRST_CLIENT + 40
+AGAIN_S = 0.5
+TOPICS = 2
+READS_PER_SECOND = 2.0
+HURRIED_READS_PER_SECOND = 20.0
+READS_OF_ONE = 50
+"""After so many, another client reads."""
+SENDS_PER_SECOND = 11.0
+"""Of all producers together; about every tenth is a send_many."""
+LOOK_MS = 3_000
+"""How often a consumer that is bound to a node looks whether that still takes part."""
+MOST_OPEN = 100
+"""Messages of one producer without an outcome: with more it waits, so that their end is no matter of minutes."""
+NEW_TOPIC_S = 40.0
+"""Between two topics that are made while the load is on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientProcess:
+    """What a client runs in."""
+
+    number: int
+    life: Life
+    environment: Environment
+
+
+MakeProcess = Callable[[int], ClientProcess]
+
+
+class Workload:
+    """`process(number)` makes the process of a client. `takes_part`: whether a node is a member."""
+
+    def __init__(
+        self,
+        options: Options,
+        bootstrap: Sequence[str],
+        history: History,
+        process: MakeProcess,
+        takes_part: Callable[[int], bool],
+    ) -> None:
+        self.topics: list[str] = []
+        """Those that are there."""
+        self.busy = True
+        """Whether new messages are sent."""
+        self._history = history
+        self._options = options
+        self._admin = process(FIRST_CLIENT)
+        self._reader = process(READER)
+        self._hurried_until = 0.0
+        self.producers = [
+            Producer(
+                self, process(FIRST_CLIENT + 1 + i), options.chance(f"producer {i}"), options.chance(f"routing {i}")
+            )
+            for i in range(options.producers)
+        ]
+        pinned = options.chance("pinned").randint(1, options.nodes)
+        self.consumers = [
+            Consumer(self, process(FIRST_CLIENT + 50 + i), node, options.chance(f"consumer {i}"))
+            for i, node in enumerate((None, pinned))
+        ]
+        self._late = Consumer(self, process(FIRST_CLIENT + 60), None, options.chance("late consumer"), (1 << 20,))
+        """Reads everything that is kept, from its beginning, once all was sent."""
+        self.bootstrap = list(bootstrap)
+        self.takes_part = takes_part
+        self._random = options.chance("admin")
+
+    @property
+    def options(self) -> Options:
+        return self._options
+
+    @property
+    def history(self) -> History:
+        return self._history
+
+    def start(self) -> None:
+        _spawn(self._admin, self._make_topics())
+        _spawn(self._reader, self._read())
+        for producer in self.producers:
+            _spawn(producer.process, producer.run())
+
+    def end(self) -> None:
+        """No new messages; what is under way ends."""
+        self.busy = False
+        self.consumers.append(self._late)
+        for name in self.topics:
+            _spawn(self._late.process, self._late.read(name))
+
+    def hurry(self, seconds: float) -> None:
+        """For so long the reader asks much more often."""
+        self._hurried_until = self._reader.life.time() + seconds
+
+    def unsettled(self) -> list[str]:
+        """What is still missing for an end."""
+        missing = [f"producer {each.process.number} is at work" for each in self.producers if not each.done]
+        ends = self._history.ends()
+        for consumer in self.consumers:
+            for (topic, queue), end in ends.items():
+                position = self._history.position(consumer.process.number, topic, queue)
+                if position != end:
+                    missing.append(f"consumer {consumer.process.number} is at {position} of {end} of {topic}/{queue}")
+        return missing
+
+    async def _make_topics(self) -> None:
+        """One after another, each by as many attempts as it takes."""
+        for number in range(TOPICS):
+            name = f"t{number}"
+            while not await self._made(name):  # noqa: ASYNC110 (a cluster announces itself to nobody)
+                await asyncio.sleep(AGAIN_S)
+            self.topics.append(name)
+            for consumer in self.consumers:
+                _spawn(consumer.process, consumer.read(name))
+            await asyncio.sleep(NEW_TOPIC_S * self._random.random())
+
+    async def _made(self, name: str) -> bool:
+        try:
+            async with self._asking(self._admin) as admin:
+                await admin.create_topic(name, self._options.queues)
+        except TopicExistsError:
+            return True
+        except LedgerError:
+            return False
+        return True
+
+    async def _read(self) -> None:
+        """Where queues end, now and then, by linearizable reads of one who believes what it knows of leaders."""
+        while True:
+            with contextlib.suppress(LedgerError):
+                async with self._asking(self._reader) as admin:
+                    for _ in range(READS_OF_ONE):
+                        await asyncio.sleep(self._random.expovariate(self._reads_per_second))
+                        if self.topics:
+                            await self._read_ends(admin, self._random.choice(self.topics))
+            await asyncio.sleep(AGAIN_S)
+
+    @property
+    def _reads_per_second(self) -> float:
+        return HURRIED_READS_PER_SECOND if self._reader.life.time() < self._hurried_until else READS_PER_SECOND
+
+    async def _read_ends(self, admin: AsyncAdmin, topic: str) -> None:
+        floors = self._history.ends()
+        description = await admin.describe_topic(topic)
+        for queue in description.offsets:
+            self._history.read(topic, queue.queue, floors.get((topic, queue.queue), 0), queue.end_offset)
+
+    def _asking(self, process: ClientProcess) -> AsyncAdmin:
+        return AsyncAdmin(self.bootstrap, request_timeout_ms=5_000, rng=self._random, _environment=process.environment)
+
+
+class Producer:
+    """One AsyncProducer from the first topic to the end of the load."""
+
+    def __init__(self, load: Workload, process: ClientProcess, random: Random, routing: Random) -> None:
+        """`routing`: the chance of how it finds queues and how often it tries."""
+        self.done = False
+        """Every send has its outcome, and the producer is closed."""
+        self.process = process
+        self._load = load
+        self._random = random
+        self._routing = routing
+        self._calls = 0
+        self._open = 0
+        """Messages without an outcome."""
+
+    async def run(self) -> None:
+        while not self._load.topics:  # noqa: ASYNC110
+            await asyncio.sleep(AGAIN_S)
+        producer = await self._started()
+        options, random, sends = self._load.options, self._random, list[asyncio.Task[None]]()
+        rate = SENDS_PER_SECOND / options.producers
+        while self._load.busy:
+            count = random.randint(2, options.largest_batch + 1) if random.random() < 0.1 else 1
+            sends = [task for task in sends if not task.done()]
+            if self._open < MOST_OPEN:
+                sends.append(self.process.life.create_task(self._send(producer, count)))
+            await asyncio.sleep(random.expovariate(rate))
+        await asyncio.gather(*sends)
+        await producer.stop()
+        self.done = True
+
+    async def _started(self) -> AsyncProducer:
+        while True:
+            producer = self._made()
+            try:
+                await producer.start()
+            except LedgerError:
+                await asyncio.sleep(AGAIN_S)
+            else:
+                return producer
+
+    def _made(self) -> AsyncProducer:
+        random = self._random
+        return AsyncProducer(
+            self._load.bootstrap,
+            linger_ms=random.choice((0, 5, 50)),
+            batch_bytes=random.choice((1, 500, 4_000)),
+            buffer_bytes=random.choice((2_000, 1 << 20)),
+            compression=random.choice((None, None, "lz4", "zstd")),
+            delivery_timeout_ms=random.choice((2_000, 10_000, 40_000)),
+            request_timeout_ms=random.choice((1_000, 5_000)),
+            retries=self._routing.choice((None, None, 0, 5)),
+            queue_selector=self._routing.choice((None, None, by_length)),
+            latency_faults=self._routing.choice((False, True)),
+            rng=random,
+            _environment=self.process.environment,
+        )
+
+    async def _send(self, producer: AsyncProducer, count: int) -> None:
+        random, history = self._random, self._load.history
+        topic = random.choice(self._load.topics)
+        key = b"%d" % random.randrange(8) if random.random() < 0.5 else None
+        self._calls += 1
+        self._open += count
+        line = self._line(key, count)
+        messages = [history.send(self.process.number, topic, line) for _ in range(count)]
+        values = [sent.name + b":" + bytes(random.choice((0, 10, 100, 700))) for sent in messages]
+        places: list[Place] = []
+        error: LedgerError | None = None
+        try:
+            if count == 1:
+                receipt = await producer.send(topic, values[0], key=key, tag=random.choice((None, "tag")))
+                places = [Place(topic, receipt.queue, receipt.offset)]
+            else:
+                places = _places(topic, await producer.send_many(topic, values, key=key))
+        except LedgerError as failed:
+            error = failed
+        self._settle(messages, places, error)
+
+    def _line(self, key: bytes | None, count: int) -> int:
+        """What goes round may go to the queue of another shard, where its own cannot take it, and loses its place
+        by that (ledger/client/producer/queue_sequencer.py)."""
+        if key is None and self._load.options.shards > 1:
+            return NO_ORDER
+        return self._calls if count > 1 else 0
+
+    def _settle(self, messages: list[Sent], places: list[Place], error: LedgerError | None) -> None:
+        history = self._load.history
+        self._open -= len(messages)
+        if error is None:
+            for sent, place in zip(messages, places, strict=True):
+                history.acknowledged(sent, place)
+            return
+        # Of a send_many that failed in part, the places do not tell which messages they are of.
+        surely = len(messages) == 1 and surely_failed(error)
+        for sent in messages:
+            (history.failed if surely else history.unknown)(sent)
+
+
+def by_length(message: UnplacedMessage, queues: int) -> int | None:
+    """A selector of those messages that have no key."""
+    return len(message.value) % queues if message.key is None else None
+
+
+def surely_failed(error: LedgerError) -> bool:
+    """Whether the error says that the message is in no log, and never will be."""
+    if isinstance(error, DeliveryTimeoutError):
+        return not error.maybe_committed
+    return isinstance(error, ClosedError) or not leaves_doubt(error)
+
+
+def _places(topic: str, ranges: list[RecordRange]) -> list[Place]:
+    return [
+        Place(topic, each.queue, offset)
+        for each in ranges
+        for offset in range(each.first_offset, each.first_offset + each.count)
+    ]
+
+
+class Consumer:
+    """One AsyncConsumer for each topic. `node`: the one it reads from, while that takes part; None: whoever leads."""
+
+    def __init__(
+        self,
+        load: Workload,
+        process: ClientProcess,
+        node: int | None,
+        random: Random,
+        max_bytes: tuple[int, ...] = (2_000, 1 << 20),
+    ) -> None:
+        """`max_bytes`: of a fetch, one of these."""
+        self.process = process
+        self._load = load
+        self._node = node
+        self._random = random
+        self._max_bytes = max_bytes
+
+    async def read(self, topic: str) -> None:
+        """For ever; a consumer that gives up is replaced by one that goes on where it stood."""
+        while True:
+            node = self._node if self._node is not None and self._load.takes_part(self._node) else None
+            consumer = AsyncConsumer(
+                topic,
+                bootstrap_servers=self._load.bootstrap,
+                node=node,
+                max_wait_ms=self._random.choice((200, 1_000, 2_000)),
+                max_bytes=self._random.choice(self._max_bytes),
+                request_timeout_ms=5_000,
+                rng=self._random,
+                _environment=self.process.environment,
+            )
+            try:
+                await self._read_on(consumer, node)
+            except LedgerError:
+                await asyncio.sleep(AGAIN_S)
+
+    async def _read_on(self, consumer: AsyncConsumer, node: int | None) -> None:
+        """A queue that a lagging node did not know of comes later, and from its beginning: it goes on where it stood
+        too."""
+        history, number = self._load.history, self.process.number
+        placed: dict[tuple[str, int], None] = {}
+        await consumer.start()
+        try:
+            for (topic, queue), first in (await consumer.beginning_offsets()).items():
+                if first > history.position(number, topic, queue):
+                    history.skip(number, topic, queue, first)
+                await consumer.seek(topic, queue, history.position(number, topic, queue))
+                placed[topic, queue] = None
+            while node is None or self._load.takes_part(node):
+                unplaced: dict[tuple[str, int], None] = {}
+                for message in await consumer.getmany(timeout_ms=None if node is None else LOOK_MS):
+                    if (message.topic, message.queue) in placed:
+                        place = Place(message.topic, message.queue, message.offset)
+                        history.deliver(number, place, message.value)
+                    else:
+                        unplaced[message.topic, message.queue] = None
+                for topic, queue in unplaced:
+                    await consumer.seek(topic, queue, history.position(number, topic, queue))
+                placed |= unplaced
+        finally:
+            await consumer.stop()
+
+
+def _spawn(process: ClientProcess, work: Coroutine[Any, Any, None]) -> None:
+    process.life.deliver(process.life.create_task, work)

@@ -1,0 +1,179 @@
+"""`ledgermq cluster`: what the nodes of a cluster say of themselves; what an operator does is in cluster_members.py and
+cluster_log.py."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+
+import click
+
+from cluster.cli.cluster.log_start import LOG_OPERATIONS
+from cluster.cli.cluster.members import OPERATIONS
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
+from cluster.cli.output import print_json, print_table, say
+from ledger import AsyncAdmin
+from ledger.client.records import NodeStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One node in one shard; what an unreachable node would say is None. `lag`: how many entries it is behind.
+    `suspect`: it may have lost what it acknowledged, and is not counted until it has caught up."""
+
+    node: int
+    address: str
+    shard: int | None
+    role: str
+    term: int | None
+    last_index: int | None
+    commit: int | None
+    applied: int | None
+    lag: int | None
+    suspect: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`healthy`: all nodes answer and follow one leader in each shard; `degraded`: each shard has a leader, but not all
+    do; else `unavailable`."""
+
+    status: str
+    sentence: str
+
+
+@click.group()
+def cluster() -> None:
+    """What a cluster's nodes say of themselves; its members and shards, who leads, and where its log begins."""
+
+
+for command in (*OPERATIONS, *LOG_OPERATIONS):
+    cluster.add_command(command)
+
+
+@cluster.command("add-shard")
+@click.option("--nodes", help="Those that it begins on, as in 1,2,3.  [default: the three with the fewest replicas]")
+@bootstrap_option
+@format_option
+def add_shard(nodes: str | None, bootstrap: str, output: str) -> None:
+    """Make one more shard. Topics and queues that are made from now on spread over it too."""
+    try:
+        wanted = [int(node) for node in nodes.split(",")] if nodes else []
+    except ValueError as error:
+        raise click.BadParameter(f"{nodes!r} is not of the form 1,2,3", param_hint="--nodes") from error
+
+    async def work() -> int:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.add_shard(wanted)
+
+    added = asyncio.run(work())
+    if output == "json":
+        print_json({"shard": added})
+    else:
+        say(f"Added shard {added}. See `ledgermq cluster info` for who leads it.")
+
+
+@cluster.command()
+@bootstrap_option
+@format_option
+def info(bootstrap: str, output: str) -> None:
+    """Show every node: role, term, log, lag behind the leader.
+
+    Learners get the log and do not vote; a suspect node may have lost what it acknowledged, and is not counted until it
+    has caught up. A node that was removed, or waits to be added, is shown where --bootstrap names it.
+    """
+    rows = rows_of(_ask(bootstrap))
+    if output == "json":
+        print_json({"nodes": [asdict(row) for row in rows]})
+    else:
+        _print_rows(rows)
+
+
+@cluster.command()
+@bootstrap_option
+@format_option
+def health(bootstrap: str, output: str) -> int:
+    """Say whether all is well: exit status 0 when every node answers and follows one leader, otherwise 1."""
+    rows = rows_of(_ask(bootstrap))
+    verdict = health_of(rows)
+    if output == "json":
+        print_json({**asdict(verdict), "nodes": [asdict(row) for row in rows]})
+    else:
+        _print_rows(rows)
+        say(f"\n{verdict.sentence}")
+    return 0 if verdict.status == "healthy" else 1
+
+
+def rows_of(nodes: list[NodeStatus]) -> list[Row]:
+    """A row for each node and shard; the leader of the highest term is what the others are measured against."""
+    leaders = [shard for node in nodes for shard in node.shards if shard.role == "leader"]
+    leading = {leader.shard: leader.last_index for leader in sorted(leaders, key=lambda leader: leader.term)}
+    rows = []
+    for node in sorted(nodes, key=lambda one: one.node):
+        if not node.shards:
+            role = "waiting" if node.reachable else "unreachable"
+            rows.append(Row(node.node, node.address, None, role, None, None, None, None, None))
+        for shard in node.shards:
+            last = leading.get(shard.shard)
+            lag = None if last is None else max(0, last - shard.last_index)
+            rows.append(
+                Row(
+                    node=node.node,
+                    address=node.address,
+                    shard=shard.shard,
+                    role=shard.role,
+                    term=shard.term,
+                    last_index=shard.last_index,
+                    commit=shard.commit,
+                    applied=shard.applied,
+                    lag=lag,
+                    suspect=shard.suspect,
+                )
+            )
+    return rows
+
+
+def health_of(rows: list[Row]) -> Health:
+    """What the rows mean for somebody who wants to write."""
+    leaders = {row.shard: row for row in sorted(rows, key=lambda row: row.term or 0) if row.role == "leader"}
+    shards = sorted({row.shard for row in rows if row.shard is not None})
+    if not leaders:
+        return Health("unavailable", "unavailable: no node leads; nothing can be written until a majority is back")
+    if idle := [str(shard) for shard in shards if shard not in leaders]:
+        return Health("unavailable", f"unavailable: nobody leads shard {', '.join(idle)}; what lives there waits")
+    unwell = [row for row in rows if row.role not in ("leader", "follower", "learner") or row.suspect]
+    nodes, absent = {row.node for row in rows}, {row.node for row in unwell}
+    lag = max(row.lag or 0 for row in rows if row not in unwell)
+    status = "degraded" if unwell else "healthy"
+    return Health(
+        status,
+        f"{status}: {_who_leads([leaders[shard] for shard in shards])}; {len(nodes - absent)} of {len(nodes)} nodes "
+        f"take part; the largest lag is {lag} entries",
+    )
+
+
+def _who_leads(leaders: list[Row]) -> str:
+    if len(leaders) == 1:
+        return f"node {leaders[0].node} leads in term {leaders[0].term}"
+    return ", ".join(f"node {leader.node} leads shard {leader.shard} in term {leader.term}" for leader in leaders)
+
+
+def _ask(bootstrap: str) -> list[NodeStatus]:
+    async def work() -> list[NodeStatus]:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return list(await admin.cluster())
+
+    return asyncio.run(work())
+
+
+def _print_rows(rows: list[Row]) -> None:
+    columns = ["NODE", "ADDRESS", "GROUP", "ROLE", "TERM", "LAST INDEX", "COMMIT", "APPLIED", "LAG"]
+    cells = [
+        [row.node, row.address, row.shard, _role(row), row.term, row.last_index, row.commit, row.applied, row.lag]
+        for row in rows
+    ]
+    print_table(columns, cells)
+
+
+def _role(row: Row) -> str:
+    return f"{row.role}, suspect" if row.suspect else row.role

@@ -1,0 +1,200 @@
+"""`ledgermq dlq`: dead letters: messages that a consumer group has given up.
+
+The one idea: how far they were sent again is the progress of a consumer group of its own (`resending_group`), so that
+it survives, and two who send at the same time do not send the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import click
+
+from cluster.cli.failure import CommandError
+from cluster.cli.messages.message import shown
+from cluster.cli.messages.message_writer import MessageWriter, json_format
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, moment_text
+from cluster.cli.output import counted, print_json, print_table, say
+from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Message
+from ledger.consumer_groups import validate_group_name
+from ledger.errors import UnknownGroupError, UnknownQueueError, UnknownTopicError
+from ledger.retries import MOVED_HEADERS, dead_letter_topic, resending_group
+
+_WAIT_MS = 500
+_PATIENCE_S = 20
+"""Somebody else may be at it."""
+
+Ends = dict[int, int]
+
+
+@click.group()
+def dlq() -> None:
+    """Dead letters, messages that a consumer group has given up: list, resend."""
+
+
+@dlq.command("list")
+@click.argument("name", metavar="GROUP")
+@click.option("--max", "most", type=click.IntRange(min=1), default=100, show_default=True, help="The oldest so many.")
+@click.option("--all", "everything", is_flag=True, help="Also those that were sent again.")
+@bootstrap_option
+@format_option
+def list_letters(name: str, most: int, everything: bool, bootstrap: str, output: str) -> None:
+    """List the dead letters of the consumer group GROUP: a table, or JSON, one object a line."""
+    found = asyncio.run(_dead_letters(bootstrap, name, most, everything))
+    if output == "json":
+        MessageWriter(sys.stdout.buffer, json_format).write(found)
+    elif found:
+        columns = ["ID", "GIVEN UP", "ORIGIN", "ATTEMPTS", "KEY", "TAG", "BYTES", "VALUE"]
+        print_table(columns, [_row(one) for one in found])
+    more = "; there may be more: --max" if len(found) == most else ""
+    say(f"{counted(len(found), 'dead letter')}{more}.")
+
+
+@dlq.command()
+@click.argument("name", metavar="GROUP")
+@click.option("--max", "most", type=click.IntRange(min=1), help="At most so many, the oldest first.  [default: all]")
+@bootstrap_option
+@format_option
+def resend(name: str, most: int | None, bootstrap: str, output: str) -> None:
+    """Send the dead letters of the consumer group GROUP once more to the queues where they came from.
+
+    All consumer groups of these topics get them, and count their attempts anew. What is sent again once is not sent
+    again by the next `resend`; the dead letters themselves stay until they are kept no longer. Those whose topic was
+    deleted are passed over.
+    """
+    sent, stranded = asyncio.run(_resend(bootstrap, name, most))
+    if output == "json":
+        told = {"group": name, "resent": sent.total(), "topics": dict(sent), "stranded": dict(stranded)}
+        print_json(told)
+        return
+    if sent:
+        say(f"Sent {counted(sent.total(), 'message')} again to {', '.join(sorted(sent))}.")
+    if stranded:
+        topics = ", ".join(sorted(stranded))
+        say(f"Passed over {counted(stranded.total(), 'message')}: these queues of {topics} are no more.")
+    if not sent and not stranded:
+        say(f"Consumer group {name} has no dead letters that were not sent again.")
+
+
+async def _dead_letters(bootstrap: str, name: str, most: int, everything: bool) -> list[Message]:
+    validate_group_name(name)
+    async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+        ends = await _ends(admin, name)
+        sent = {} if everything else await _sent_before(admin, name)
+    if not any(ends.values()):
+        return []
+    found: list[Message] = []
+    topic = dead_letter_topic(name)
+    async with AsyncConsumer(
+        topic, bootstrap_servers=bootstrap, on_dropped="skip", request_timeout_ms=REQUEST_TIMEOUT_MS
+    ) as consumer:
+        while len(found) < most and any(
+            consumer.position(dead_letter_topic(name), at) < end for at, end in ends.items()
+        ):
+            messages = await consumer.getmany(timeout_ms=_WAIT_MS)
+            found += [one for one in messages if sent.get(one.queue, 0) <= one.offset < ends[one.queue]]
+    return found[:most]
+
+
+async def _resend(bootstrap: str, name: str, most: int | None) -> tuple[Counter[str], Counter[str]]:
+    """How many messages were sent to each topic; and how many of each could not be, because it is no more."""
+    validate_group_name(name)
+    async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+        ends, sent_before = await _ends(admin, name), await _sent_before(admin, name)
+    if all(sent_before.get(queue, 0) >= end for queue, end in ends.items()):
+        return Counter(), Counter()
+    sent, stranded = Counter[str](), Counter[str]()
+    async with _resending(bootstrap, name) as (consumer, producer):
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + _PATIENCE_S
+        while not _is_done(consumer, name, ends) and (most is None or sent.total() < most):
+            room = 500 if most is None else min(500, most - sent.total())
+            messages = [one for one in await consumer.getmany(room, _WAIT_MS) if one.offset < ends[one.queue]]
+            taken = await asyncio.gather(*(_send_again(producer, one) for one in messages))
+            consumer.finish(*messages)
+            for one, is_sent in zip(messages, taken, strict=True):
+                (sent if is_sent else stranded)[_origin(one)[0]] += 1
+            if messages:
+                give_up_at = loop.time() + _PATIENCE_S
+            elif loop.time() >= give_up_at:
+                raise CommandError(f"nothing comes of the dead letters of {name}: is somebody else sending them again?")
+    return sent, stranded
+
+
+@asynccontextmanager
+async def _resending(bootstrap: str, name: str) -> AsyncIterator[tuple[AsyncGroupConsumer, AsyncProducer]]:
+    consumer = AsyncGroupConsumer(
+        dead_letter_topic(name),
+        group=resending_group(name),
+        bootstrap_servers=bootstrap,
+        auto_acknowledge=False,
+        max_attempts=1,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+    )
+    async with consumer, AsyncProducer(bootstrap) as producer:
+        yield consumer, producer
+
+
+def _is_done(consumer: AsyncGroupConsumer, name: str, ends: Ends) -> bool:
+    topic = dead_letter_topic(name)
+    mine = {place.queue for place in consumer.assignment}
+    return all(queue in mine and consumer.position(topic, queue) >= end for queue, end in ends.items())
+
+
+async def _send_again(producer: AsyncProducer, message: Message) -> bool:
+    """False: where it came from is no more."""
+    topic, queue = _origin(message)
+    try:
+        await producer.send(
+            topic,
+            message.value,
+            key=message.key,
+            tag=message.tag,
+            headers=[(header, value) for header, value in message.headers if header not in MOVED_HEADERS],
+            timestamp_ms=message.timestamp_ms,
+            queue=queue,
+        )
+    except (UnknownTopicError, UnknownQueueError):
+        return False
+    return True
+
+
+def _origin(message: Message) -> tuple[str, int]:
+    topic, queue, _ = message.origin.rsplit(":", 2)
+    return topic, int(queue)
+
+
+async def _ends(admin: AsyncAdmin, name: str) -> Ends:
+    """Behind the last dead letter of each queue."""
+    try:
+        described = await admin.describe_topic(dead_letter_topic(name))
+    except UnknownTopicError:
+        return {}
+    return {one.queue: one.end_offset for one in described.offsets}
+
+
+async def _sent_before(admin: AsyncAdmin, name: str) -> Ends:
+    """Up to where they were sent again, in each queue."""
+    try:
+        described = await admin.describe_consumer_group(resending_group(name))
+    except UnknownGroupError:
+        return {}
+    return {one.queue: one.offset or 0 for one in described.queues if one.topic == dead_letter_topic(name)}
+
+
+def _row(one: Message) -> list[object]:
+    key = None if one.key is None else shown(one.key)
+    return [
+        one.id,
+        moment_text(one.append_time_ms),
+        one.origin,
+        one.attempt - 1,
+        key,
+        one.tag,
+        len(one.value),
+        shown(one.value),
+    ]

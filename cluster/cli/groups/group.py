@@ -1,0 +1,208 @@
+"""`ledgermq group`: consumer groups: list, describe, reset, delete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import TypeVar
+
+import click
+
+from cluster.cli.messages.consume import Start, StartType
+from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
+from cluster.cli.output import counted, data_console, print_json, print_table, say
+from cluster.cli.question import ask
+from ledger import (
+    AsyncAdmin,
+    ConsumerGroupDescription,
+    ConsumerGroupMember,
+    ConsumerGroupSummary,
+    OffsetReset,
+    QueueConsumption,
+)
+from ledger.topics import is_system_topic
+
+T = TypeVar("T")
+
+
+@click.group()
+def group() -> None:
+    """Consumer groups: list, describe, reset, delete."""
+
+
+@group.command("list")
+@bootstrap_option
+@format_option
+def list_groups(bootstrap: str, output: str) -> None:
+    """List the consumer groups, and how far each is behind.
+
+    LAG: messages that are not consumed; BEHIND: how many seconds ago the oldest of them was appended. RETRIES: messages
+    that are to be consumed again. DEAD LETTERS: those that were given up, and not sent again.
+    """
+    groups = _asked(bootstrap, lambda admin: admin.list_consumer_groups())
+    if output == "json":
+        print_json({"consumer_groups": [asdict(one) for one in groups]})
+    elif groups:
+        columns = ["GROUP", "MEMBERS", "STRATEGY", "QUEUES", "LAG", "BEHIND", "RETRIES", "DEAD LETTERS"]
+        rows = [
+            [
+                one.name,
+                one.members,
+                one.strategy or None,
+                one.queues,
+                one.lag,
+                _seconds(one.lag_s, one.lag),
+                one.retries,
+                one.dead_letters,
+            ]
+            for one in groups
+        ]
+        print_table(columns, rows)
+    else:
+        say("There are no consumer groups yet: one begins with its first consumer, as `ledgermq consume --group`.")
+
+
+@group.command()
+@click.argument("name")
+@bootstrap_option
+@format_option
+def describe(name: str, bootstrap: str, output: str) -> None:
+    """Show the members of the consumer group NAME, and where it is in each queue.
+
+    LAG: messages that are not consumed; BEHIND: how many seconds ago the first of them was appended. SETTLED: messages
+    behind OFFSET that are somewhere else by now. The table leaves out queues of retries in which nothing waits.
+    """
+    found = _asked(bootstrap, lambda admin: admin.describe_consumer_group(name))
+    if output == "json":
+        print_json(_as_json(found))
+        return
+    if found.members:
+        print_table(["MEMBER", "CLIENT", "ROOM", "QUEUES"], [_member_row(one) for one in found.members])
+        data_console().print()
+    columns = ["TOPIC", "QUEUE", "OFFSET", "END OFFSET", "LAG", "BEHIND", "SETTLED", "OWNER", "EPOCH"]
+    print_table(columns, [_queue_row(one) for one in found.queues if one.lag or not is_system_topic(one.topic)])
+    if found.rebalancing:
+        say("Members have come or gone: the queues are being assigned anew.")
+    elif found.strategy == "broadcast":
+        say("One consumer of a broadcast: it gets all messages. Whether it runs is not known.")
+    elif not found.members:
+        say("It has no members at the moment.")
+    else:
+        say(f"Queues are assigned by {found.strategy}.")
+
+
+@group.command()
+@click.argument("name")
+@click.option(
+    "--to",
+    "target",
+    type=StartType(),
+    required=True,
+    help="Where it goes on; a time: at what was appended then or later.",
+)
+@click.option("--topic", help="Only this topic; an offset needs one.  [default: all that it consumes]")
+@click.option("--queue", "queues", type=click.IntRange(min=0), multiple=True, help="Only this queue; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be.")
+@bootstrap_option
+@format_option
+def reset(
+    name: str,
+    target: Start,
+    topic: str | None,
+    queues: tuple[int, ...],
+    dry_run: bool,
+    bootstrap: str,
+    output: str,
+) -> None:
+    """Have the consumer group NAME go on elsewhere. Its members need not be stopped."""
+    resets: list[OffsetReset] = _asked(
+        bootstrap,
+        lambda admin: admin.reset_offsets(name, target, topic=topic, queues=queues or None, dry_run=dry_run),
+    )
+    if output == "json":
+        print_json({"name": name, "dry_run": dry_run, "queues": [asdict(one) for one in resets]})
+        return
+    print_table(
+        ["TOPIC", "QUEUE", "OFFSET", "NEW OFFSET"], [[one.topic, one.queue, one.before, one.after] for one in resets]
+    )
+    place = target.isoformat() if isinstance(target, datetime) else target
+    would = "would go" if dry_run else "goes"
+    say(f"Consumer group {name} {would} on at {place} in {counted(len(resets), 'queue')}.")
+
+
+@group.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@bootstrap_option
+@format_option
+def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
+    """Forget how far the consumer group NAME has come. Its consumers have to be stopped first.
+
+    What waits to be consumed again goes for good, and so do its dead letters: if there are any, you are asked.
+    """
+
+    async def work(admin: AsyncAdmin) -> int:
+        if not yes:
+            _ask_if_messages_go(next((one for one in await admin.list_consumer_groups() if one.name == name), None))
+        return await admin.delete_consumer_group(name)
+
+    queues = _asked(bootstrap, work)
+    if output == "json":
+        print_json({"deleted": name, "queues": queues})
+    else:
+        say(f"Deleted consumer group {name}, which had begun with {counted(queues, 'queue')}.")
+
+
+def _ask_if_messages_go(found: ConsumerGroupSummary | None) -> None:
+    """Asks where messages would go."""
+    if found is not None and (found.retries or found.dead_letters):
+        waiting, dead = counted(found.retries, "message"), counted(found.dead_letters, "dead letter")
+        ask(f"Delete {found.name}, with {waiting} to come again and {dead}?")
+
+
+def _asked(bootstrap: str, question: Callable[[AsyncAdmin], Awaitable[T]]) -> T:
+    async def work() -> T:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await question(admin)
+
+    return asyncio.run(work())
+
+
+def _member_row(one: ConsumerGroupMember) -> list[object]:
+    topics: dict[str, list[str]] = {}
+    for place in one.queues:
+        topics.setdefault(place.topic, []).append(str(place.queue))
+    queues = "; ".join(f"{topic} {','.join(numbers)}" for topic, numbers in topics.items())
+    return [one.member, one.client_id, one.room or None, queues or None]
+
+
+def _queue_row(one: QueueConsumption) -> list[object]:
+    owner = (
+        one.owner if one.owner == one.next_owner else f"{one.owner or 'nobody'} (next: {one.next_owner or 'nobody'})"
+    )
+    behind = _seconds(one.lag_s or 0.0, one.lag or 0)
+    return [
+        one.topic,
+        one.queue,
+        one.offset,
+        one.end_offset,
+        one.lag,
+        behind,
+        one.settled,
+        owner or None,
+        one.epoch or None,
+    ]
+
+
+def _seconds(seconds: float, messages: int) -> str | None:
+    return f"{seconds:,.1f} s" if messages else None
+
+
+def _as_json(found: ConsumerGroupDescription) -> dict[str, object]:
+    described = asdict(found)
+    described["members"] = [
+        {**asdict(one), "queues": [place._asdict() for place in one.queues]} for one in found.members
+    ]
+    return described

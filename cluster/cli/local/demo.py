@@ -1,0 +1,103 @@
+"""`ledgermq demo`: the main job."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from cluster.cli.local.containers import docker_cluster
+from cluster.cli.local.demo_report import ProgressDisplay, print_outcome
+from cluster.cli.options import format_option
+from cluster.cli.output import data_console, note_console, print_json, say
+from cluster.demo.corpus import Corpus, files_of, standard_library
+from cluster.demo.failure import NothingToSendError
+from cluster.demo.run import NODES, Demo, DemoOutcome
+from cluster.local.processes import DevCluster
+
+_NOTHING_TO_SEND = 2
+
+
+@click.command()
+@click.option(
+    "--input", "path", type=click.Path(exists=True, path_type=Path), help="A file or folder, not the library."
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Keep the cluster's data here.  [default: a temporary folder, removed when the verdict holds]",
+)
+@click.option(
+    "--docker",
+    "containers",
+    metavar="NAME",
+    help="On the containers of the cluster NAME, which runs: docker-compose.yml's is `compose`, that of "
+    "`ledgermq dev start --docker` is `dev`.",
+)
+@format_option
+def demo(path: Path | None, data: Path | None, containers: str | None, output: str) -> int:
+    """Send a real corpus through three nodes, kill the leader half-way, and check every replica.
+
+    The corpus is every line of the running Python's standard library, or of the file or folder given. The exit status
+    is 0 only when every acknowledged line is there exactly once and in order within its file, on every replica.
+    """
+    try:
+        corpus = files_of(path) if path else standard_library()
+        outcome = _run(corpus, data) if containers is None else _run_in_containers(corpus, containers)
+    except NothingToSendError as error:
+        say(f"Error: {error}")
+        return _NOTHING_TO_SEND
+    if output == "json":
+        print_json({**asdict(outcome), "holds": outcome.holds})
+    else:
+        print_outcome(outcome, data_console())
+    return 0 if outcome.holds else 1
+
+
+def _run_in_containers(corpus: Corpus, name: str) -> DemoOutcome:
+    """On a cluster that runs, and goes on running; its topic stays."""
+    cluster = docker_cluster(name)
+    with ProgressDisplay(note_console()) as display:
+        display.stage(f"{len(cluster.status())} containers at {cluster.bootstrap}")
+        return asyncio.run(Demo(corpus, cluster, display).run())
+
+
+def _run(corpus: Corpus, data: Path | None) -> DemoOutcome:
+    directory = data or Path(tempfile.mkdtemp(prefix="ledgermq-demo-"))
+    cluster = DevCluster(directory)
+    with ProgressDisplay(note_console()) as display:
+        display.stage(f"starting {NODES} nodes, data in {cluster.directory}")
+        try:
+            outcome = _run_on(cluster, corpus, display)
+        except (NothingToSendError, KeyboardInterrupt):
+            _discard(cluster, data)
+            raise
+        except Exception:
+            display.stage(f"failed; the data stays in {cluster.directory}")
+            raise
+    if outcome.holds:
+        _discard(cluster, data)
+    else:
+        say(f"the data stays in {cluster.directory}")
+    return outcome
+
+
+def _run_on(cluster: DevCluster, corpus: Corpus, display: ProgressDisplay) -> DemoOutcome:
+    """Runs the job; a cluster that was not running before does not run after it either."""
+    ran_before = cluster.exists and cluster.running
+    try:
+        cluster.start(NODES)
+        return asyncio.run(Demo(corpus, cluster, display).run())
+    finally:
+        if not ran_before:
+            cluster.stop()
+
+
+def _discard(cluster: DevCluster, kept: Path | None) -> None:
+    if kept is None:
+        cluster.purge()
+        shutil.rmtree(cluster.directory, ignore_errors=True)

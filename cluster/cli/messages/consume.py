@@ -1,0 +1,162 @@
+"""`ledgermq consume`: a topic's messages on standard output.
+
+The one idea: without --follow the end is fixed when the command starts, so it ends also under a busy producer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import click
+
+from cluster.cli.messages.group_consumption import consume_in_group
+from cluster.cli.messages.message_writer import MessageWriter, json_format, text_format
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, Separator, bootstrap_option, format_option
+from cluster.cli.output import counted, say
+from ledger import AsyncConsumer, TopicQueue
+
+_MESSAGES_AT_ONCE = 5_000
+_WAIT_MS = 500
+
+
+Start = Literal["earliest", "latest"] | int | datetime
+
+
+class StartType(click.ParamType[Start]):
+    """earliest, latest, an offset, or a time."""
+
+    name = "earliest|latest|offset|time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
+        if isinstance(value, int | datetime) or value in ("earliest", "latest"):
+            return value  # type: ignore[no-any-return]
+        if value.isascii() and value.isdecimal():
+            return int(value)
+        try:
+            return Moment().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(
+                f"{value!r} is neither earliest, nor latest, nor an offset, nor a time as in 2026-11-21T08:30:00Z",
+                param,
+                ctx,
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be read, and when to stop."""
+
+    topic: str
+    start: Start
+    queues: tuple[int, ...]
+    tags: tuple[str, ...]
+    count: int | None
+    follow: bool
+    on_dropped: Literal["error", "skip"]
+
+    def more(self, written: int) -> int:
+        """How many messages to read next; 0: enough."""
+        return _MESSAGES_AT_ONCE if self.count is None else min(_MESSAGES_AT_ONCE, self.count - written)
+
+
+@click.command()
+@click.argument("topic")
+@click.option(
+    "--from",
+    "start",
+    type=StartType(),
+    default="earliest",
+    show_default=True,
+    help="Where to begin, in each queue; a time: at what was appended then or later.",
+)
+@click.option("--count", type=click.IntRange(min=0), help="Stop after so many messages.")
+@click.option("--follow", is_flag=True, help="Wait for more at the end (always so with --from latest).")
+@click.option("--queue", "queues", type=click.IntRange(min=0), multiple=True, help="Only this queue; may be repeated.")
+@click.option("--tag", "tags", multiple=True, help="Only messages with this tag; may be repeated.")
+@click.option(
+    "--on-dropped",
+    type=click.Choice(["error", "skip"]),
+    default="error",
+    show_default=True,
+    help="Where messages are kept no longer: end, or go on with the first that are.",
+)
+@click.option("--separator", type=Separator(), default="\\n", show_default=True, help="Written after each message.")
+@click.option("--key-separator", type=Separator(), help="Write the key and this before each message.")
+@click.option("--group", help="As a member of this consumer group, which goes on where it is.")
+@bootstrap_option
+@format_option
+def consume(
+    topic: str,
+    start: Start,
+    count: int | None,
+    follow: bool,
+    queues: tuple[int, ...],
+    tags: tuple[str, ...],
+    on_dropped: Literal["error", "skip"],
+    separator: bytes,
+    key_separator: bytes | None,
+    group: str | None,
+    bootstrap: str,
+    output: str,
+) -> None:
+    """Write the messages of TOPIC to standard output, one a line, as they were sent; or as JSON, one object a line.
+
+    With --group, --from says where the consumer group begins with queues that it has not begun with, and the command
+    ends when the group has consumed what was there when it started.
+
+    In JSON, a key or value that is not UTF-8 stands as base64 under key_base64 or value_base64.
+    """
+    if group is not None and queues:
+        raise click.UsageError("--group and --queue exclude each other: the queues are shared out among the members")
+    wanted = Wanted(topic, start, queues, tags, count, follow or start == "latest", on_dropped)
+    form = json_format if output == "json" else text_format(separator, key_separator)
+    writer = MessageWriter(sys.stdout.buffer, form)
+    try:
+        asyncio.run(
+            _consume(bootstrap, wanted, writer) if group is None else _in_group(bootstrap, group, wanted, writer)
+        )
+    except KeyboardInterrupt:  # how --follow ends
+        say(counted(writer.written, "message"))
+        raise
+    say(counted(writer.written, "message"))
+
+
+async def _in_group(bootstrap: str, group: str, wanted: Wanted, writer: MessageWriter) -> None:
+    await consume_in_group(
+        bootstrap,
+        group,
+        wanted.topic,
+        start=wanted.start,
+        tags=wanted.tags,
+        count=wanted.count,
+        follow=wanted.follow,
+        writer=writer,
+    )
+
+
+async def _consume(bootstrap: str, wanted: Wanted, writer: MessageWriter) -> None:
+    async with AsyncConsumer(
+        wanted.topic,
+        bootstrap_servers=bootstrap,
+        start=wanted.start,
+        queues=wanted.queues or None,
+        tags=wanted.tags or None,
+        on_dropped=wanted.on_dropped,
+        request_timeout_ms=REQUEST_TIMEOUT_MS,
+    ) as consumer:
+        ends = None if wanted.follow else await consumer.end_offsets()
+        if ends is not None and any(consumer.position(*queue) > end for queue, end in ends.items()):
+            await consumer.getmany(1, timeout_ms=_WAIT_MS)  # raises: the start lies beyond the end
+        while (most := wanted.more(writer.written)) and not (ends is not None and _at_end(consumer, ends)):
+            messages = await consumer.getmany(most, timeout_ms=_WAIT_MS)
+            if ends is not None:
+                messages = [one for one in messages if one.offset < ends[TopicQueue(one.topic, one.queue)]]
+            writer.write(messages)
+
+
+def _at_end(consumer: AsyncConsumer, ends: dict[TopicQueue, int]) -> bool:
+    return all(consumer.position(*queue) >= end for queue, end in ends.items())

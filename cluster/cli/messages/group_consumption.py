@@ -1,0 +1,67 @@
+"""`ledgermq consume --group`: as a member of a consumer group.
+
+The one idea: a message counts as consumed once it is written. Without --follow the end is fixed when the command
+starts: the consumer group has come to what was the end of each queue then, whoever of its members has consumed it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import click
+
+from cluster.cli.messages.message_writer import MessageWriter
+from cluster.cli.options import REQUEST_TIMEOUT_MS
+from ledger import AsyncAdmin, AsyncGroupConsumer
+from ledger.errors import UnknownGroupError
+
+_MESSAGES_AT_ONCE = 5_000
+_WAIT_MS = 500
+
+
+async def consume_in_group(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    *,
+    start: Literal["earliest", "latest"] | int | datetime,
+    tags: tuple[str, ...],
+    count: int | None,
+    follow: bool,
+    writer: MessageWriter,
+) -> None:
+    if isinstance(start, int):
+        raise click.UsageError("with --group, --from is earliest, latest or a time")
+    async with (
+        AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
+        AsyncGroupConsumer(
+            topic,
+            group=group,
+            bootstrap_servers=bootstrap,
+            start=start,
+            tags=tags or None,
+            auto_acknowledge=False,
+            max_attempts=1,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+        ) as consumer,
+    ):
+        ends = {one.queue: one.end_offset for one in (await admin.describe_topic(topic)).offsets}
+        while count is None or writer.written < count:
+            most = _MESSAGES_AT_ONCE if count is None else min(_MESSAGES_AT_ONCE, count - writer.written)
+            messages = await consumer.getmany(most, _WAIT_MS)
+            writer.write(messages)
+            consumer.finish(*messages)
+            if not messages and not follow:
+                await consumer.acknowledge()
+                if await _has_come_to(admin, group, topic, ends):
+                    return
+
+
+async def _has_come_to(admin: AsyncAdmin, group: str, topic: str, ends: dict[int, int]) -> bool:
+    try:
+        described = await admin.describe_consumer_group(group)
+    except UnknownGroupError:
+        return False
+    offsets = {one.queue: one.offset for one in described.queues if one.topic == topic}
+    return all((offset := offsets.get(queue)) is not None and offset >= end for queue, end in ends.items())

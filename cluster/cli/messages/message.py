@@ -1,0 +1,128 @@
+"""`ledgermq message`: single messages, by their place or by their key.
+
+The one idea: a message's id is `topic:queue:offset`; a query shows it, and `get` takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import click
+
+from cluster.cli.messages.message_writer import MessageWriter, json_format, text_format
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
+from cluster.cli.output import counted, print_table, say
+from ledger import AsyncAdmin, Message
+from ledger.client.admin.offsets import in_ms
+from ledger.client.admin.queries import MAX_MESSAGES
+
+_SHOWN_CHARACTERS = 60
+
+
+class Place(NamedTuple):
+    topic: str
+    queue: int
+    offset: int
+
+
+class PlaceType(click.ParamType[Place]):
+    """topic:queue:offset."""
+
+    name = "topic:queue:offset"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Place:
+        if isinstance(value, Place):
+            return value
+        topic, *numbers = value.split(":")
+        if len(numbers) != 2 or not all(number.isascii() and number.isdecimal() for number in numbers):
+            self.fail(f"{value!r} names no message: give TOPIC:QUEUE:OFFSET, as in orders:3:1042", param, ctx)
+        return Place(topic, int(numbers[0]), int(numbers[1]))
+
+
+@click.group()
+def message() -> None:
+    """Single messages: get one by its place, query by key."""
+
+
+@message.command()
+@click.argument("place", metavar="TOPIC:QUEUE:OFFSET", type=PlaceType())
+@bootstrap_option
+@format_option
+def get(place: Place, bootstrap: str, output: str) -> None:
+    """Write one message to standard output, and what is known of it to standard error; or all of it as JSON."""
+
+    async def work() -> Message:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.get_message(*place)
+
+    found = asyncio.run(work())
+    if output == "json":
+        MessageWriter(sys.stdout.buffer, json_format).write([found])
+        return
+    MessageWriter(sys.stdout.buffer, text_format(b"\n", None)).write([found])
+    say(_described(found))
+
+
+@message.command()
+@click.option("--topic", required=True, help="In all queues of this topic.")
+@click.option("--key", required=True, help="Messages with exactly this key.")
+@click.option("--from", "begin", type=Moment(), help="Appended then or later: 2026-11-21T08:30:00Z, or ms since 1970.")
+@click.option("--to", "end", type=Moment(), help="Appended before then.")
+@click.option(
+    "--max", "most", type=click.IntRange(1, MAX_MESSAGES), default=64, show_default=True, help="The newest so many."
+)
+@bootstrap_option
+@format_option
+def query(
+    topic: str, key: str, begin: datetime | None, end: datetime | None, most: int, bootstrap: str, output: str
+) -> None:
+    """Find messages by their key, the newest first: a table, or JSON, one object a line."""
+
+    async def work() -> list[Message]:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.query_messages(
+                topic,
+                key,
+                begin_ms=None if begin is None else in_ms(begin),
+                end_ms=None if end is None else in_ms(end),
+                max_messages=most,
+            )
+
+    found = asyncio.run(work())
+    if output == "json":
+        MessageWriter(sys.stdout.buffer, json_format).write(found)
+    elif found:
+        columns = ["ID", "APPENDED", "TAG", "BYTES", "VALUE"]
+        print_table(
+            columns,
+            [[one.id, moment_text(one.append_time_ms), one.tag, len(one.value), shown(one.value)] for one in found],
+        )
+    say(_summary(found, topic, key, most))
+
+
+def _summary(found: list[Message], topic: str, key: str, most: int) -> str:
+    if not found:
+        return f"No message of topic {topic} has the key {key!r} (within the times given)."
+    if len(found) == most:
+        return f"The newest {counted(most, 'message')}; there may be more: --max, --to."
+    return counted(len(found), "message")
+
+
+def _described(found: Message) -> str:
+    parts = [found.id, f"appended {moment_text(found.append_time_ms)}", f"term {found.term}"]
+    if found.key is not None:
+        parts.append(f"key {shown(found.key)}")
+    if found.tag is not None:
+        parts.append(f"tag {found.tag}")
+    parts += [f"{name}: {shown(value)}" for name, value in found.headers]
+    return ", ".join(parts)
+
+
+def shown(data: bytes) -> str:
+    """As text, in one short line."""
+    text = data.decode(errors="backslashreplace")
+    text = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text[: _SHOWN_CHARACTERS + 1])
+    return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

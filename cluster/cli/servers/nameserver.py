@@ -1,0 +1,106 @@
+"""`ledgermq nameserver`: run one, and see what it knows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import click
+import grpc
+
+from cluster.address import check_address
+from cluster.cli.failure import CommandError
+from cluster.cli.options import format_option
+from cluster.cli.output import counted, print_json, print_table, say
+from ledger.client.connection.channels import GrpcChannel, failure
+from ledger.v1 import broker_pb2
+
+DEFAULT_LISTEN = "127.0.0.1:9876"
+"""RocketMQ's port."""
+_ANSWER_S = 5.0
+
+
+class Address(click.ParamType[str]):
+    """HOST:PORT."""
+
+    name = "host:port"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return check_address(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.group()
+def nameserver() -> None:
+    """Name servers: who is where, for clients that do not know the nodes."""
+
+
+@nameserver.command()
+@click.option("--listen", type=Address(), default=DEFAULT_LISTEN, show_default=True, help="For nodes and clients.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def run(listen: str, log_format: Literal["text", "json"]) -> int:
+    """Run a name server until SIGTERM or Ctrl-C. It keeps nothing; run two or more, none knows of the others.
+
+    Name it to the nodes by their setting `nameservers`, and to clients as --bootstrap.
+    """
+    try:
+        from cluster.node.nameserver import run_name_server
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"a name server needs the package {error.name}, which is not installed: pip install 'ledgermq[server]'"
+        ) from error
+    return run_name_server(listen, log_format)
+
+
+@nameserver.command()
+@click.argument("address", type=Address(), default=DEFAULT_LISTEN)
+@format_option
+def show(address: str, output: str) -> None:
+    """What the name server (or node) at ADDRESS says of routes."""
+    routes = asyncio.run(_ask(address))
+    if routes.HasField("error"):
+        raise CommandError(routes.error.message)
+    leaders = {shard.leader for shard in routes.shards}
+    if output == "json":
+        print_json(
+            {
+                "cluster": routes.cluster,
+                "nodes": {node.node: node.address for node in routes.nodes},
+                "outside": {node.node: node.outside_address for node in routes.nodes if node.outside_address},
+                "shards": [{"shard": each.shard, "leader": each.leader, "term": each.term} for each in routes.shards],
+                "topics": {topic.name: len(topic.shards) for topic in routes.topics},
+            }
+        )
+        return
+    print_table(
+        ["NODE", "ADDRESS", "OUTSIDE", "LEADS"],
+        [
+            [
+                node.node,
+                node.address,
+                node.outside_address or None,
+                _leads(node.node, routes) if node.node in leaders else None,
+            ]
+            for node in routes.nodes
+        ],
+    )
+    say(f"Cluster {routes.cluster}: {counted(len(routes.shards), 'shard')}, {counted(len(routes.topics), 'topic')}.")
+
+
+def _leads(node: int, routes: broker_pb2.GetRouteResponse) -> str:
+    return ", ".join(str(shard.shard) for shard in routes.shards if shard.leader == node)
+
+
+async def _ask(address: str) -> broker_pb2.GetRouteResponse:
+    channel = GrpcChannel(address)
+    try:
+        routes: broker_pb2.GetRouteResponse = await channel.stub.GetRoute(
+            broker_pb2.GetRouteRequest(), timeout=_ANSWER_S
+        )
+    except grpc.aio.AioRpcError as error:
+        raise failure(address, error) from error
+    finally:
+        await channel.close()
+    return routes

@@ -1,0 +1,41 @@
+"""`ledgermq server run`: one node in the foreground."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cluster.cli.failure import CommandError
+
+
+@click.group()
+def server() -> None:
+    """Run one node."""
+
+
+@server.command()
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file of settings. The environment (LEDGERMQ_<KEY>) wins over it.",
+)
+@click.option("--join", is_flag=True, help="Wait to be added to a cluster that runs: `ledgermq cluster add-node`.")
+def run(config: Path | None, join: bool) -> int:
+    """Run one node until SIGTERM or Ctrl-C. A leader hands over to another node before it ends.
+
+    Every setting may stand in the file, or in the environment as LEDGERMQ_NODE, LEDGERMQ_DATA,
+    LEDGERMQ_PEERS="1=HOST:PORT,2=HOST:PORT", and so on.
+    """
+    try:
+        from cluster.node.node import run_node
+        from cluster.node.settings import NodeSettings, SettingsError
+    except ModuleNotFoundError as error:
+        raise CommandError(
+            f"a node needs the package {error.name}, which is not installed: pip install 'ledgermq[server]'"
+        ) from error
+    try:
+        settings = NodeSettings.load(config, **({"join": True} if join else {}))
+    except SettingsError as error:
+        raise CommandError(str(error)) from error
+    return run_node(settings)

@@ -1,0 +1,185 @@
+"""`ledgermq topic`: create, alter, delete, list and describe topics, and find the offsets of a time."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import click
+
+from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
+from cluster.cli.output import counted, print_json, print_table, say
+from cluster.cli.question import ask
+from ledger import AsyncAdmin, TopicQueue
+from ledger.client.admin.offsets import in_ms
+from ledger.client.records import TopicDescription
+from ledger.topics import validate_topic_name
+
+
+@click.group()
+def topic() -> None:
+    """Topics: create, alter, delete, list, describe; offsets by time."""
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--queues", type=click.IntRange(1, 1024), default=4, show_default=True, help="How many ordered shards.")
+@bootstrap_option
+@format_option
+def create(name: str, queues: int, bootstrap: str, output: str) -> None:
+    """Create the topic NAME."""
+
+    async def work() -> TopicDescription:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.create_topic(name, queues=queues)
+
+    made = asyncio.run(work())
+    if output == "json":
+        print_json(_as_json(made))
+    else:
+        say(f"Created topic {made.name} with {counted(made.queues, 'queue')}.")
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--queues", type=click.IntRange(1, 1024), required=True, help="How many it is to have: never fewer.")
+@bootstrap_option
+@format_option
+def alter(name: str, queues: int, bootstrap: str, output: str) -> None:
+    """Give the topic NAME more queues, in the shards with the fewest.
+
+    Messages with keys may go to other queues from then on, so the order of a key's messages begins anew.
+    """
+
+    async def work() -> TopicDescription:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.alter_topic(name, queues)
+
+    altered = asyncio.run(work())
+    if output == "json":
+        print_json(_as_json(altered))
+    else:
+        say(f"Topic {altered.name} has {counted(altered.queues, 'queue')}.")
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@bootstrap_option
+@format_option
+def delete(name: str, yes: bool, bootstrap: str, output: str) -> None:
+    """Delete the topic NAME, with all its messages, for good.
+
+    Producers and consumers of it are refused from then on. A topic of the same name that is made later is another one.
+    """
+
+    async def work() -> None:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            if not yes:
+                validate_topic_name(name)
+                found = await admin.describe_topic(name)
+                messages = counted(sum(one.end_offset - one.first_offset for one in found.offsets), "message")
+                ask(f"Delete topic {name} with {messages}?")
+            await admin.delete_topic(name)
+
+    asyncio.run(work())
+    if output == "json":
+        print_json({"deleted": name})
+    else:
+        say(f"Deleted topic {name}.")
+
+
+@topic.command("list")
+@bootstrap_option
+@format_option
+def list_topics(bootstrap: str, output: str) -> None:
+    """List all topics."""
+
+    async def work() -> list[TopicDescription]:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return list(await admin.list_topics())
+
+    topics = sorted(asyncio.run(work()), key=lambda one: one.name)
+    if output == "json":
+        print_json({"topics": [_as_json(one) for one in topics]})
+    elif topics:
+        print_table(["TOPIC", "QUEUES", "CREATED"], [[one.name, one.queues, _time(one.created_ms)] for one in topics])
+    else:
+        say("There are no topics yet: create one with `ledgermq topic create NAME`.")
+
+
+@topic.command()
+@click.argument("name")
+@bootstrap_option
+@format_option
+def describe(name: str, bootstrap: str, output: str) -> None:
+    """Show the queues of the topic NAME and their offsets."""
+
+    async def work() -> TopicDescription:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            return await admin.describe_topic(name)
+
+    found = asyncio.run(work())
+    if output == "json":
+        print_json(_as_json(found))
+        return
+    columns = ["QUEUE", "GROUP", "FIRST OFFSET", "END OFFSET", "MESSAGES"]
+    print_table(
+        columns,
+        [
+            [one.queue, found.shards[one.queue], one.first_offset, one.end_offset, one.end_offset - one.first_offset]
+            for one in found.offsets
+        ],
+    )
+
+
+@topic.command()
+@click.argument("name")
+@click.option(
+    "--time", "moment", type=Moment(), required=True, help="As in 2026-11-21T08:30:00Z (UTC), or in ms since 1970."
+)
+@bootstrap_option
+@format_option
+def offsets(name: str, moment: datetime, bootstrap: str, output: str) -> None:
+    """Show, for each queue of the topic NAME, the offset of the first message that was appended at a time or later.
+
+    Where there is none yet, that is the end offset: the one of the next message.
+    """
+    time_ms = in_ms(moment)
+
+    async def work() -> list[tuple[int, int, int]]:
+        async with AsyncAdmin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+            described = await admin.describe_topic(name)
+            times = {TopicQueue(name, queue): time_ms for queue in range(described.queues)}
+            found = await admin.offsets_for_times(times)
+            return [(one.queue, found[TopicQueue(name, one.queue)], one.end_offset) for one in described.offsets]
+
+    rows = asyncio.run(work())
+    if output == "json":
+        keys = ("queue", "offset", "end_offset")
+        found = [dict(zip(keys, row, strict=True)) for row in rows]
+        print_json({"name": name, "time_ms": time_ms, "offsets": found})
+        return
+    print_table(["QUEUE", "OFFSET", "END OFFSET"], rows)
+    if all(offset >= end for _, offset, end in rows):
+        say(f"Nothing was appended at {moment_text(time_ms)} or later yet: these are the end offsets.")
+
+
+def _as_json(found: TopicDescription) -> dict[str, object]:
+    described: dict[str, object] = {
+        "name": found.name,
+        "topic_id": found.topic_id,
+        "queues": found.queues,
+        "shards": list(found.shards),
+        "created_ms": found.created_ms,
+    }
+    if found.offsets:
+        described["offsets"] = [
+            {"queue": one.queue, "first_offset": one.first_offset, "end_offset": one.end_offset}
+            for one in found.offsets
+        ]
+    return described
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

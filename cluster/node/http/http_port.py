@@ -1,0 +1,62 @@
+"""The small HTTP port: /metrics for Prometheus, /healthz and /readyz for whoever restarts or routes, and the log's
+segments (`http_segments`) for whoever copies or reads them.
+
+`/healthz` says that the event loop lives, and nothing about the cluster: a node without a majority must not be
+restarted for it. `/readyz` says that this node is a member, knows a leader and has caught up with what it knew
+committed; 503 with the reason otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from cluster.node.http.segment_routes import SegmentRoutes
+
+
+class HttpPort:
+    """Serves until stopped. `not_ready()` gives the reason, or an empty string. Without `segments` none are served."""
+
+    def __init__(
+        self, registry: CollectorRegistry, not_ready: Callable[[], str], segments: SegmentRoutes | None
+    ) -> None:
+        self._registry = registry
+        self._not_ready = not_ready
+        self._segments = segments
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/metrics", self._metrics),
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+            ]
+        )
+        if segments is not None:
+            app.add_routes(segments.routes())
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+
+    async def start(self, address: str) -> None:
+        """Raises OSError when the port is in use."""
+        host, _, port = address.rpartition(":")
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, int(port), reuse_address=True).start()
+
+    async def stop(self) -> None:
+        await self._runner.cleanup()
+        if self._segments is not None:
+            self._segments.close()
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        reason = self._not_ready()
+        if reason:
+            return web.json_response({"status": "not ready", "reason": reason}, status=503)
+        return web.json_response({"status": "ready"})

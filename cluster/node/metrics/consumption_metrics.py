@@ -1,0 +1,95 @@
+"""How consumer groups get on, read at each scrape: what is known where a shard is led, and nowhere else.
+
+The one idea: a queue's lag is a matter of the node that leads its shard; others may lag themselves. What
+Prometheus keeps has a bound: of the queues that are consumed only so many are told of, and how many are left out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ledger.broker.consumer_groups.lag import lag_of
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService, ShardConsumption
+
+MAX_QUEUES = 5_000
+"""For each shard; some 30 µs each."""
+
+
+class ConsumptionCollector:
+    """Register it with a registry."""
+
+    def __init__(self, service: ConsumerGroupService, now_ms: Callable[[], int]) -> None:
+        self._service = service
+        self._now_ms = now_ms
+
+    def collect(self) -> Iterator[Metric]:
+        shard_consumptions = list(self._service.shard_consumptions.values())
+        yield from self._lags(
+            [shard_consumption for shard_consumption in shard_consumptions if shard_consumption.replica.knows_the_end]
+        )
+        yield from _moves(shard_consumptions)
+        rebalances = CounterMetricFamily(
+            "ledgermq_consumer_group_rebalances", "Assignments of queues that this node committed.", labels=["shard"]
+        )
+        for shard_consumption in shard_consumptions:
+            rebalances.add_metric([str(shard_consumption.replica.shard)], shard_consumption.coordinator.rebalances)
+        refusals = CounterMetricFamily(
+            "ledgermq_consumer_refusals", "What members of consumer groups were refused, by code.", labels=["code"]
+        )
+        for code, count in sorted(self._service.refusals.items()):
+            refusals.add_metric([code], count)
+        yield from (rebalances, refusals)
+
+    def _lags(self, shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
+        """On the leader."""
+        labels = ["consumer_group", "topic", "queue"]
+        messages = GaugeMetricFamily(
+            "ledgermq_consumer_group_lag_messages", "Messages that are not consumed.", labels=labels
+        )
+        seconds = GaugeMetricFamily(
+            "ledgermq_consumer_group_lag_seconds", "How long ago the first of them was appended.", labels=labels
+        )
+        members = GaugeMetricFamily(
+            "ledgermq_consumer_group_members",
+            "Members of consumer groups that this node coordinates.",
+            labels=["consumer_group"],
+        )
+        left_out = GaugeMetricFamily(
+            "ledgermq_consumer_group_lags_left_out",
+            "Queues whose lag is not told, because there are too many.",
+            labels=["shard"],
+        )
+        now = self._now_ms()
+        for shard_consumption in shard_consumptions:
+            replica, consumption = shard_consumption.replica, shard_consumption.replica.state.consumption
+            for group in consumption.groups:
+                members.add_metric([group.name], len(group.members))
+            for key, progress in islice(consumption.progress.in_any_order(), MAX_QUEUES):
+                topic, lag = replica.state.topics.get(key.topic_id), lag_of(replica, key, progress)
+                label = [key.consumer_group, topic.name if topic else str(key.topic_id), str(key.queue)]
+                messages.add_metric(label, lag.messages)
+                waiting_ms = now - lag.waiting_since_ms if lag.messages else 0
+                seconds.add_metric(label, max(0, waiting_ms) / 1000)
+            left_out.add_metric([str(replica.shard)], max(0, len(consumption.progress) - MAX_QUEUES))
+        yield from (messages, seconds, members, left_out)
+
+
+def _moves(shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
+    """Of each shard's leader, while it led."""
+    retries = CounterMetricFamily(
+        "ledgermq_consumer_group_retries", "Messages moved to be consumed again.", labels=["consumer_group"]
+    )
+    dead_letters = CounterMetricFamily(
+        "ledgermq_consumer_group_dead_letters", "Messages that were given up.", labels=["consumer_group"]
+    )
+    for family, counters in (
+        (retries, [shard_consumption.claims.retries for shard_consumption in shard_consumptions]),
+        (dead_letters, [shard_consumption.claims.dead_letters for shard_consumption in shard_consumptions]),
+    ):
+        for name, count in sorted(sum(counters, Counter[str]()).items()):
+            family.add_metric([name], count)
+        yield family

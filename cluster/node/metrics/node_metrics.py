@@ -1,0 +1,192 @@
+"""The metrics of one node, named as Prometheus and etcd name theirs: base units, `_total` on counters, bounded labels.
+
+The one idea: what can be read from the state is read when somebody scrapes (`RaftCollector`); only what happens in
+between is counted as it happens (`Meters`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from cluster.process_use import private_bytes
+from ledger.broker.broker_replica import BrokerReplica
+from raft.core import Role
+from store import CommitLog, Draft, Header, Readable
+
+LATENCY_BUCKETS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
+LAG_PROBE_S = 0.1
+
+
+class Meters:
+    """What is counted as it happens. One for a node."""
+
+    def __init__(self, registry: CollectorRegistry, cluster: str, node: int) -> None:
+        def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
+            return Counter(name, text, labels, registry=registry)
+
+        def histogram(name: str, text: str) -> Histogram:
+            return Histogram(name, text, buckets=LATENCY_BUCKETS_S, registry=registry)
+
+        self.messages_in = counter(
+            "ledgermq_messages_in_total", "Messages of producers committed while this node led.", ["topic"]
+        )
+        self.bytes_in = counter("ledgermq_bytes_in_total", "Bytes of batches committed while this node led.", ["topic"])
+        self.messages_out = counter("ledgermq_messages_out_total", "Messages given to consumers.", ["topic"])
+        self.bytes_out = counter("ledgermq_bytes_out_total", "Bytes of batches given to consumers.", ["topic"])
+        self._produced: dict[str, tuple[Counter, Counter]] = {}
+        self.duplicates = counter("ledgermq_produce_duplicates_total", "Repeats answered with the first result.")
+        self.throttlings = counter(
+            "ledgermq_throttled_total", "What clients over their quota were refused: producer or consumer.", ["kind"]
+        )
+        self.refusals = counter("ledgermq_produce_refusals_total", "Batches refused, by code.", ["code"])
+        self.commit_seconds = histogram("ledgermq_raft_commit_duration_seconds", "From a proposal to its commit.")
+        self.append_seconds = histogram("ledgermq_log_append_duration_seconds", "One group write to the CommitLog.")
+        self.flush_seconds = histogram("ledgermq_log_flush_duration_seconds", "One fsync of the CommitLog.")
+        self.loop_lag_seconds = histogram("ledgermq_event_loop_lag_seconds", "How late the event loop runs.")
+        self.log_damaged = Gauge(
+            "ledgermq_log_damaged", "1 while the log is damaged here, and being repaired.", ["shard"], registry=registry
+        )
+        self.repaired_bytes = counter(
+            "ledgermq_log_repaired_bytes_total", "Bytes of a damaged log taken from other nodes.", ["shard"]
+        )
+        self.disk_use_ratio = Gauge(
+            "ledgermq_disk_use_ratio", "How full the disk of the log is, whoever fills it.", registry=registry
+        )
+        ProcessCollector(registry=registry)
+        Gauge(
+            "ledgermq_process_private_memory_bytes", "Memory of this process without mapped files.", registry=registry
+        ).set_function(private_bytes)
+        info = Gauge("ledgermq_node_info", "This node.", ["cluster", "node", "version"], registry=registry)
+        info.labels(cluster, str(node), version("ledgermq")).set(1)
+
+    def produced(self, topic: str, messages: int, size: int, seconds: float) -> None:
+        counters = self._produced.get(topic)
+        if counters is None:  # finding them by label costs more than counting
+            counters = self._produced[topic] = (self.messages_in.labels(topic), self.bytes_in.labels(topic))
+        counters[0].inc(messages)
+        counters[1].inc(size)
+        self.commit_seconds.observe(seconds)
+
+    def repeated(self) -> None:
+        self.duplicates.inc()
+
+    def refused(self, code: str) -> None:
+        self.refusals.labels(code).inc()
+
+    def throttled(self, kind: str) -> None:
+        self.throttlings.labels(kind).inc()
+
+    def fetched(self, topic: str, messages: int, size: int) -> None:
+        self.messages_out.labels(topic).inc(messages)
+        self.bytes_out.labels(topic).inc(size)
+
+    async def probe_loop_lag(self) -> None:
+        """Runs for ever: how much later than asked does the loop wake this task?"""
+        while True:
+            due = time.perf_counter() + LAG_PROBE_S
+            await asyncio.sleep(LAG_PROBE_S)
+            self.loop_lag_seconds.observe(max(0.0, time.perf_counter() - due))
+
+
+class MeasuredLog(CommitLog):
+    """A CommitLog whose group writes are timed."""
+
+    observe: Callable[[float], None]
+    clock_ms: Callable[[], float]
+
+    def append(self, drafts: Sequence[Draft], *, term: int, commit: int, now_ms: int) -> list[Header]:
+        started = self.clock_ms()
+        headers = super().append(drafts, term=term, commit=commit, now_ms=now_ms)
+        self.observe((self.clock_ms() - started) / 1000)
+        return headers
+
+    def write(self, data: Readable, headers: list[Header], first: int) -> None:
+        started = self.clock_ms()
+        super().write(data, headers, first)
+        self.observe((self.clock_ms() - started) / 1000)
+
+
+class RaftCollector:
+    """Where each shard stands, read at each scrape. Register it with a registry."""
+
+    def __init__(self, replicas: Iterable[BrokerReplica]) -> None:
+        """`replicas`: as they come to this node."""
+        self._replicas = replicas
+
+    def collect(self) -> Iterator[Metric]:
+        role = GaugeMetricFamily("ledgermq_raft_role", "1 for the role this node has.", labels=["shard", "role"])
+        changes = CounterMetricFamily(
+            "ledgermq_raft_leader_changes_seen", "Changes of leader that this node saw.", labels=["shard"]
+        )
+        lag = GaugeMetricFamily(
+            "ledgermq_raft_follower_lag_entries", "On the leader: what a follower lacks.", labels=["shard", "peer"]
+        )
+        plain = {
+            name: GaugeMetricFamily(f"ledgermq_{name}", text, labels=["shard"])
+            for name, text in (
+                ("raft_term", "The current term."),
+                ("raft_has_leader", "1 when this node knows a leader."),
+                ("raft_is_leader", "1 when this node leads."),
+                ("raft_last_index", "Index of the last entry in the log."),
+                ("raft_commit_index", "Index up to which a majority has the log."),
+                ("raft_applied_index", "Index up to which this node has applied the log."),
+                ("raft_proposals_pending", "Proposals that are not committed yet."),
+                ("raft_failed", "1 when the disk failed under this shard on this node."),
+                ("raft_suspect", "1 while this node may have lost what it acknowledged."),
+                ("raft_members", "Voters and learners, as this node has applied them."),
+                ("raft_learners", "Those members that do not vote."),
+                ("log_end_position_bytes", "Bytes of the log since its very first one."),
+                ("log_first_index", "Index of the first entry in the log."),
+                ("log_kept_bytes", "Bytes of the log that are kept."),
+                ("log_holds", "How many hold the log where it begins."),
+                ("log_dirty_bytes", "Bytes written to the log since its last flush began."),
+                ("log_staged_bytes", "Of those, bytes in the memory of this process alone: `write = staged`."),
+            )
+        }
+        losses = CounterMetricFamily(
+            "ledgermq_raft_losses_accepted",
+            "How often this node was elected by the votes of nodes that may have lost what they acknowledged.",
+            labels=["shard"],
+        )
+        dropped = CounterMetricFamily(
+            "ledgermq_log_dropped_bytes",
+            "Bytes of the log that were let go here by moving its start.",
+            labels=["shard"],
+        )
+        for replica in self._replicas:
+            driver, log, members = replica.driver, replica.log, replica.membership.configuration
+            raft, label = driver.raft, [str(replica.shard)]
+            for name, value in {
+                "raft_term": raft.term,
+                "raft_has_leader": int(raft.leader != 0),
+                "raft_is_leader": int(driver.leads),
+                "raft_last_index": log.last_index,
+                "raft_commit_index": raft.commit,
+                "raft_applied_index": driver.applied,
+                "raft_proposals_pending": driver.backlog,
+                "raft_failed": int(driver.failure is not None),
+                "raft_suspect": int(raft.is_suspect),
+                "raft_members": len(members.members) if members else 0,
+                "raft_learners": len(members.learners) if members else 0,
+                "log_end_position_bytes": log.end,
+                "log_first_index": log.first_index,
+                "log_kept_bytes": log.end - log.start,
+                "log_holds": len(replica.state.holds),
+                "log_dirty_bytes": log.dirty_bytes,
+                "log_staged_bytes": log.staged_bytes,
+            }.items():
+                plain[name].add_metric(label, value)
+            for each in Role:
+                role.add_metric([*label, each.value], int(raft.role is each))
+            for peer, progress in raft.progress.items():
+                lag.add_metric([*label, str(peer)], log.last_index - progress.match)
+            changes.add_metric(label, replica.leader_changes)
+            losses.add_metric(label, replica.losses_accepted)
+            dropped.add_metric(label, driver.log_start.dropped_bytes if driver.log_start else 0)
+        yield from (*plain.values(), role, lag, changes, losses, dropped)

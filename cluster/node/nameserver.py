@@ -1,0 +1,69 @@
+"""One name server: a process of its own, with nothing on the disk and no word to other name servers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Literal
+
+import uvloop
+from grpc import aio
+
+from cluster.node.logs import set_up_logging
+from cluster.node.stop_signals import stop_requested
+from ledger.nameserver.registrations import Registrations
+from ledger.nameserver.service import NameServerService, RouteService
+from ledger.v1 import broker_pb2_grpc, nameserver_pb2_grpc
+from raft.transport.streams import SERVER_OPTIONS
+
+log = logging.getLogger("cluster.node.nameserver")
+
+STOP_GRACE_S = 1.0
+
+
+class NameServerError(Exception):
+    """This name server cannot run. The sentence says why and what to do."""
+
+
+class NameServer:
+    """Runs from `start` to `stop`."""
+
+    def __init__(self, listen: str) -> None:
+        self.registrations = Registrations(lambda: time.monotonic() * 1000)
+        self._listen = listen
+        self._server = aio.server(options=SERVER_OPTIONS)
+
+    async def start(self) -> None:
+        """Raises NameServerError where the port cannot be had."""
+        nameserver_pb2_grpc.add_NameServerServicer_to_server(NameServerService(self.registrations), self._server)
+        broker_pb2_grpc.add_BrokerServicer_to_server(RouteService(self.registrations), self._server)
+        try:
+            self._server.add_insecure_port(self._listen)
+        except RuntimeError as error:
+            raise NameServerError(f"cannot listen on {self._listen}: is the port in use?") from error
+        await self._server.start()
+        log.info("the name server serves %s", self._listen)
+
+    async def stop(self) -> None:
+        await self._server.stop(STOP_GRACE_S)
+
+
+def run_name_server(listen: str, log_format: Literal["text", "json"]) -> int:
+    """Runs it in the foreground until SIGTERM or SIGINT. Gives the exit status."""
+    set_up_logging(log_format, "info")
+    try:
+        uvloop.run(_serve_until_stopped(listen))
+    except NameServerError as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+async def _serve_until_stopped(listen: str) -> None:
+    stopping = stop_requested()
+    server = NameServer(listen)
+    await server.start()
+    try:
+        await stopping.wait()
+    finally:
+        await server.stop()

@@ -1,0 +1,212 @@
+"""One node: the composition root. It opens the directory, starts its shards and joins them to the ports.
+
+    settings ─> directory ─> shards ─> gRPC (clients, peers), HTTP (metrics, health)
+
+One asyncio loop owns the state of all shards; only fsyncs and the making of segments happen on helper threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import uvloop
+from grpc import aio
+from prometheus_client import CollectorRegistry
+
+from cluster.node.file_limit import raise_file_limit
+from cluster.node.http.http_port import HttpPort
+from cluster.node.http.segment_routes import SegmentRoutes
+from cluster.node.logs import set_up_logging
+from cluster.node.metrics.consumption_metrics import ConsumptionCollector
+from cluster.node.metrics.node_metrics import Meters, RaftCollector
+from cluster.node.node_shards import NodeShards
+from cluster.node.registration import Registration
+from cluster.node.runtime import Addresses, Runtime, now_ms
+from cluster.node.settings import NodeSettings
+from cluster.node.shard_log import ShardError
+from cluster.node.stop_signals import stop_requested
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.consumer_groups.delays import Delays
+from ledger.broker.quotas.quota import Quota, Rates
+from ledger.broker.rpc.broker import BrokerService, NodeFacts, add_broker
+from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
+from ledger.broker.rpc.consumer_groups import ConsumerGroupService
+from ledger.broker.rpc.operations import OperationsService
+from ledger.broker.rpc.throttling import Quotas
+from ledger.v1 import (
+    consumer_group_operations_pb2_grpc,
+    consumer_group_pb2_grpc,
+    operations_pb2_grpc,
+)
+from raft.transport.control_streams import ControlLines
+from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
+from raft.transport.streams import SERVER_OPTIONS
+from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
+
+log = logging.getLogger("cluster.node.node")
+
+STOP_GRACE_S = 1.0
+
+
+class NodeError(Exception):
+    """This node cannot run. The sentence says why and what to do."""
+
+
+class Node:
+    """Runs from `start` to `stop`. Its directory is taken, and its log read, when it is made.
+
+    Raises StoreError, ShardError then."""
+
+    def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
+        disk = disk or PosixDisk()
+        self._settings = settings
+        self._registry = CollectorRegistry()
+        self._meters = Meters(self._registry, settings.cluster, settings.node)
+        self._runtime = Runtime(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
+        self._lines = ControlLines(settings.cluster, settings.node)
+        self._raft_service = RaftService(
+            lambda request: self._shards.introduce(request),
+            lambda request: self._shards.read_entries(request),
+            self._lines,
+        )
+        self._directory = NodeDirectory.open(
+            disk, settings.data, cluster=settings.cluster, node=settings.node, indexes=settings.index_data
+        )
+        try:
+            self._shards = NodeShards(
+                settings, disk, self._directory, self._meters, self._runtime, on_start=self._shard_started
+            )
+        except BaseException:
+            self._directory.close()
+            raise
+        shards = self._shards
+        self._broker = BrokerService(
+            self._facts(),
+            self._meters,
+            beginnings=shards.local,
+            replicas=shards.replicas,
+            fetch_waiters=shards.fetch_waiters,
+            opening=shards.opening,
+            deletion=shards.deletion,
+            delays=Delays(settings.retry_delays_s, now_ms),
+            quotas=Quotas(
+                Quota("sends", Rates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
+                Quota("fetches", Rates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
+            ),
+        )
+        self._operations = OperationsService(
+            settings.node, settings.cluster, shards.local, shards.replicas, shards.deletion
+        )
+        self._registry.register(RaftCollector(shards.replicas))
+        self._consumer_groups = ConsumerGroupService(
+            shards.local, shards.replicas, shards.opening, len(settings.retry_delays_s)
+        )
+        self._group_operations = ConsumerGroupOperations(self._consumer_groups, shards.deletion, now_ms)
+        self._registry.register(ConsumptionCollector(self._consumer_groups, now_ms))
+        self._server = aio.server(options=SERVER_OPTIONS)
+        served = SegmentRoutes(settings.node, settings.cluster, shards.local) if settings.serve_segments else None
+        self._http = HttpPort(self._registry, shards.not_ready, served)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Returns once this node serves its ports; the first start and elections go on by themselves.
+
+        Raises NodeError where a port cannot be had. `stop` is due in any case."""
+        await self._serve_grpc()
+        await self._serve_http()
+        self._shards.start()
+        self._tasks = [self._runtime.vital.spawn(self._meters.probe_loop_lag(), "event loop lag")]
+        if names := self._settings.nameservers:
+            registration = Registration(self._settings.node, names, self._broker.routes)
+            work = registration.run()
+            self._tasks.append(self._runtime.vital.spawn(work, "registration with name servers"))
+
+    async def stop(self) -> None:
+        """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""
+        await self._shards.hand_over()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.stop(STOP_GRACE_S)
+        await self._http.stop()
+        await self._shards.stop()
+        self._directory.close()
+
+    def _shard_started(self, _: BrokerReplica) -> None:
+        gc.collect()
+        gc.freeze()  # what lives as long as the process need not be looked at in every collection
+
+    def _make_transport(self, me: Identity, peers: Addresses, receiver: Receiver) -> GrpcTransport:
+        transport = GrpcTransport(me, peers, receiver, self._lines)
+        self._raft_service.add_shard(transport)
+        return transport
+
+    async def _serve_grpc(self) -> None:
+        add_raft(self._raft_service, self._server)
+        add_broker(self._broker, self._server)
+        operations_pb2_grpc.add_OperationsServicer_to_server(self._operations, self._server)
+        consumer_group_pb2_grpc.add_ConsumerGroupsServicer_to_server(self._consumer_groups, self._server)
+        consumer_group_operations_pb2_grpc.add_ConsumerGroupOperationsServicer_to_server(
+            self._group_operations, self._server
+        )
+        address = self._settings.listen
+        try:
+            self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise NodeError(f"cannot listen on {address}: is the port in use? Choose another with `listen`") from error
+        await self._server.start()
+        log.info("node %d of cluster %r serves %s", self._settings.node, self._settings.cluster, address)
+
+    async def _serve_http(self) -> None:
+        address = self._settings.http
+        if not address:
+            return
+        try:
+            await self._http.start(address)
+        except OSError as error:
+            raise NodeError(
+                f"cannot serve HTTP on {address}: {error.strerror}; choose another with `http`, or an empty one"
+            ) from error
+
+    def _facts(self) -> NodeFacts:
+        settings = self._settings
+        return NodeFacts(
+            node=settings.node,
+            cluster=settings.cluster,
+            addresses=settings.addresses,
+            http_address=settings.http,
+            data_directory=str(Path(settings.data).absolute()),
+            version=version("ledgermq"),
+            joins=settings.join,
+            room=settings.room,
+            shards=settings.shards,
+            outside=settings.outside,
+        )
+
+
+def run_node(settings: NodeSettings) -> int:
+    """Runs a node in the foreground until SIGTERM or SIGINT. Gives the exit status."""
+    set_up_logging(settings.log_format, settings.log_level)
+    raise_file_limit()
+    try:
+        uvloop.run(serve_until_stopped(settings))
+    except (NodeError, ShardError, StoreError) as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+async def serve_until_stopped(settings: NodeSettings) -> None:
+    stopping = stop_requested()
+    node = Node(settings)
+    try:
+        await node.start()
+        await stopping.wait()
+        log.info("stopping")
+    finally:
+        await node.stop()

@@ -1,0 +1,228 @@
+"""The shards of one node: which there are, from the first start to the stop, and what they share.
+
+    directory ──> shards that are here already          shard 0's table ──> those that begin here, and those that are
+    a leader that adds this node ──> one more                               still missing by the settings
+
+The one idea: shard 0 says which shards there are, and all nodes follow it. So a node needs to be told of nothing but
+shard 0, and a shard that is to begin on it begins by itself, as soon as that is committed there.
+
+It must not know ports; nor what a shard does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from cluster.node.formation.preferred_voters import FirstVoters, in_turn
+from cluster.node.local_replica import LocalReplica
+from cluster.node.metrics.node_metrics import Meters
+from cluster.node.removal import RemovalWatch
+from cluster.node.runtime import Runtime
+from cluster.node.settings import NodeSettings
+from cluster.node.shard_calls import ShardCalls
+from cluster.node.shard_log import ShardError
+from cluster.node.ticker import Ticker
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.members.handover import hand_over
+from ledger.broker.replicas import Replicas
+from ledger.broker.topics.topic_commands import add_shard
+from ledger.broker.topics.topic_deletion import TopicDeletion
+from ledger.broker.topics.topic_opening import TopicOpening
+from ledger.errors import LedgerError
+from ledger.state.shard_table import MAX_SHARDS
+from ledger.topics import TOPICS_SHARD
+from raft.v1 import raft_pb2
+from store import Disk, NodeDirectory, StoreError
+
+log = logging.getLogger("cluster.shards")
+
+RETRY_S = 0.5
+TRY_AGAIN_S = 30.0
+MOST_REASONS = 3
+
+
+class NodeShards:
+    """Made with the files of all shards open and checked. From `start` to `stop`."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        disk: Disk,
+        directory: NodeDirectory,
+        meters: Meters,
+        runtime: Runtime,
+        *,
+        on_start: Callable[[BrokerReplica], None],
+    ) -> None:
+        """`on_start` is told of each replica that takes part from then on. Raises StoreError, ShardError."""
+        self.replicas = Replicas(lambda shard: self.local[shard].not_ready() if shard in self.local else "")
+        self.fetch_waiters = FetchWaiters()
+        self._calls = ShardCalls(self._addresses, runtime)
+        self.opening = TopicOpening(self.replicas, self._calls, runtime.vital.spawn)
+        self.deletion = TopicDeletion(self.replicas, self._calls)
+        self.local: dict[int, LocalReplica] = {}
+        """By number. They only ever come."""
+        self._settings = settings
+        self._disk = disk
+        self._directory = directory
+        self._meters = meters
+        self._runtime = runtime
+        self._on_start = on_start
+        self._ticker = Ticker(runtime.vital, settings.tick_ms, settings.heartbeat_ticks)
+        self._starts: dict[int, asyncio.Task[None]] = {}
+        self._watches: list[asyncio.Task[None]] = []
+        self._news = asyncio.Event()
+        """Shard 0's table, or who leads it, may be another."""
+        for number in sorted({TOPICS_SHARD, *directory.shards()}):
+            self._open(number)
+
+    @property
+    def first(self) -> LocalReplica:
+        """Shard 0."""
+        return self.local[TOPICS_SHARD]
+
+    def start(self) -> None:
+        """Returns at once; first starts and elections go on by themselves."""
+        for number, shard in self.local.items():
+            if number == TOPICS_SHARD or shard.has_begun:
+                self._begin(number)
+        self._watches.append(self._runtime.vital.spawn(self._follow(), "shard 0's table"))
+        self._watches.append(self._runtime.vital.spawn(self.deletion.run(), "deleted topics"))
+
+    async def stop(self) -> None:
+        """Orderly: what was acknowledged is flushed. Nothing may come in any more."""
+        tasks = [*self._starts.values(), *self._watches]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.opening.stop()
+        await self._calls.stop()
+        await self._ticker.stop()
+        for shard in [*self.local.values()]:
+            await shard.stop()
+
+    async def hand_over(self) -> None:
+        """Writes go on elsewhere at once; without this they would wait for an election timeout and more."""
+        within_s = self._settings.tick_ms * self._settings.election_ticks / 1000
+        led = [replica for replica in self.replicas if replica.driver.leads]
+        leaders = await asyncio.gather(*(hand_over(replica, within_s) for replica in led))
+        for replica, leader in zip(led, leaders, strict=True):
+            if leader:
+                log.info("shard %d: handed leadership to node %d", replica.shard, leader)
+            else:
+                log.info("shard %d: nobody took leadership over in time", replica.shard)
+
+    def not_ready(self) -> str:
+        """Why this node should not be given work; empty when it should."""
+        reasons = [reason for shard in self.local.values() if (reason := shard.not_ready())]
+        more = len(reasons) - MOST_REASONS
+        return "; ".join(reasons[:MOST_REASONS]) + (f"; and {more} more" if more > 0 else "")
+
+    def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
+        """Who this node is in that shard; None while that is not known here. Whoever adds this node to a shard that is
+        not here makes one."""
+        number, shard = request.shard, self.local.get(request.shard)
+        if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
+            shard = self._try_open(number)
+            self._news.set()
+        if shard is None or not (request.adding or shard.is_formed or shard.has_begun):
+            return None
+        return shard.forming_node.introduce(request)
+
+    def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
+        """What the log of another node lacks in that shard."""
+        shard = self.local.get(request.shard)
+        if shard is None:
+            refusal = f"node {self._settings.node} has no replica of shard {request.shard}"
+            return raft_pb2.ReadEntriesResponse(refusal=refusal)
+        return shard.read_entries(request)
+
+    # -- shards that come
+
+    def _open(self, number: int) -> LocalReplica:
+        shard = self.local[number] = LocalReplica(
+            number,
+            self._settings,
+            self._disk,
+            self._directory,
+            self._meters,
+            self._runtime,
+            self._ticker,
+            self.fetch_waiters,
+        )
+        return shard
+
+    def _try_open(self, number: int) -> LocalReplica | None:
+        """A shard that is new here. Where the disk has no place for it, the others go on, and it is tried again."""
+        try:
+            return self._open(number)
+        except (StoreError, ShardError) as trouble:
+            log.error("shard %d cannot begin on this node: %s", number, trouble)
+            asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._news.set)
+            return None
+
+    def _begin(self, number: int, first_voters: FirstVoters | None = None) -> None:
+        work = self._take_part(self.local[number], first_voters)
+        self._starts[number] = self._runtime.vital.spawn(work, f"start of shard {number}")
+
+    async def _take_part(self, shard: LocalReplica, first_voters: FirstVoters | None) -> None:
+        await shard.take_part(first_voters)
+        replica = shard.replica
+        assert replica is not None
+        if shard.number == TOPICS_SHARD:
+            replica.on_change = self._first_changed
+        self.replicas.add(replica)
+        self._on_start(replica)
+        self._first_changed()
+        watch = RemovalWatch(shard, self._settings, self._runtime).run()
+        self._watches.append(self._runtime.vital.spawn(watch, f"watch for removal from shard {shard.number}"))
+
+    # -- shard 0
+
+    def _first_changed(self) -> None:
+        self._news.set()
+        self.opening.look()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            replica = self.replicas.first
+            if replica is not None:
+                self._begin_those_named(replica)
+                await self._add_those_missing(replica)
+
+    def _begin_those_named(self, replica: BrokerReplica) -> None:
+        """Shards that are to begin here, or are here and had nothing in them."""
+        for number, _ in replica.state.shards:
+            if number in self._starts:
+                continue
+            first_voters = _first_voters(number, replica)
+            is_new = number not in self.local and first_voters is not None
+            if number in self.local or (is_new and self._try_open(number) is not None):
+                self._begin(number, first_voters)
+
+    async def _add_those_missing(self, replica: BrokerReplica) -> None:
+        """As many as this node's settings say, if it leads shard 0."""
+        try:
+            while replica.knows_the_end and len(replica.state.shards.numbers) < self._settings.shards:
+                await add_shard(replica)
+        except LedgerError as error:
+            log.info("shards are still to be added: %s", error)
+            asyncio.get_running_loop().call_later(RETRY_S, self._news.set)
+
+    def _addresses(self) -> list[str]:
+        return [*self.replicas.topics.membership.addresses().values()]
+
+
+def _first_voters(number: int, first: BrokerReplica) -> FirstVoters | None:
+    """How that shard is to begin. None where this node was to begin it, and has another directory by now: it cannot
+    know whether it has done so. Who only answers may be any node of the number: whoever asks has not begun it."""
+    founders, membership = first.state.shards.founders(number), first.membership
+    me = membership.node
+    if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):
+        return None
+    return FirstVoters(tuple(founders), lambda node: membership.addresses().get(node, ""))

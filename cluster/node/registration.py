@@ -1,0 +1,67 @@
+"""Tells name servers what this node knows of routes: each by a stream of its own, at once on change and every 30 s.
+
+The one idea: a name server that cannot be reached is tried again for ever, and nobody else waits for it. It must not
+know what routes are made of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from grpc import aio
+
+from ledger.v1 import broker_pb2, nameserver_pb2, nameserver_pb2_grpc
+from raft.transport.streams import CHANNEL_OPTIONS
+
+log = logging.getLogger("cluster.node.registration")
+
+RENEW_S = 30.0
+LOOK_S = 0.2
+"""Between looks at what has changed."""
+RETRY_S = 1.0
+ANSWER_S = 5.0
+
+Routes = Callable[[], broker_pb2.GetRouteResponse]
+
+
+class Registration:
+    def __init__(self, node: int, name_servers: Sequence[str], routes: Routes) -> None:
+        self._node = node
+        self._name_servers = name_servers
+        self._routes = routes
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        await asyncio.gather(*map(self._keep, self._name_servers))
+
+    async def _keep(self, address: str) -> None:
+        told = ""
+        async with aio.insecure_channel(address, options=CHANNEL_OPTIONS) as channel:
+            stub = nameserver_pb2_grpc.NameServerStub(channel)
+            while True:
+                try:
+                    await self._register(stub.Register(), address)
+                except (aio.AioRpcError, TimeoutError, asyncio.InvalidStateError) as error:
+                    reason = error.details() or "" if isinstance(error, aio.AioRpcError) else "it does not answer"
+                    if reason != told:  # it is tried again and again
+                        log.warning("name server %s: %s", address, reason)
+                        told = reason
+                await asyncio.sleep(RETRY_S)
+
+    async def _register(self, stream: aio.StreamStreamCall, address: str) -> None:  # type: ignore[type-arg]
+        loop = asyncio.get_running_loop()
+        said, said_at = b"", 0.0
+        while not stream.done():
+            routes = self._routes()
+            data = routes.SerializeToString(deterministic=True)
+            if data != said or loop.time() >= said_at + RENEW_S:
+                async with asyncio.timeout(ANSWER_S):
+                    await stream.write(nameserver_pb2.Registration(node=self._node, routes=routes))
+                    if await stream.read() is aio.EOF:
+                        return
+                if not said:
+                    log.info("registered with name server %s", address)
+                said, said_at = data, loop.time()
+            await asyncio.sleep(LOOK_S)

@@ -1,0 +1,78 @@
+"""Finds out that this node was removed, says so, and keeps it quiet from then on.
+
+The one idea: whoever removes a node sends it nothing any more, so it may not find that in its log. A node that was a
+member and hears no leader asks the others; only a leader's word counts, by read index.
+
+It must not know how members are changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from cluster.node.local_replica import LocalReplica
+from cluster.node.runtime import Runtime
+from cluster.node.settings import NodeSettings
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.members.membership import Standing
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.errors import LedgerError
+
+log = logging.getLogger("cluster.node.removal")
+
+ANSWER_MS = 2000
+SILENT_LOOKS = 2
+"""So many times in a row without a leader, an election timeout apart, before the others are asked."""
+MOST_LOOKS = 20
+"""The longest time between two questions, while nobody answers: everybody else may be down, and for long."""
+
+
+class RemovalWatch:
+    """Of one shard."""
+
+    def __init__(self, shard: LocalReplica, settings: NodeSettings, runtime: Runtime) -> None:
+        self._shard = shard
+        self._settings = settings
+        self._runtime = runtime
+        self._look_s = settings.tick_ms * settings.election_ticks / 1000
+        self._silent = 0
+        self._ask_at = SILENT_LOOKS
+
+    async def run(self) -> None:
+        """Ends once this node has been removed, and is quiet."""
+        while True:
+            await asyncio.sleep(self._look_s)
+            replica = self._shard.replica
+            if replica is not None and await self._is_removed(replica):
+                log.error("%s", self._shard.apart())
+                self._shard.retire()
+                return
+
+    async def _is_removed(self, replica: BrokerReplica) -> bool:
+        membership = replica.membership
+        if membership.standing is Standing.REMOVED:
+            return True
+        if membership.standing is Standing.JOINING or replica.driver.raft.leader:
+            self._silent, self._ask_at = 0, SILENT_LOOKS
+            return False
+        self._silent += 1
+        if self._silent < self._ask_at:
+            return False
+        self._silent, self._ask_at = 0, min(2 * self._ask_at, MOST_LOOKS)
+        return await self._others_say_so(replica)
+
+    async def _others_say_so(self, replica: BrokerReplica) -> bool:
+        addresses = replica.membership.addresses()
+        others = [address for node, address in addresses.items() if node != self._settings.node and address]
+        if not others:
+            return False
+        chance, environment = self._runtime.chance, self._runtime.client
+        try:
+            async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS, rng=chance, _environment=environment) as admin:
+                said = await admin.members(shard=self._shard.number, timeout_ms=ANSWER_MS)
+        except LedgerError:
+            return False  # they have no leader either, or cannot be reached
+        if said.cluster != self._settings.cluster or said.configuration_index <= replica.membership.index:
+            return False
+        return replica.membership.removed_by({member.node: member.incarnation for member in said.members})

@@ -1,0 +1,185 @@
+"""Watches the disk of this node and, while it leads, has the log begin later when something may go.
+
+    every `retention_check_ms`:   how full is the disk?  ->  writes are taken, or refused
+                                  this node leads?       ->  `ledger.broker.retention.retention.choose`  ->  the log's
+                                  start moves
+
+The one idea: what is to go is decided by a pure function; here is only what it looks at. The time of day is asked for
+the hour alone: a clock that jumps makes nothing older.
+
+It must not know where logs may begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cluster.node.runtime import Runtime
+from cluster.node.settings import NodeSettings
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.retention.log_trim import LogTrim
+from ledger.broker.retention.retention import Bounds, DiskUse, Move, Situation, choose, must_refuse, time_passed_ms
+from ledger.errors import LedgerError
+from store import CommitLog, Disk, StoreError
+
+log = logging.getLogger("cluster.node.retention")
+
+
+class LogClock:
+    """The time by the log: when its newest entry was appended, and what has passed since that was first seen here, by a
+    clock that does not jump."""
+
+    def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
+        self._log = log
+        self._monotonic_ms = monotonic_ms
+        self._newest = (0, 0)
+        self._seen_ms = 0.0
+
+    def now_ms(self) -> int:
+        newest = (self._log.last_index, self._log.last_term)
+        if newest != self._newest:
+            self._newest, self._seen_ms = newest, self._monotonic_ms()
+        return self._log.last_append_time_ms + int(self._monotonic_ms() - self._seen_ms)
+
+
+class Learners:
+    """Which of them are on their way. Who does not get on is not waited for, or it would hold the log for ever."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+        """By node, how far it was at the last look."""
+
+    def behind(self, matches: dict[int, int]) -> int | None:
+        """Up to which entry the slowest one that got on since the last look has the log; None: there is none."""
+        moving = [match for node, match in matches.items() if match > self._seen.get(node, -1)]
+        self._seen = matches
+        return min(moving, default=None)
+
+
+class RetentionWatch:
+    """Of one shard on this node."""
+
+    def __init__(
+        self,
+        replica: BrokerReplica,
+        settings: NodeSettings,
+        disk: Disk,
+        path: Path,
+        runtime: Runtime,
+        on_disk_use: Callable[[float], None],
+    ) -> None:
+        """`path`: of the log. `on_disk_use` is told at each look how full its disk is, from 0 to 1."""
+        self._replica = replica
+        self._bounds = bounds_of(settings)
+        self._disk = disk
+        self._path = path
+        self._look_s = settings.retention_check_ms / 1000
+        self._on_disk_use = on_disk_use
+        self._clock = LogClock(replica.log, runtime.monotonic_ms)
+        self._time_of_day_ms = runtime.now_ms
+        self._trim = LogTrim(replica)
+        self._learners = Learners()
+
+    async def run(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(self._look_s)
+
+    async def look(self) -> None:
+        """Does what is due now; returns when that is applied here, or this node leads no more."""
+        use = self._disk_use()
+        self._refuse_or_take(use)
+        if not self._replica.knows_the_end:
+            return
+        try:
+            await self._forget_holds()
+            # What was let go last must be gone from the disk before it is said to be too full.
+            move = None if self._replica.log.has_dropped else choose(self._bounds, self._situation(use))
+            if move is not None:
+                await self._move(move)
+        except (LedgerError, StoreError) as error:
+            log.info("shard %d: the log stays as it is: %s", self._replica.shard, error)
+
+    # -- the disk
+
+    def _disk_use(self) -> DiskUse:
+        try:
+            usage = self._disk.usage(self._path)
+        except StoreError as error:
+            log.warning("shard %d: how full the disk is cannot be seen: %s", self._replica.shard, error)
+            return DiskUse()
+        self._on_disk_use(usage.ratio)
+        return DiskUse(usage.ratio, usage.total)
+
+    def _refuse_or_take(self, use: DiskUse) -> None:
+        replica, was = self._replica, self._replica.no_room
+        replica.no_room = ""
+        if must_refuse(self._bounds, use):
+            replica.no_room = (
+                f"the disk of this node is {use.ratio:.0%} full ({self._path}), and writes are refused from "
+                f"{self._bounds.refuse_ratio:.0%} on (`disk_refuse_ratio`): free some room, or let go of messages with "
+                "`ledgermq cluster trim`; they are taken again by themselves then"
+            )
+        if replica.no_room and not was:
+            log.error("shard %d: %s", replica.shard, replica.no_room)
+        elif was and not replica.no_room:
+            log.info("shard %d: there is room on the disk again: writes are taken", replica.shard)
+
+    # -- the log
+
+    async def _forget_holds(self) -> None:
+        """While nobody writes, no entry tells the time by which holds expire."""
+        now_ms = self._clock.now_ms()
+        if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
+            await self._replica.forget_holds()
+
+    def _situation(self, use: DiskUse) -> Situation:
+        replica = self._replica
+        raft = replica.driver.raft
+        matches = {node: raft.progress[node].match for node in raft.configuration.learners if node in raft.progress}
+        now_ms = self._clock.now_ms()
+        return Situation(
+            start=replica.log.start,
+            end=replica.log.end,
+            candidates=self._trim.candidates(),
+            age_ms=lambda index: self._age_ms(index, now_ms),
+            hour=datetime.fromtimestamp(self._time_of_day_ms() / 1000, UTC).hour,
+            disk=use,
+            held=replica.is_held,
+            needed=self._learners.behind(matches),
+        )
+
+    def _age_ms(self, index: int, now_ms: int) -> int:
+        """As far as the log shows it, and since its last entry as this node has seen it."""
+        the_log = self._replica.log
+        passed = time_passed_ms(
+            lambda each: the_log.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
+        )
+        return passed + now_ms - the_log.last_append_time_ms
+
+    async def _move(self, move: Move) -> None:
+        the_log, to = self._replica.log, move.to
+        log.info(
+            "shard %d: the log is to begin behind entry %d, for %s: %d bytes go, %d stay",
+            self._replica.shard,
+            to.index,
+            move.why.value,
+            to.position - the_log.start,
+            the_log.end - to.position,
+        )
+        await self._trim.move(to).future
+
+
+def bounds_of(settings: NodeSettings) -> Bounds:
+    return Bounds(
+        age_ms=int(settings.retention_hours * 3_600_000),
+        size_bytes=settings.retention_bytes,
+        cleaning_hour=settings.cleaning_hour,
+        clean_ratio=settings.disk_clean_ratio,
+        force_ratio=settings.disk_force_ratio,
+        refuse_ratio=settings.disk_refuse_ratio,
+    )

@@ -1,0 +1,117 @@
+"""The leader of shard 0 has the queues of topics opened in their shards: what a topic needs before it can be used.
+
+    CreateTopic, AlterTopic  ──committed in 0──>  OpenTopic in each other shard  ──all committed──>  TopicOpened in 0
+
+The one idea: what is begun stands in the state of shard 0, so whoever leads it next finishes it. Each step may be done
+any number of times.
+
+It must not know how another node is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Protocol
+
+from ledger.broker.replicas import Replicas
+from ledger.broker.topics.topic_commands import open_topic, topic_opened
+from ledger.errors import BusyError, LedgerError, UnknownTopicError
+from ledger.state import Topic
+
+log = logging.getLogger("ledger.topics")
+
+RETRY_S = 0.2
+PATIENCE_S = 4.0
+"""How long a client's request waits for it before it is told to come again; it goes on by itself."""
+
+Spawn = Callable[[Coroutine[None, None, None], str], "asyncio.Task[None]"]
+
+
+class OtherLeaders(Protocol):
+    """The leaders of shards, wherever they are."""
+
+    async def open_topic(self, shard: int, topic: Topic) -> None:
+        """Returns once the topic's queues are open in that shard. Raises LedgerError."""
+
+
+class TopicOpening:
+    def __init__(self, replicas: Replicas, leaders: OtherLeaders, spawn: Spawn) -> None:
+        self._replicas = replicas
+        self._leaders = leaders
+        self._spawn = spawn
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        """By topic id, what is under way."""
+        self._troubles: dict[int, LedgerError] = {}
+        """By topic id, what the last attempt met."""
+
+    def look(self) -> None:
+        """Begins what is to be done here. To be called when this node comes to lead shard 0, and when topics change."""
+        replica = self._replicas.first
+        if replica is None or not replica.knows_the_end:
+            return
+        for topic in replica.state.topics.opening():
+            if topic.topic_id not in self._tasks:
+                task = self._spawn(self._open(topic.topic_id), f"opening of topic {topic.name}")
+                self._tasks[topic.topic_id] = task
+
+    async def stop(self) -> None:
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def wait(self, topic: Topic) -> Topic:
+        """The topic once it is open. Raises LedgerError, all retriable: it takes long, or this node leads no more."""
+        self.look()
+        if (task := self._tasks.get(topic.topic_id)) is not None:
+            await asyncio.wait((task,), timeout=PATIENCE_S)
+        replica = self._replicas.topics
+        now = replica.state.topics.get(topic.topic_id)
+        if now is not None and now.is_open:
+            return now
+        if not replica.knows_the_end:
+            raise replica.not_leading()
+        if now is None:
+            raise UnknownTopicError(f"topic {topic.name!r} was deleted meanwhile")
+        trouble = self._troubles.get(topic.topic_id)
+        raise BusyError(f"topic {topic.name!r} is made, but not open yet ({trouble or 'it takes long'}): it goes on")
+
+    async def _open(self, topic_id: int) -> None:
+        """Until it is open, or this node leads shard 0 no more."""
+        try:
+            while (topic := self._to_open(topic_id)) is not None:
+                try:
+                    await self._open_everywhere(topic)
+                except LedgerError as trouble:
+                    self._tell(topic, trouble)
+                    await asyncio.sleep(RETRY_S)
+        finally:
+            del self._tasks[topic_id]
+            self._troubles.pop(topic_id, None)
+
+    def _to_open(self, topic_id: int) -> Topic | None:
+        replica = self._replicas.topics
+        topic = replica.state.topics.get(topic_id)
+        return topic if topic is not None and not topic.is_open and replica.knows_the_end else None
+
+    async def _open_everywhere(self, topic: Topic) -> None:
+        shards = sorted(set(topic.shards[topic.opened :]) - {self._replicas.topics.shard})
+        outcomes = await asyncio.gather(*(self._open_in(shard, topic) for shard in shards), return_exceptions=True)
+        for outcome in outcomes:
+            if outcome is not None:
+                raise outcome
+        await topic_opened(self._replicas.topics, topic)
+
+    async def _open_in(self, shard: int, topic: Topic) -> None:
+        replica = self._replicas.get(shard)
+        if replica is not None and replica.knows_the_end:
+            await open_topic(replica, topic)
+        else:
+            await self._leaders.open_topic(shard, topic)
+
+    def _tell(self, topic: Topic, trouble: LedgerError) -> None:
+        if str(self._troubles.get(topic.topic_id)) != str(trouble):
+            log.info("topic %s is not open yet: %s", topic.name, trouble)
+        self._troubles[topic.topic_id] = trouble

@@ -1,0 +1,258 @@
+"""What an operator does with consumer groups, for the admin client.
+
+    every shard ──> what it coordinates, what is consumed in it ──> put together here
+
+The one idea: a consumer group lives in two kinds of places: its members in the shard of its coordinator, and how
+far it has come where each queue is. All shards are asked, and what is to change is told to those that it concerns.
+
+It must not know how nodes are reached.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Literal
+
+from ledger.client.admin.consumer_group_records import (
+    ConsumerGroupDescription,
+    ConsumerGroupMember,
+    ConsumerGroupSummary,
+    OffsetReset,
+    QueueConsumption,
+)
+from ledger.client.admin.offsets import in_ms, list_offsets, offsets_for_times
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.records import TopicQueue
+from ledger.consumer_groups import coordinator_shard, is_broadcast, validate_consumed_name
+from ledger.errors import (
+    InvalidArgumentError,
+    OffsetBeyondEndError,
+    OffsetTooLowError,
+    UnknownGroupError,
+    UnknownQueueError,
+)
+from ledger.topics import TOPICS_SHARD, is_system_topic
+from ledger.v1 import broker_pb2
+from ledger.v1 import consumer_group_operations_pb2 as pb2
+from ledger.v1.consumer_group_pb2 import QueueEpoch
+
+ResetTarget = Literal["earliest", "latest"] | int | datetime
+QUEUES_AT_ONCE = 1_000
+
+
+class ConsumerGroupsAdmin:
+    """Over the connections of one admin client."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    async def list_all(self) -> list[ConsumerGroupSummary]:
+        found: dict[str, ConsumerGroupSummary] = {}
+        for shard in self._shards():
+            response = await self._listed(shard)
+            for each in response.consumer_groups:
+                found[each.name] = _together(found.get(each.name), each, response.now_ms)
+        return [one for _, one in sorted(found.items()) if one.members or one.queues or one.retries]
+
+    async def describe(self, name: str) -> ConsumerGroupDescription:
+        """Raises UnknownGroupError."""
+        validate_consumed_name(name)
+        answers = [await self._described(shard, name) for shard in self._shards()]
+        if not any(answer.members or answer.queues for answer in answers):
+            raise UnknownGroupError(
+                f'There is no consumer group "{name}": nobody is in it, and it has never begun with a queue.'
+            )
+        return _description(name, answers, await self._topic_names())
+
+    async def reset(
+        self, name: str, to: ResetTarget, *, topic: str | None, queues: Iterable[int] | None, dry_run: bool
+    ) -> list[OffsetReset]:
+        described = await self.describe(name)
+        chosen = await self._chosen(described, topic, queues)
+        if isinstance(to, int) and topic is None:
+            raise InvalidArgumentError("An offset means something in one topic only: name the topic.")
+        after = await self._targets(chosen, to)
+        before = {TopicQueue(one.topic, one.queue): one.offset for one in described.queues}
+        if not dry_run:
+            await self._reset(name, after)
+            if described.members:
+                await self._renew(name, list(after))
+        return [OffsetReset(place.topic, place.queue, before.get(place), after[place]) for place in sorted(after)]
+
+    async def delete(self, name: str) -> int:
+        """Raises UnknownGroupError, GroupNotEmptyError."""
+        await self.describe(name)
+        request = pb2.ForgetRetriesRequest(consumer_group=name)
+        await self._client.call(TOPICS_SHARD, lambda stub, s: stub.ForgetRetries(request, timeout=s))
+        first = self._coordinator(name)  # which knows whether there are members
+        others = [shard for shard in self._shards() if shard != first]
+        return sum([await self._forgotten(shard, name) for shard in (first, *others)])
+
+    # -- of one shard
+
+    async def _listed(self, shard: int) -> pb2.ListConsumerGroupsResponse:
+        request = pb2.ListConsumerGroupsRequest(shard=shard)
+        return await self._client.call(shard, lambda stub, s: stub.ListConsumerGroups(request, timeout=s))
+
+    async def _described(self, shard: int, name: str) -> pb2.DescribeConsumerGroupResponse:
+        request = pb2.DescribeConsumerGroupRequest(shard=shard, consumer_group=name)
+        return await self._client.call(shard, lambda stub, s: stub.DescribeConsumerGroup(request, timeout=s))
+
+    async def _forgotten(self, shard: int, name: str) -> int:
+        request = pb2.ForgetConsumerGroupRequest(shard=shard, consumer_group=name)
+        response = await self._client.call(shard, lambda stub, s: stub.ForgetConsumerGroup(request, timeout=s))
+        queues: int = response.queues
+        return queues
+
+    async def _reset_some(self, shard: int, name: str, queues: Iterable[pb2.QueueReset]) -> None:
+        request = pb2.ResetOffsetsRequest(shard=shard, consumer_group=name, queues=queues)
+        await self._client.call(shard, lambda stub, s: stub.ResetOffsets(request, timeout=s))
+
+    # -- where to
+
+    async def _chosen(
+        self, described: ConsumerGroupDescription, topic: str | None, queues: Iterable[int] | None
+    ) -> dict[str, Sequence[int]]:
+        """The queues of each topic. Raises UnknownTopicError, UnknownQueueError, InvalidArgumentError."""
+        if topic is None:
+            if queues is not None:
+                raise InvalidArgumentError("Queues are numbers in one topic: name the topic.")
+            names = sorted({one.topic for one in described.queues if not is_system_topic(one.topic)})
+            return {name: range(len((await self._client.topic(name)).shards)) for name in names}
+        count = len((await self._client.topic(topic)).shards)
+        chosen = range(count) if queues is None else sorted(set(queues))
+        if wrong := [queue for queue in chosen if not 0 <= queue < count]:
+            raise UnknownQueueError(f'Topic "{topic}" has no queue {wrong[0]}: its queues are 0 to {count - 1}.')
+        return {topic: chosen}
+
+    async def _targets(self, chosen: Mapping[str, Sequence[int]], to: ResetTarget) -> dict[TopicQueue, int]:
+        """Raises OffsetTooLowError, OffsetBeyondEndError, InvalidArgumentError."""
+        if isinstance(to, datetime):
+            time_ms = in_ms(to)
+            return await offsets_for_times(
+                self._client,
+                {TopicQueue(name, queue): time_ms for name, queues in chosen.items() for queue in queues},
+            )
+        if not isinstance(to, int) and to not in ("earliest", "latest"):
+            raise InvalidArgumentError(f'{to!r} is neither "earliest", nor "latest", nor an offset, nor a datetime.')
+        targets = {}
+        for name, queues in chosen.items():
+            for queue, there in (await list_offsets(self._client, await self._client.topic(name), queues)).items():
+                if isinstance(to, int):
+                    _check(to, name, queue, there.first_offset, there.end_offset)
+                    targets[TopicQueue(name, queue)] = to
+                else:
+                    targets[TopicQueue(name, queue)] = there.first_offset if to == "earliest" else there.end_offset
+        return targets
+
+    # -- changes
+
+    async def _reset(self, name: str, after: Mapping[TopicQueue, int]) -> None:
+        by_shard: defaultdict[int, list[pb2.QueueReset]] = defaultdict(list)
+        for place, offset in sorted(after.items()):
+            topic = await self._client.topic(place.topic)
+            by_shard[topic.shards[place.queue]].append(
+                pb2.QueueReset(topic_id=topic.topic_id, queue=place.queue, offset=offset)
+            )
+        for shard, queues in sorted(by_shard.items()):
+            for at in range(0, len(queues), QUEUES_AT_ONCE):
+                await self._reset_some(shard, name, queues[at : at + QUEUES_AT_ONCE])
+
+    async def _renew(self, name: str, places: Sequence[TopicQueue]) -> None:
+        """Their owners claim them again, also those that have nothing to acknowledge, and so would not hear of it."""
+        request = pb2.RenewQueuesRequest(shard=self._coordinator(name), consumer_group=name)
+        for place in places:
+            topic_id = (await self._client.topic(place.topic)).topic_id
+            request.queues.append(QueueEpoch(topic_id=topic_id, queue=place.queue))
+        await self._client.call(request.shard, lambda stub, s: stub.RenewQueues(request, timeout=s))
+
+    # -- where
+
+    def _shards(self) -> Sequence[int]:
+        return sorted(self._client.routes.table.leaders)
+
+    def _coordinator(self, name: str) -> int:
+        return coordinator_shard(name, self._client.routes.table.coordinators)
+
+    async def _topic_names(self) -> dict[int, str]:
+        request = broker_pb2.GetRouteRequest(linearizable=True)
+        response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s))
+        self._client.routes.learn(response)
+        return {topic.topic_id: topic.name for topic in response.topics}
+
+
+def _together(known: ConsumerGroupSummary | None, one: pb2.ConsumerGroupSummary, now_ms: int) -> ConsumerGroupSummary:
+    """With what one more shard tells."""
+    known = known or ConsumerGroupSummary(one.name, 0, "", 0, 0, 0.0, 0, 0)
+    return ConsumerGroupSummary(
+        one.name,
+        known.members + one.members,
+        known.strategy or one.strategy or ("broadcast" if is_broadcast(one.name) else ""),
+        known.queues + one.queues,
+        known.lag + one.lag_messages,
+        max(known.lag_s, _seconds(one.waiting_since_ms, now_ms)),
+        known.retries + one.retry_messages,
+        known.dead_letters + one.dead_letters,
+    )
+
+
+def _description(
+    name: str, answers: Iterable[pb2.DescribeConsumerGroupResponse], names: Mapping[int, str]
+) -> ConsumerGroupDescription:
+    queues: dict[TopicQueue, QueueConsumption] = {}
+    members: list[pb2.GroupMember] = []
+    strategy, rebalancing = "", False
+    for answer in answers:
+        members += answer.members
+        strategy, rebalancing = strategy or answer.strategy, rebalancing or answer.rebalancing
+        for share in answer.shares:
+            place = TopicQueue(names.get(share.topic_id, f"topic {share.topic_id}"), share.queue)
+            queues[place] = replace(
+                queues.get(place, QueueConsumption(*place)),
+                owner=share.owner,
+                epoch=share.epoch,
+                next_owner=share.target,
+            )
+        for each in answer.queues:
+            place = TopicQueue(names.get(each.topic_id, f"topic {each.topic_id}"), each.queue)
+            queues[place] = replace(
+                queues.get(place, QueueConsumption(*place)),
+                offset=each.offset,
+                settled=each.settled,
+                first_offset=each.first_offset,
+                end_offset=each.end_offset,
+                lag=each.lag_messages,
+                lag_s=_seconds(each.waiting_since_ms, answer.now_ms),
+            )
+    owned: defaultdict[str, list[TopicQueue]] = defaultdict(list)
+    for place in sorted(queues):
+        owned[queues[place].owner].append(place)
+    return ConsumerGroupDescription(
+        name,
+        strategy or ("broadcast" if is_broadcast(name) else ""),
+        rebalancing,
+        tuple(
+            ConsumerGroupMember(
+                each.member, each.client_id, each.room, each.session_timeout_ms, tuple(owned[each.member])
+            )
+            for each in members
+        ),
+        tuple(queues[place] for place in sorted(queues)),
+    )
+
+
+def _seconds(since_ms: int, now_ms: int) -> float:
+    return max(0, now_ms - since_ms) / 1000 if since_ms else 0.0
+
+
+def _check(offset: int, topic: str, queue: int, first: int, end: int) -> None:
+    if not first <= offset <= end:
+        wrong = OffsetTooLowError if offset < first else OffsetBeyondEndError
+        raise wrong(
+            f'Queue {queue} of topic "{topic}" cannot be consumed from offset {offset} on: valid are {first} to {end}.',
+            first_offset=first,
+            end_offset=end,
+        )

@@ -1,0 +1,181 @@
+"""An operator's requests in all shards that they are about, one shard after the other.
+
+The one idea: a shard knows nothing of others, so what is to be so in all of them is asked of each; asked once more,
+what is done already is no error, and the rest goes on. Shard 0 has all nodes: a node comes to it first, and leaves it
+last. Which shards there are, its leader is asked whenever something is changed in all of them: a node that left the
+cluster, and not a shard that is new, would be missing there for ever.
+
+It must not know what one shard does with a request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ledger.client.admin.log_admin import LogAdmin
+from ledger.client.admin.members_admin import Deadline, MembersAdmin, OnProgress
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.records import Doubt, LogCut, LogHold
+from ledger.errors import InvalidArgumentError, NotSuspectError, UnknownTopicError
+from ledger.topics import TOPICS_SHARD
+
+
+class EveryShard:
+    """Over the connections of one admin client. `shard`, everywhere: that one alone; None: all."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+
+    async def numbers(self, shard: int | None = None) -> list[int]:
+        """The shards that there are, as nodes said last; or the one, if there is such a shard."""
+        known = self._known()
+        if shard is None:
+            return known
+        if shard not in known:  # it may be new
+            await self._client.routes.refresh()
+            known = self._known()
+        if shard not in known:
+            raise InvalidArgumentError(f"There is no shard {shard}: the last one is {known[-1]}.")
+        return [shard]
+
+    async def _all(self, shard: int | None, timeout_ms: float | None) -> list[int]:
+        """The same, but all that there are, as shard 0's leader knows."""
+        return await self._client.shards(timeout_ms) if shard is None else await self.numbers(shard)
+
+    def _known(self) -> list[int]:
+        return sorted(self._client.routes.table.leaders) or [TOPICS_SHARD]
+
+    # -- members
+
+    async def add(
+        self,
+        node: int,
+        address: str,
+        shard: int | None,
+        *,
+        promote: bool,
+        wait: bool,
+        timeout_ms: float,
+        on_progress: OnProgress | None,
+    ) -> None:
+        deadline = Deadline(timeout_ms)
+        for number in await self._all(shard, deadline.left_ms):
+            await MembersAdmin(self._client, number).add(
+                node, address, promote=promote, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+            )
+
+    async def promote(
+        self, node: int, shard: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+    ) -> None:
+        deadline = Deadline(timeout_ms)
+        for number in await self._shards_of(node, shard, deadline):
+            await MembersAdmin(self._client, number).promote(
+                node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+            )
+
+    async def remove(
+        self, node: int, shard: int | None, *, wait: bool, timeout_ms: float, on_progress: OnProgress | None
+    ) -> None:
+        deadline = Deadline(timeout_ms)
+        for number in reversed(await self._shards_of(node, shard, deadline)):
+            await MembersAdmin(self._client, number).remove(
+                node, wait=wait, timeout_ms=deadline.left_ms, on_progress=on_progress
+            )
+
+    async def _shards_of(self, node: int, shard: int | None, deadline: Deadline) -> list[int]:
+        """Those of them that it is a member of; shard 0 where it is in none, which says so."""
+        shards = await self._all(shard, deadline.left_ms)
+        if len(shards) == 1:
+            return shards
+        members = {number: await MembersAdmin(self._client, number).members(deadline.left_ms) for number in shards}
+        return [number for number in shards if members[number].get(node) is not None] or [TOPICS_SHARD]
+
+    async def recover(self, node: int, shard: int | None, *, accept_loss: bool, timeout_ms: float) -> list[Doubt]:
+        """Of each shard in which that node is suspect."""
+        deadline, shards = Deadline(timeout_ms), await self.numbers(shard)
+        doubts, trusted = [], None
+        for number in shards:
+            try:
+                operator = MembersAdmin(self._client, number)
+                doubts.append(await operator.recover(node, accept_loss=accept_loss, timeout_ms=deadline.left_ms))
+            except NotSuspectError as error:
+                trusted = trusted or error
+        if not doubts and trusted is not None:
+            raise trusted
+        return doubts
+
+    # -- the log's start
+
+    async def trim(
+        self,
+        shard: int | None,
+        *,
+        before_time_ms: int | None,
+        keep_bytes: int | None,
+        before: tuple[str, int, int] | None,
+        dry_run: bool,
+        timeout_ms: float | None,
+    ) -> LogCut:
+        if before is not None:
+            shard = await self._shard_of(*before[:2])
+        cuts = [
+            await LogAdmin(self._client, number).trim(
+                before_time_ms=before_time_ms,
+                keep_bytes=keep_bytes,
+                before=before,
+                dry_run=dry_run,
+                timeout_ms=timeout_ms,
+            )
+            for number in await self._all(shard, timeout_ms)
+        ]
+        return cuts[0] if len(cuts) == 1 else summed(cuts)
+
+    async def _shard_of(self, name: str, queue: int) -> int:
+        """Where that queue lives. What is wrong with such a place, shard 0 says."""
+        try:
+            shards = (await self._client.topic(name)).shards
+        except UnknownTopicError:
+            return TOPICS_SHARD
+        return shards[queue] if 0 <= queue < len(shards) else TOPICS_SHARD
+
+    async def hold(self, name: str, shard: int | None, *, ttl_ms: int, timeout_ms: float | None) -> LogHold:
+        """The one that expires first."""
+        taken = [
+            await LogAdmin(self._client, number).hold(name, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
+            for number in await self._all(shard, timeout_ms)
+        ]
+        return min(taken, key=lambda hold: hold.expires_ms)
+
+    async def release(self, name: str, shard: int | None, *, timeout_ms: float | None) -> bool:
+        """Whether there was one anywhere."""
+        released = [
+            await LogAdmin(self._client, number).release(name, timeout_ms=timeout_ms)
+            for number in await self._all(shard, timeout_ms)
+        ]
+        return any(released)
+
+    async def holds(self, shard: int | None, *, timeout_ms: float | None) -> list[LogHold]:
+        found: list[LogHold] = []
+        for number in await self.numbers(shard):
+            found += await LogAdmin(self._client, number).holds(timeout_ms)
+        return found
+
+
+def summed(cuts: list[LogCut]) -> LogCut:
+    """Of several shards."""
+
+    def total(of: Callable[[LogCut], int]) -> int:
+        return sum(of(cut) for cut in cuts)
+
+    return replace(
+        cuts[0],
+        first_index=0,
+        entries=total(lambda cut: cut.entries),
+        bytes=total(lambda cut: cut.bytes),
+        messages=total(lambda cut: cut.messages),
+        newest_ms=max(cut.newest_ms for cut in cuts),
+        bytes_kept=total(lambda cut: cut.bytes_kept),
+        held_by=tuple(sorted({name for cut in cuts for name in cut.held_by})),
+        by_shard=tuple(cuts),
+    )

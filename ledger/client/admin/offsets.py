@@ -1,0 +1,84 @@
+"""Asks where queues begin and end.
+
+The one idea: each shard's leader is asked for that shard's queues, by read index; one pinned node is asked for all of
+them, and tells what it has applied. It must not know what the offsets are for.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.route_table import Topic
+from ledger.client.records import QueueOffsets, TopicQueue
+from ledger.errors import InvalidArgumentError, UnknownQueueError
+from ledger.v1 import broker_pb2
+from ledger.v1.broker_pb2_grpc import BrokerStub
+
+QueueTimes = Mapping[TopicQueue, int] | Mapping[tuple[str, int], int]
+"""Queues, and for each a time in ms since 1970."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def list_offsets(
+    client: ClusterClient, topic: Topic, queues: Sequence[int], *, node: int | None = None
+) -> dict[int, QueueOffsets]:
+    """The offsets of these queues, by queue. `node`: the one to ask, instead of the leaders."""
+    found: dict[int, QueueOffsets] = {}
+    for shard in sorted({topic.shards[queue] for queue in queues}):
+        of_shard = [queue for queue in queues if topic.shards[queue] == shard]
+        request = broker_pb2.ListOffsetsRequest(topic_id=topic.topic_id, queues=of_shard, linearizable=node is None)
+        response = await client.call(shard, _asking(request), node=node)
+        for one in response.queues:
+            found[one.queue] = QueueOffsets(one.queue, one.first_offset, one.end_offset)
+    return found
+
+
+async def offsets_for_times(
+    client: ClusterClient, times: QueueTimes, *, node: int | None = None
+) -> dict[TopicQueue, int]:
+    """The offset of the first message that was appended at the given time or later, for each queue; its end offset
+    where there is none yet. Queues of one topic and one time go in one request."""
+    together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for (name, queue), time_ms in times.items():
+        together[name, checked_time(time_ms)].append(queue)
+    found: dict[TopicQueue, int] = {}
+    for (name, time_ms), queues in together.items():
+        topic = await client.topic(name)
+        if wrong := [queue for queue in queues if not 0 <= queue < len(topic.shards)]:
+            raise UnknownQueueError(
+                f'Topic "{name}" has no queue {wrong[0]}: its queues are 0 to {len(topic.shards) - 1}.'
+            )
+        for shard in sorted({topic.shards[queue] for queue in queues}):
+            request = broker_pb2.ListOffsetsRequest(
+                topic_id=topic.topic_id,
+                queues=[queue for queue in queues if topic.shards[queue] == shard],
+                linearizable=node is None,
+                time_ms=time_ms,
+            )
+            response = await client.call(shard, _asking(request), node=node)
+            found |= {TopicQueue(name, one.queue): one.time_offset for one in response.queues}
+    return found
+
+
+def checked_time(time_ms: int) -> int:
+    """Milliseconds since 1970; raises InvalidArgumentError where that is none."""
+    if not isinstance(time_ms, int) or not 0 <= time_ms < 1 << 62:
+        raise InvalidArgumentError(f"A time must be milliseconds since 1970; it is {time_ms!r}.")
+    return time_ms
+
+
+def in_ms(moment: datetime) -> int:
+    """The first millisecond since 1970 that is not before it. Raises InvalidArgumentError where it has no time zone."""
+    if moment.tzinfo is None:
+        raise InvalidArgumentError(f"The time {moment} has no time zone: name one, as in datetime.now(UTC).")
+    return -((_EPOCH - moment) // timedelta(milliseconds=1))
+
+
+def _asking(
+    request: broker_pb2.ListOffsetsRequest,
+) -> Callable[[BrokerStub, float], Awaitable[broker_pb2.ListOffsetsResponse]]:
+    return lambda stub, seconds: stub.ListOffsets(request, timeout=seconds)

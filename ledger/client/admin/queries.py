@@ -1,0 +1,117 @@
+"""Looks messages up: by key, and one by its place.
+
+The one idea: brokers give whole batches that may have what is wanted; here they are decoded and the keys compared. A
+leader is asked, by read index: what was acknowledged before the question is found. It must not know who wants to know.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+
+from ledger.client.admin.offsets import list_offsets
+from ledger.client.connection.channels import NodeStub
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.route_table import Topic
+from ledger.client.consumer.messages import decoded, messages_of
+from ledger.client.records import Message
+from ledger.errors import (
+    InvalidArgumentError,
+    OffsetBeyondEndError,
+    OffsetTooLowError,
+    ReplicaBehindError,
+    UnknownQueueError,
+)
+from ledger.v1 import broker_pb2
+
+MAX_MESSAGES = 100_000
+_FETCH_BYTES = 1  # one batch is always given
+
+
+async def query_messages(
+    client: ClusterClient,
+    topic: Topic,
+    key: bytes,
+    *,
+    begin_ms: int | None,
+    end_ms: int | None,
+    max_messages: int,
+    node: int | None,
+) -> list[Message]:
+    """The newest `max_messages` with this key that were appended in [begin_ms, end_ms), the newest first. `node`: the
+    one to ask, instead of the leaders."""
+    found: list[Message] = []
+    for shard in sorted(set(topic.shards)):
+        request = broker_pb2.QueryMessagesRequest(
+            shard=shard,
+            topic_id=topic.topic_id,
+            key=key,
+            begin_ms=begin_ms,
+            end_ms=end_ms,
+            max_messages=max_messages,
+            linearizable=node is None,
+        )
+        found += await _of_shard(client, topic, request, node)
+    # Within a shard they are sorted already, and by more than this; the sort keeps that.
+    found.sort(key=attrgetter("append_time_ms"), reverse=True)
+    return found[:max_messages]
+
+
+async def _of_shard(
+    client: ClusterClient, topic: Topic, request: broker_pb2.QueryMessagesRequest, node: int | None
+) -> list[Message]:
+    """Answer by answer, until there are enough or the search is over."""
+    found: list[Message] = []
+    while True:
+        response = await client.call(
+            request.shard, lambda stub, seconds: stub.QueryMessages(request, timeout=seconds), node=node
+        )
+        for each in response.batches:
+            messages = _messages(topic, each.queue, each.batch)
+            found += [message for message in reversed(messages) if message.key == request.key]
+        request.before_position = response.next_before_position
+        if not request.before_position or len(found) >= request.max_messages:
+            return found
+
+
+async def get_message(client: ClusterClient, topic: Topic, queue: int, offset: int) -> Message:
+    """The message at that place. Raises UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError."""
+    if not 0 <= queue < len(topic.shards):
+        raise UnknownQueueError(
+            f'Topic "{topic.name}" has no queue {queue}: its queues are 0 to {len(topic.shards) - 1}.'
+        )
+    if offset < 0:
+        raise InvalidArgumentError(f"There is no offset {offset}: offsets count from 0.")
+    there = (await list_offsets(client, topic, [queue]))[queue]
+    if not there.first_offset <= offset < there.end_offset:
+        wrong = OffsetTooLowError if offset < there.first_offset else OffsetBeyondEndError
+        raise wrong(
+            f'There is no message at offset {offset} of queue {queue} of topic "{topic.name}": it has '
+            f"{there.first_offset} to {there.end_offset - 1}."
+            if there.first_offset < there.end_offset
+            else f'Queue {queue} of topic "{topic.name}" has no messages.',
+            first_offset=there.first_offset,
+            end_offset=there.end_offset,
+        )
+    asked = broker_pb2.QueueFetch(topic_id=topic.topic_id, queue=queue, offset=offset)
+    request = broker_pb2.FetchRequest(queues=[asked], max_bytes=_FETCH_BYTES)
+
+    async def fetch(stub: NodeStub, seconds: float) -> broker_pb2.FetchedQueue:
+        given: broker_pb2.FetchedQueue = (await stub.Fetch(request, timeout=seconds)).queues[0]
+        if not given.batches and not given.HasField("error"):
+            raise ReplicaBehindError(f"Offset {offset} is committed, and has not come to the node that was asked.")
+        return given
+
+    given = await client.call(topic.shards[queue], fetch)
+    batch = given.batches[0]
+    return _messages(topic, queue, batch)[offset - batch.base_offset]
+
+
+def _messages(topic: Topic, queue: int, batch: broker_pb2.FetchedBatch) -> list[Message]:
+    return messages_of(
+        decoded(batch.body, topic.name, queue, batch.base_offset),
+        topic=topic.name,
+        queue=queue,
+        base_offset=batch.base_offset,
+        term=batch.term,
+        append_time_ms=batch.append_time_ms,
+    )

@@ -1,0 +1,192 @@
+"""What every client has: connections, routes, and calls to a leader that are repeated until one answers.
+
+The one idea: a leader may change at any moment, so a call names the shard and not the node, and goes on until its
+deadline. It must not know what the calls are about.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+import grpc.aio
+
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.channels import Connections, NodeStub, failure, parse_addresses
+from ledger.client.connection.environment import Environment
+from ledger.client.connection.route_table import Topic
+from ledger.client.connection.routes import Routes
+from ledger.errors import (
+    ClosedError,
+    InvalidArgumentError,
+    LedgerError,
+    NoLeaderError,
+    UnknownQueueError,
+    UnknownTopicError,
+    from_wire,
+)
+from ledger.topics import TOPICS_SHARD
+from ledger.v1 import broker_pb2, error_pb2
+
+MAX_BACKOFF_MS = 1000
+# A node that is stopped but not dead answers nothing: ask again, perhaps there is another leader by then.
+_ATTEMPT_SECONDS = 5.0
+
+
+class _Response(Protocol):
+    @property
+    def error(self) -> error_pb2.Error: ...
+
+    def HasField(self, field_name: str, /) -> bool: ...  # noqa: N802 - protobuf's name
+
+
+R = TypeVar("R", bound=_Response)
+
+
+class ClusterClient:
+    """Starts, serves calls, and is closed; in this order, once."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | list[str] | tuple[str, ...],
+        *,
+        client_id: str | None,
+        request_timeout_ms: int,
+        retry_backoff_ms: float,
+        rng: random.Random,
+        environment: Environment,
+    ) -> None:
+        self.request_timeout_ms = request_timeout_ms
+        self.backoff = Backoff(retry_backoff_ms, MAX_BACKOFF_MS, rng)
+        self.environment = environment
+        self.started = False
+        self._bootstrap = parse_addresses(bootstrap_servers)
+        self._client_id = client_id
+        self.closed = False
+
+    async def start(self) -> None:
+        self.connections = Connections(lambda address: self.environment.channel(address, self._client_id))
+        self.routes = Routes(self.connections, self._bootstrap, Backoff(50, 500, self.backoff.random))
+        try:
+            await self.routes.start()
+        except BaseException:
+            await self.close()
+            raise
+        self.started = True
+
+    def refuse_calls(self) -> None:
+        """From now on; those under way end when this is closed."""
+        self.started, self.closed = False, True
+
+    async def close(self) -> None:
+        self.refuse_calls()
+        await self.routes.close()
+        await self.connections.close()
+
+    def check_open(self) -> None:
+        if not self.started:
+            raise ClosedError(
+                "This client is closed: make a new one."
+                if self.closed
+                else "This client is not started: call start() first, or use it in a `with` block."
+            )
+
+    def node_address(self, node: int) -> str:
+        """Where this node listens; raises InvalidArgumentError where there is no such node."""
+        nodes = self.routes.table.nodes
+        if node not in nodes:
+            raise InvalidArgumentError(f"There is no node {node}: the nodes are {', '.join(map(str, sorted(nodes)))}.")
+        return nodes[node]
+
+    async def call(
+        self,
+        shard: int,
+        send: Callable[[NodeStub, float], Awaitable[R]],
+        *,
+        node: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> R:
+        """`send(stub, timeout_seconds)` to the leader of the shard, or to `node` whoever leads, again after each
+        retriable error until the timeout (None: the request timeout); then that error is raised. One that is not
+        retriable is raised at once."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (self.request_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        failures = 0
+        while True:
+            self.check_open()
+            seconds = min(_ATTEMPT_SECONDS, max(deadline - loop.time(), 0.05))
+            try:
+                if node is None:
+                    return await self._ask_leader(shard, send, seconds)
+                return await self._ask(self.node_address(node), send, seconds)
+            except LedgerError as error:
+                failures += 1
+                wait = self.backoff.wait_ms(failures) / 1000
+                # One node may not have heard yet of a topic that is there.
+                behind = node is not None and isinstance(error, (UnknownTopicError, UnknownQueueError))
+                if not (error.retriable or behind) or loop.time() + wait >= deadline:
+                    raise
+            await asyncio.sleep(wait)
+
+    async def _ask_leader(self, shard: int, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
+        address = self.routes.table.leader_address(shard)
+        if address is None:
+            self.routes.refresh_soon()
+            raise no_leader(shard)
+        try:
+            return await self._ask(address, send, seconds)
+        except LedgerError as error:
+            self.routes.note(shard, address, error)
+            raise
+
+    async def _ask(self, address: str, send: Callable[[NodeStub, float], Awaitable[R]], seconds: float) -> R:
+        try:
+            response = await send(self.connections.stub(address), seconds)
+        except grpc.aio.AioRpcError as error:
+            raise failure(address, error) from error
+        except asyncio.CancelledError:
+            if not self._cancelled_calls():
+                raise
+            raise ClosedError("This client was closed while the call was under way.") from None
+        if response.HasField("error"):
+            raise from_wire(response.error)
+        return response
+
+    def _cancelled_calls(self) -> bool:
+        """Whether a cancellation was of the call only, which happens when its connection is closed here."""
+        task = asyncio.current_task()
+        return self.closed and not (task is not None and task.cancelling())
+
+    async def topic(self, name: str, *, newest: bool = False) -> Topic:
+        """The topic of this name. One that no answer named so far is asked of the leader, who knows; with `newest` any:
+        it may have more queues by now."""
+        self.check_open()
+        known = self.routes.table.topics.get(name)
+        if known is not None and not newest:
+            return known
+        request = broker_pb2.GetRouteRequest(topics=[name], linearizable=True)
+        response = await self.call(TOPICS_SHARD, lambda stub, seconds: stub.GetRoute(request, timeout=seconds))
+        self.routes.learn(response, request.topics)
+        known = self.routes.table.topics.get(name)
+        if known is None:
+            raise no_topic(name)
+        return known
+
+    async def shards(self, timeout_ms: float | None = None) -> list[int]:
+        """The numbers of all shards, ascending, by the word of shard 0's leader: others may not know new ones."""
+        request = broker_pb2.GetRouteRequest(linearizable=True)
+        response = await self.call(
+            TOPICS_SHARD, lambda stub, seconds: stub.GetRoute(request, timeout=seconds), timeout_ms=timeout_ms
+        )
+        self.routes.learn(response)
+        return sorted(route.shard for route in response.shards)
+
+
+def no_leader(shard: int) -> NoLeaderError:
+    return NoLeaderError(f"No node is known to lead shard {shard}. Check that a majority of the nodes runs.")
+
+
+def no_topic(name: str) -> UnknownTopicError:
+    return UnknownTopicError(f'There is no topic "{name}". Create it first, or check the name.')

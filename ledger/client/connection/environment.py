@@ -1,0 +1,37 @@
+"""What a client takes from the world around it: connections to nodes, the time of day, and an identity.
+
+The one idea: all of it is in one frozen object, so that a simulation can put its own in the place of gRPC, clock and
+chance. Users never see it. It must not know what clients do with it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ledger.client.connection.channels import Channel, GrpcChannel
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def new_producer_id() -> int:
+    """64 random bits: no two producers may have the same."""
+    return int.from_bytes(os.urandom(8), "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """By default that of a process of its own."""
+
+    channel: Callable[[str, str | None], Channel] = GrpcChannel
+    """To the node at an address, for the client of that name."""
+    now_ms: Callable[[], int] = now_ms
+    """Since 1970: what messages are stamped with that bring no time of their own."""
+    new_producer_id: Callable[[], int] = new_producer_id
+
+
+PROCESS = Environment()

@@ -1,0 +1,162 @@
+"""Keeps the route table fresh.
+
+The one idea: all known nodes are asked at once, so the first one that knows a new leader is enough; they are asked
+every 30 s, and whenever an answer from elsewhere puts the table in doubt.
+
+It must not know what is sent to a leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+import grpc.aio
+
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.channels import Connections
+from ledger.client.connection.route_table import Leader, RouteTable, Said, Topic
+from ledger.errors import (
+    LedgerError,
+    NoLeaderError,
+    NotLeaderError,
+    ThrottledError,
+    UnavailableError,
+    UnknownTopicError,
+)
+from ledger.v1 import broker_pb2
+
+_REFRESH_SECONDS = 30.0
+_ANSWER_SECONDS = 2.0
+
+
+class Routes:
+    """The table, and a task that asks. `on_leader_change` callbacks get the shards whose leader is another one,
+    `on_topic_change` the name of a topic that is another one, has more queues, or is no more."""
+
+    def __init__(self, connections: Connections, bootstrap: tuple[str, ...], backoff: Backoff) -> None:
+        self.table = RouteTable(bootstrap)
+        self.on_leader_change: list[Callable[[set[int]], None]] = []
+        self.on_topic_change: list[Callable[[str], None]] = []
+        self._connections = connections
+        self._backoff = backoff
+        self._wanted = asyncio.Event()
+        # In the order they began (a dict, because a set has no order).
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+
+    async def start(self) -> None:
+        """Ask once; raises UnavailableError where no node answers."""
+        await self.refresh()
+        self._spawn(self._keep())
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def refresh_soon(self) -> None:
+        self._wanted.set()
+
+    async def refresh(self) -> None:
+        """Ask all nodes; returns when nothing is in doubt any more, or all have answered or failed to."""
+        addresses = self.table.addresses()
+        answered = False
+        for one in asyncio.as_completed([self._spawn(self._ask(address)) for address in addresses]):
+            answered = await one or answered
+            if answered and not self.table.in_doubt:
+                return
+        if not answered:
+            raise UnavailableError(
+                f"None of the nodes {', '.join(addresses)} answers. "
+                "Check that the cluster runs and that the addresses are right."
+            )
+
+    async def refresh_all(self) -> None:
+        """Ask all nodes, and wait for each: what it tells of itself nobody else may know."""
+        await asyncio.gather(*(self._spawn(self._ask(address)) for address in self.table.addresses()))
+
+    def heard_of(self, configuration: int) -> None:
+        """A node knows the members as of that configuration: where that is a newer one, ask who they are."""
+        if configuration > self.table.configuration:
+            self.refresh_soon()
+
+    def note(self, shard: int, address: str, error: LedgerError) -> None:
+        """What an error from the node at `address`, asked as the leader of `shard`, says about routes."""
+        leader, elsewhere = error.leader, error.leader_address
+        elsewhere = self.table.reached(leader, elsewhere) if leader and elsewhere else None
+        if isinstance(error, NotLeaderError) and leader and elsewhere and elsewhere != address:
+            self._changed({shard} if self.table.hint(shard, leader, elsewhere) else set())
+            return
+        if isinstance(error, (NotLeaderError, NoLeaderError, UnavailableError)):
+            self.table.doubt(shard, address)
+        about_routes = error.retriable and not isinstance(error, ThrottledError)
+        if about_routes or isinstance(error, UnknownTopicError):
+            self.refresh_soon()
+
+    def learn(self, response: broker_pb2.GetRouteResponse, asked: Collection[str] = ()) -> None:
+        """`asked`: the answer is about these topics alone; empty: about all. One that says that its node cannot tell is
+        about none."""
+        news = self.table.learn(_said(response, asked))
+        self._changed(news.led)
+        for name in news.topics:
+            for callback in self.on_topic_change:
+                callback(name)
+
+    async def _ask(self, address: str) -> bool:
+        """One node's answer into the table. Whether there was one: nodes may be down, that is no error here."""
+        try:
+            response = await self._connections.stub(address).GetRoute(
+                broker_pb2.GetRouteRequest(), timeout=_ANSWER_SECONDS
+            )
+        except grpc.aio.AioRpcError:
+            return False
+        self.learn(response)  # a node that has not started yet says so, and who the nodes are
+        return True
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_REFRESH_SECONDS):
+                    await self._wanted.wait()
+            self._wanted.clear()
+            with contextlib.suppress(UnavailableError):  # whoever needs a route waits, and says so in time
+                await self.refresh()
+            failures = failures + 1 if self.table.in_doubt else 0
+            if failures:
+                self.refresh_soon()
+            await asyncio.sleep(self._backoff.wait_ms(max(failures, 1)) / 1000)
+
+    def _changed(self, shards: set[int]) -> None:
+        if shards:
+            for callback in self.on_leader_change:
+                callback(shards)
+
+    def _spawn(self, work: Coroutine[Any, Any, bool | None]) -> asyncio.Task[bool | None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+        return task
+
+
+def _said(response: broker_pb2.GetRouteResponse, asked: Collection[str]) -> Said:
+    return Said(
+        cluster=response.cluster,
+        nodes={node.node: node.address for node in response.nodes},
+        leaders={shard.shard: Leader(shard.leader, shard.term) for shard in response.shards},
+        topics=[topic_of(topic) for topic in response.topics],
+        max_message_bytes=response.max_message_bytes,
+        coordinators=response.coordinators,
+        rooms={node.node: node.room for node in response.nodes if node.HasField("room")},
+        configuration=response.configuration_index,
+        topics_index=response.topics_index,
+        asked=asked,
+        outside={node.node: node.outside_address for node in response.nodes if node.outside_address},
+    )
+
+
+def topic_of(route: broker_pb2.TopicRoute) -> Topic:
+    return Topic(route.name, route.topic_id, tuple(route.shards), route.created_ms)

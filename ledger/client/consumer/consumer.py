@@ -1,0 +1,372 @@
+"""The asyncio consumer: reads queues in order, from where it is told to.
+
+The one idea: fetchers keep a bounded amount of messages ready, so that reading is taking from memory; every queue has a
+cursor, and the position is where reading stands, not where fetching does. Which queues there are the routes say, at any
+time anew.
+
+It must not know of consumer groups: who reads what is the caller's choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Literal, TypeVar
+
+from ledger.client.admin.offsets import QueueTimes, checked_time, in_ms, list_offsets, offsets_for_times
+from ledger.client.connection.cluster_client import ClusterClient, no_topic
+from ledger.client.connection.environment import PROCESS, Environment
+from ledger.client.connection.lifetime import AsyncLifetime
+from ledger.client.connection.route_table import Topic
+from ledger.client.consumer.cursor import Cursor, QueueBatch
+from ledger.client.consumer.fetcher import FetchSettings
+from ledger.client.consumer.queue_readers import QueueReaders
+from ledger.client.records import Message, QueueOffsets, TopicQueue
+from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
+from ledger.hashing import tag_hash
+
+log = logging.getLogger("ledger.consumer")
+
+Start = Literal["earliest", "latest"] | int | datetime
+T = TypeVar("T")
+
+MAX_FETCH_BYTES = 32 * 1024 * 1024
+MAX_WAIT_MS = 60_000
+
+
+class AsyncConsumer(AsyncLifetime):
+    """Reads topics. Queues that they are given later, and a topic that is made again after it was deleted, are taken up
+    within 30 s, each from its first message. What was not read of a topic that is deleted is gone; when no topic is
+    left, reading raises UnknownTopicError until one is there again.
+
+    bootstrap_servers   "host:port,host:port", or a list of addresses
+    start               where every queue begins: "earliest", "latest" (what is committed at start()), an offset, or a
+                        datetime with a time zone: at the first message that was appended then or later
+    queues              only these queues of each topic; None: all
+    tags                only messages with one of these tags; None: all
+    max_bytes           of one fetch (a batch is always given whole); a few times as much is fetched ahead
+    max_wait_ms         how long a fetch waits for messages at the end
+    node                read from this node, whoever leads; it gives what it has applied
+    on_dropped          messages that are kept no longer when their turn comes: "error" raises OffsetTooLowError, with
+                        the first offset that is there (seek goes on), "skip" goes on there by itself (see `skipped`)
+    check_crcs          verify each batch's CRC32C
+    request_timeout_ms  how long no fetch may succeed before reading raises the reason (it goes on trying)
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | list[str] | tuple[str, ...],
+        start: Start = "earliest",
+        queues: Iterable[int] | None = None,
+        tags: Iterable[str] | None = None,
+        max_bytes: int = 1024 * 1024,
+        max_wait_ms: int = 500,
+        node: int | None = None,
+        on_dropped: Literal["error", "skip"] = "error",
+        check_crcs: bool = True,
+        client_id: str | None = None,
+        request_timeout_ms: int = 30_000,
+        retry_backoff_ms: float = 20,
+        rng: random.Random | None = None,
+        _environment: Environment = PROCESS,
+    ) -> None:
+        if not topics:
+            raise InvalidArgumentError("A consumer needs at least one topic.")
+        if isinstance(start, str) and start not in ("earliest", "latest"):
+            raise InvalidArgumentError(f'start is "{start}": it must be "earliest", "latest", an offset or a datetime.')
+        if isinstance(start, datetime):
+            checked_time(in_ms(start))
+        if isinstance(start, int) and start < 0:
+            raise InvalidArgumentError(f"start is {start}: an offset counts from 0.")
+        if not 1 <= max_bytes <= MAX_FETCH_BYTES or not 0 <= max_wait_ms <= MAX_WAIT_MS:
+            raise InvalidArgumentError(
+                f"max_bytes is {max_bytes} and max_wait_ms is {max_wait_ms}: they must be 1 to {MAX_FETCH_BYTES} and "
+                f"0 to {MAX_WAIT_MS}."
+            )
+        if on_dropped not in ("error", "skip"):
+            raise InvalidArgumentError(f'on_dropped is "{on_dropped}": it must be "error" or "skip".')
+        self._names = tuple(dict.fromkeys(topics))
+        self._start_at = start
+        self._only_queues = None if queues is None else sorted(set(queues))
+        self._tags = None if tags is None else frozenset([tags] if isinstance(tags, str) else tags)
+        self._check_crcs = check_crcs
+        self._settings = FetchSettings(
+            node=node,
+            max_bytes=max_bytes,
+            max_wait_ms=max_wait_ms,
+            prefetch_bytes=2 * max_bytes,
+            tag_hashes=tuple(sorted(map(tag_hash, self._tags or ()))),
+            skips_dropped=on_dropped == "skip",
+        )
+        self._client = ClusterClient(
+            bootstrap_servers,
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            retry_backoff_ms=retry_backoff_ms,
+            rng=rng or random.Random(),
+            environment=_environment,
+        )
+        self._topics: dict[str, Topic] = {}
+        self._current: Cursor | None = None
+
+    async def start(self) -> None:
+        """Connect, find the topics and their positions. Raises UnknownTopicError, UnknownQueueError,
+        UnavailableError."""
+        await self._client.start()
+        self._news = asyncio.Event()
+        self._readers = QueueReaders(self._client, self._settings, self._news.set)
+        try:
+            self._readers.add(await self._first_cursors())
+        except BaseException:
+            await self._client.close()
+            raise
+        self._client.routes.on_topic_change.append(self._topic_changed)
+        for name in self._names:
+            self._topic_changed(name)
+
+    async def stop(self) -> None:
+        """Close. Whoever waits for messages ends: iteration is over, and the other ways to read raise ClosedError."""
+        if not self._client.started:
+            return
+        self._client.refuse_calls()
+        self._news.set()
+        await self._readers.close()
+        await self._client.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has been stopped."""
+        return self._client.closed
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncConsumer:
+        return self
+
+    async def __anext__(self) -> Message:
+        """The next message, however long that takes. When the consumer has been stopped, iteration is over."""
+        try:
+            return await self._next()
+        except ClosedError:
+            if self.closed:
+                raise StopAsyncIteration from None
+            raise
+
+    async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+        """Up to so many messages: what is there, or, when nothing is, what comes first within `timeout_ms` (None:
+        however long that takes). Messages of one queue are in order."""
+
+        if max_messages < 1:
+            raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
+
+        def take() -> list[Message]:
+            messages: list[Message] = []
+            for cursor in self._readers.in_turn():
+                messages += cursor.take(max_messages - len(messages))
+                if len(messages) >= max_messages:
+                    break
+            return messages
+
+        return await self._read(take, timeout_ms)
+
+    async def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
+        """Like getmany(), but everything that is there, as (queue, base_offset, Batch). Tags only pick batches here:
+        one is given whole when some message in it has one."""
+
+        def take() -> list[QueueBatch]:
+            return [batch for cursor in self._readers.in_turn() for batch in cursor.take_batches()]
+
+        return await self._read(take, timeout_ms)
+
+    # --- positions ---------------------------------------------------------------------------------------------------
+
+    async def seek(self, topic: str, queue: int, offset: int) -> None:
+        """Go on reading this queue at `offset`. Whether there is such an offset, the next read tells."""
+        self._cursor(topic, queue)
+        if offset < 0:
+            raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
+        self._readers.seek(TopicQueue(topic, queue), offset)
+
+    def pause(self, *places: tuple[str, int]) -> None:
+        """Read nothing of these queues, given as (topic, queue), until resume(); of all that there are, where none is
+        given. Where they stand stays. Raises UnknownTopicError, UnknownQueueError."""
+        for place in self._chosen(places):
+            self._readers.pause(place)
+
+    def resume(self, *places: tuple[str, int]) -> None:
+        """The opposite of pause()."""
+        for place in self._chosen(places):
+            self._readers.resume(place)
+
+    def is_paused(self, topic: str, queue: int) -> bool:
+        """Whether nothing is read of that queue. Of one that is none of this consumer's: False."""
+        cursor = self._readers.get(TopicQueue(topic, queue))
+        return cursor is not None and cursor.paused
+
+    @property
+    def paused(self) -> list[TopicQueue]:
+        """The queues of which nothing is read."""
+        return sorted(TopicQueue(one.topic, one.queue) for one in self._readers.in_turn() if one.paused)
+
+    def position(self, topic: str, queue: int) -> int:
+        """The offset of the next message that will be read."""
+        return self._cursor(topic, queue).position
+
+    @property
+    def skipped(self) -> int:
+        """How many messages were kept no longer when their turn came, and were passed over (`on_dropped="skip"`)."""
+        return self._readers.skipped
+
+    async def beginning_offsets(self) -> dict[TopicQueue, int]:
+        """The first offset of each queue that this consumer reads."""
+        return {place: offsets.first_offset for place, offsets in (await self._offsets()).items()}
+
+    async def end_offsets(self) -> dict[TopicQueue, int]:
+        """The offset behind the last committed message of each queue (with `node`: behind the last that it applied)."""
+        return {place: offsets.end_offset for place, offsets in (await self._offsets()).items()}
+
+    async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        """For each queue, which need not be one of this consumer's, the offset of the first message that was appended
+        at that time (ms since 1970) or later; the end offset where there is none yet. What to give to seek()."""
+        self._client.check_open()
+        return await self._offsets_at(times)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _chosen(self, places: Iterable[tuple[str, int]]) -> list[TopicQueue]:
+        self._client.check_open()
+        cursors = [self._cursor(*place) for place in places] or self._readers.in_turn()
+        return [TopicQueue(cursor.topic, cursor.queue) for cursor in cursors]
+
+    def _cursor(self, topic: str, queue: int) -> Cursor:
+        self._client.check_open()
+        cursor = self._readers.get(TopicQueue(topic, queue))
+        if cursor is not None:
+            return cursor
+        if topic not in self._names:
+            raise UnknownTopicError(f'This consumer does not read topic "{topic}".')
+        if topic not in self._topics:
+            raise no_topic(topic)
+        raise UnknownQueueError(f'This consumer does not read queue {queue} of topic "{topic}".')
+
+    async def _first_cursors(self) -> list[tuple[Cursor, int]]:
+        """Each with the shard of its queue."""
+        if self._settings.node is not None:
+            self._client.node_address(self._settings.node)
+        cursors: list[tuple[Cursor, int]] = []
+        for name in self._names:
+            topic = await self._client.topic(name)
+            if self._only_queues and self._only_queues[-1] >= len(topic.shards):
+                topic = await self._client.topic(name, newest=True)  # it may have more by now
+            self._topics[name] = topic
+            queues = self._queues_of(topic)
+            if isinstance(self._start_at, int):
+                starts = dict.fromkeys(queues, self._start_at)
+            elif isinstance(self._start_at, datetime):
+                times = {TopicQueue(name, queue): in_ms(self._start_at) for queue in queues}
+                starts = {place.queue: offset for place, offset in (await self._offsets_at(times)).items()}
+            else:
+                found = await list_offsets(self._client, topic, queues, node=self._settings.node)
+                latest = self._start_at == "latest"
+                starts = {queue: one.end_offset if latest else one.first_offset for queue, one in found.items()}
+            cursors += [self._cursor_at(topic, queue, starts[queue]) for queue in queues]
+        return cursors
+
+    def _cursor_at(self, topic: Topic, queue: int, offset: int) -> tuple[Cursor, int]:
+        """With the shard of its queue."""
+        cursor = Cursor(topic.name, topic.topic_id, queue, offset=offset, tags=self._tags, check_crcs=self._check_crcs)
+        return cursor, topic.shards[queue]
+
+    def _topic_changed(self, name: str) -> None:
+        """It may have more queues, be another one of that name, or be no more."""
+        if name not in self._names:
+            return
+        known, topic = self._topics.get(name), self._client.routes.table.topics.get(name)
+        if known is not None and (topic is None or topic.topic_id != known.topic_id):
+            log.warning("topic %s was deleted: what was not read of it is gone", name)
+            self._readers.remove(name)
+            del self._topics[name]
+            known, self._current = None, None
+        if topic is not None:
+            self._topics[name] = topic
+            new = range(0 if known is None else len(known.shards), len(topic.shards))
+            wanted = new if self._only_queues is None else [queue for queue in self._only_queues if queue in new]
+            self._readers.add(self._cursor_at(topic, queue, 0) for queue in wanted)
+        self._news.set()
+
+    def _queues_of(self, topic: Topic) -> list[int]:
+        everything = range(len(topic.shards))
+        if self._only_queues is None:
+            return list(everything)
+        for queue in self._only_queues:
+            if queue not in everything:
+                raise UnknownQueueError(
+                    f'Topic "{topic.name}" has no queue {queue}: its queues are 0 to {len(everything) - 1}.'
+                )
+        return self._only_queues
+
+    async def _offsets_at(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        return await offsets_for_times(self._client, times, node=self._settings.node)
+
+    async def _offsets(self) -> dict[TopicQueue, QueueOffsets]:
+        self._client.check_open()
+        offsets: dict[TopicQueue, QueueOffsets] = {}
+        for name, topic in self._topics.items():
+            found = await list_offsets(self._client, topic, self._queues_of(topic), node=self._settings.node)
+            offsets |= {TopicQueue(name, queue): found[queue] for queue in found}
+        return offsets
+
+    async def _next(self) -> Message:
+        self._client.check_open()
+        message = self._next_of_current()
+        while message is None:
+            await self._wait_ready(None)
+            self._current = next((cursor for cursor in self._readers.in_turn() if cursor.ready), None)
+            message = self._next_of_current()
+        return message
+
+    async def _read(self, take: Callable[[], list[T]], timeout_ms: float | None) -> list[T]:
+        self._client.check_open()
+        deadline = None if timeout_ms is None else asyncio.get_running_loop().time() + timeout_ms / 1000
+        while await self._wait_ready(deadline):
+            taken = take()
+            self._readers.made_room()
+            if taken:  # a filter may have left nothing
+                return taken
+        return []
+
+    async def _wait_ready(self, deadline: float | None) -> bool:
+        """Whether some cursor has something; raises what stands in the way of one that has not."""
+        loop = asyncio.get_running_loop()
+        while True:
+            self._client.check_open()
+            self._news.clear()
+            self._raise_trouble()
+            if self._readers.is_ready:
+                return True
+            remaining = None if deadline is None else deadline - loop.time()
+            if remaining is not None and remaining <= 0:
+                return False
+            try:
+                async with asyncio.timeout(remaining):
+                    await self._news.wait()
+            except TimeoutError:
+                return False
+
+    def _raise_trouble(self) -> None:
+        if not self._topics:
+            raise no_topic(self._names[0])
+        self._readers.raise_trouble()
+
+    def _next_of_current(self) -> Message | None:
+        if self._current is None:
+            return None
+        message = self._current.take_one()
+        if not self._current.ready:
+            self._current = None
+            self._readers.made_room()
+        return message

@@ -1,0 +1,57 @@
+"""A consumer's place in a broadcast: all queues of all topics are its own, and nobody is asked.
+
+It stands where `group_member` stands in a consumer group, and is much less: there are no members, no sessions and no
+coordinator.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from ledger.client.connection.cluster_client import ClusterClient, no_topic
+from ledger.client.group.group_membership import Assignment, View
+from ledger.client.records import TopicQueue
+from ledger.errors import LedgerError
+
+
+class AllQueues:
+    """Of a client that has started. Implements `group_member.Assigned`."""
+
+    def __init__(self, client: ClusterClient, topics: Sequence[str]) -> None:
+        self._client = client
+        self._names = topics
+        self._changed = asyncio.Event()
+
+    @property
+    def trouble(self) -> LedgerError | None:
+        """Why there is nothing to consume."""
+        return None if self._view() else no_topic(self._names[0])
+
+    async def join(self) -> None:
+        """Raises UnknownTopicError."""
+        for name in self._names:
+            await self._client.topic(name)
+        self._client.routes.on_topic_change.append(lambda _: self._changed.set())
+
+    async def run(self, on_view: Callable[[View], None]) -> None:
+        """`on_view` is called with all queues that there are, whenever these are others, until it is cancelled."""
+        while True:
+            on_view(self._view())
+            await self._changed.wait()
+            self._changed.clear()
+
+    async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
+        """Nothing is to go elsewhere, ever."""
+
+    async def leave(self) -> None:
+        """Nobody need be told."""
+
+    def _view(self) -> View:
+        topics = self._client.routes.table.topics
+        return {
+            TopicQueue(name, queue): Assignment(topics[name].topic_id, 0, is_leaving=False)
+            for name in self._names
+            if name in topics
+            for queue in range(len(topics[name].shards))
+        }

@@ -1,0 +1,111 @@
+"""Claims queues in their own shards: from then on all who claimed them before are fenced.
+
+    coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> Holding
+
+The one idea: the coordinator gives the epoch, or, where there is none, the queue's own shard: the first claim of a
+broadcast's consumer takes one that is later than all before, and later ones use it again, so a second consumer of that
+name is noticed by the first.
+
+It must not know why a queue is this member's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from ledger.client.admin.offsets import in_ms, offsets_for_times
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.consumer.cursor import Cursor
+from ledger.client.group.assigned_queue import AssignedQueue
+from ledger.client.group.group_membership import Assignment
+from ledger.client.records import TopicQueue
+from ledger.consumer_groups import AT_THE_FIRST, BEHIND_THE_LAST
+from ledger.errors import ConsumerFencedError, LedgerError, from_wire
+from ledger.topics import is_system_topic
+from ledger.v1 import consumer_group_pb2
+
+log = logging.getLogger("ledger.group")
+
+GroupStart = Literal["earliest", "latest"] | datetime
+MAX_IN_HAND, MAX_SPAN = 1_000, 2_000
+"""Of one queue: messages that are handed out and not finished, and how far apart they may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentSettings:
+    consumer_group: str
+    start: GroupStart
+    tags: Collection[str] | None
+    check_crcs: bool
+    interval_s: float
+    """Between acknowledgements."""
+    release_s: float
+    """So long messages in hand keep a queue that is to go elsewhere."""
+
+
+class Claims:
+    def __init__(self, client: ClusterClient, settings: AssignmentSettings) -> None:
+        self._client = client
+        self._settings = settings
+        self._own_epochs: dict[tuple[int, int], int] = {}
+        """Of a broadcast: by which each queue (topic id, number) was claimed first."""
+        self.refusal: LedgerError | None = None
+        """Of a broadcast: why a queue cannot be claimed again."""
+
+    async def claim(self, shard: int, new: Mapping[TopicQueue, Assignment]) -> list[AssignedQueue]:
+        """Those that could be claimed, all of that shard. Raises LedgerError where nobody can be asked."""
+        starts = await self._starts(list(new))
+        request = consumer_group_pb2.ClaimRequest(shard=shard, consumer_group=self._settings.consumer_group)
+        for place, owned in new.items():
+            epoch = owned.epoch or self._own_epochs.get((owned.topic_id, place.queue), 0)
+            request.queues.add(topic_id=owned.topic_id, queue=place.queue, epoch=epoch, start_offset=starts[place])
+        response = await self._client.call(shard, lambda stub, seconds: stub.Claim(request, timeout=seconds))
+        assigned_queues = []
+        for (place, owned), claim, progress in zip(new.items(), request.queues, response.queues, strict=True):
+            if progress.HasField("error"):
+                self._note_refusal(place, owned, from_wire(progress.error))
+            else:
+                assigned_queues.append(self._assigned(place, shard, claim, progress))
+        return assigned_queues
+
+    def _assigned(
+        self,
+        place: TopicQueue,
+        shard: int,
+        claim: consumer_group_pb2.QueueClaim,
+        progress: consumer_group_pb2.QueueProgress,
+    ) -> AssignedQueue:
+        if progress.epoch:
+            self._own_epochs[claim.topic_id, claim.queue] = progress.epoch
+        cursor = Cursor(
+            place.topic,
+            claim.topic_id,
+            place.queue,
+            offset=progress.offset,
+            tags=self._settings.tags,
+            check_crcs=self._settings.check_crcs,
+        )
+        epoch = progress.epoch or claim.epoch
+        return AssignedQueue(cursor, shard, epoch, progress.resets, progress.settled, most=MAX_IN_HAND, span=MAX_SPAN)
+
+    def _note_refusal(self, place: TopicQueue, owned: Assignment, error: LedgerError) -> None:
+        """Another member may have it: the coordinator will say so. Where there is none, whoever reads has to hear."""
+        log.info("queue %d of %s is not claimed: %s", place.queue, place.topic, error)
+        if not owned.epoch and isinstance(error, ConsumerFencedError):
+            self.refusal = ConsumerFencedError(
+                f'Another consumer runs as "{self._settings.consumer_group}", and has queue {place.queue} of '
+                f'"{place.topic}": give each consumer of a broadcast an instance of its own.'
+            )
+
+    async def _starts(self, places: list[TopicQueue]) -> Mapping[TopicQueue, int]:
+        """Where the consumer group begins with these, if it has not begun."""
+        start = self._settings.start
+        own = {place: AT_THE_FIRST for place in places if is_system_topic(place.topic)}
+        others = [place for place in places if place not in own]
+        if isinstance(start, datetime):
+            return own | await offsets_for_times(self._client, dict.fromkeys(others, in_ms(start)))
+        return own | dict.fromkeys(others, AT_THE_FIRST if start == "earliest" else BEHIND_THE_LAST)

@@ -1,0 +1,246 @@
+"""A client's place in a consumer group: it joins, says that it is there, and is told which queues are its own.
+
+    join ──> attend, attend, attend ... ──> leave
+      ^          │ unknown: nothing was heard of it for too long
+      └──────────┘
+
+The one idea: the coordinator's word is the only one. What a member is told replaces what it was told before; while it
+hears nothing it goes on with what it has, and is fenced by those who keep the offsets where that is no longer its own.
+What the topics are it says itself, and joins once more where one has grown, was deleted, or is there again.
+
+It must not know what is done with the queues.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ledger.client.connection.cluster_client import ClusterClient, no_topic
+from ledger.client.connection.route_table import Topic
+from ledger.client.records import TopicQueue
+from ledger.consumer_groups import BY_ROOM, coordinator_shard
+from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQueueError, UnknownTopicError
+from ledger.topics import is_system_topic
+from ledger.v1 import consumer_group_pb2
+
+log = logging.getLogger("ledger.group")
+
+REFRESH_S = 30.0
+"""Between looks at where topics are led; that they are others is heard of."""
+_LEAVE_MS = 3_000
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    consumer_group: str
+    member: str
+    client_id: str
+    strategy: str
+    room: str
+    session_timeout_ms: int
+    configured: tuple[TopicQueue, ...] = ()
+
+    @property
+    def wait_ms(self) -> int:
+        """How long an attendance may take: several of them fit in a session."""
+        return min(3_000, self.session_timeout_ms // 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Of a queue of that topic."""
+
+    topic_id: int
+    epoch: int
+    """0, in a broadcast: the queue's own shard gives one."""
+    is_leaving: bool
+    """It is to go elsewhere: to be finished with, and released."""
+
+
+View = Mapping[TopicQueue, Assignment]
+
+
+class AssignmentSource(Protocol):
+    """Who says which queues are a consumer's own."""
+
+    @property
+    def trouble(self) -> LedgerError | None: ...
+    async def join(self) -> None: ...
+    async def run(self, on_view: Callable[[View], None]) -> None: ...
+    async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None: ...
+    async def leave(self) -> None: ...
+
+
+class GroupMember:
+    """Of a client that has started. Implements `Assigned`."""
+
+    def __init__(self, client: ClusterClient, settings: MemberSettings, topics: Sequence[str]) -> None:
+        self._client = client
+        self._settings = settings
+        self._names = topics
+        self._coordinator = coordinator_shard(settings.consumer_group, client.routes.table.coordinators)
+        self._joined: list[Topic] = []
+        """As they were told at the last join."""
+        self._rooms: Mapping[int, str] = {}
+        """Of shards, as they were told at the last join."""
+        self._version = 0
+        self._is_stale = False
+        """Whether the topics may be others since."""
+
+    @property
+    def trouble(self) -> LedgerError | None:
+        """Why there is nothing to consume: all topics that are not the consumer group's own were deleted."""
+        wanted = [name for name in self._names if not is_system_topic(name)] or self._names
+        return None if any(topic.name in wanted for topic in self._joined) else no_topic(wanted[0])
+
+    async def join(self) -> None:
+        """For the first time. Raises LedgerError, UnknownTopicError among it."""
+        topics = [await self._client.topic(name) for name in self._names]
+        self._client.routes.on_topic_change.append(self._topic_changed)
+        if self._settings.strategy in BY_ROOM:
+            await self._client.routes.refresh_all()
+        await self._join(topics)
+
+    async def _join(self, topics: list[Topic]) -> None:
+        """Once more, perhaps with other topics. Raises LedgerError."""
+        settings, rooms = self._settings, self._known_rooms()
+        request = consumer_group_pb2.JoinRequest(
+            shard=self._coordinator,
+            consumer_group=settings.consumer_group,
+            member=settings.member,
+            client_id=settings.client_id,
+            subscriptions=[
+                consumer_group_pb2.Subscription(topic_id=topic.topic_id, queues=len(topic.shards)) for topic in topics
+            ],
+            strategy=settings.strategy,
+            room=settings.room,
+            session_timeout_ms=settings.session_timeout_ms,
+            configured=self._configured(topics),
+            rooms=[consumer_group_pb2.RoomOfShard(shard=shard, room=room) for shard, room in rooms.items()],
+        )
+        await self._client.call(self._coordinator, lambda stub, seconds: stub.Join(request, timeout=seconds))
+        self._joined, self._rooms, self._version = topics, rooms, 0
+
+    def _configured(self, topics: list[Topic]) -> list[consumer_group_pb2.QueueEpoch]:
+        """Those that there are. Raises UnknownTopicError, UnknownQueueError where there can never be such a queue, or
+        is none yet."""
+        known, found = {topic.name: topic for topic in topics}, []
+        for name, queue in self._settings.configured:
+            if name not in self._names:
+                raise UnknownTopicError(f'Queue {queue} of topic "{name}" is configured, and the topic not subscribed.')
+            if (topic := known.get(name)) is None:
+                continue
+            if not 0 <= queue < len(topic.shards):
+                last = len(topic.shards) - 1
+                raise UnknownQueueError(f'Topic "{name}" has no queue {queue}: its queues are 0 to {last}.')
+            found.append(consumer_group_pb2.QueueEpoch(topic_id=topic.topic_id, queue=queue))
+        return found
+
+    async def run(self, on_view: Callable[[View], None]) -> None:
+        """Attends until it is cancelled, or the client is closed. `on_view` is called with all queues that are this
+        member's, whenever that changes."""
+        loop = asyncio.get_running_loop()
+        failures, refresh_at = 0, loop.time() + REFRESH_S
+        while True:
+            try:
+                await self._attend(on_view)
+                if self._is_stale or loop.time() >= refresh_at:
+                    await self._join_if_routes_changed()
+                    refresh_at = loop.time() + REFRESH_S
+                failures = 0
+            except ClosedError:
+                return
+            except UnknownMemberError as error:
+                log.warning("%s", error)
+                on_view({})
+                await self._join_again()
+            except LedgerError as error:
+                log.warning("consumer group %s: nothing is heard of its coordinator: %s", self._group, error)
+                failures += 1
+                await asyncio.sleep(self._client.backoff.wait_ms(failures) / 1000)
+
+    async def release(self, queues: Iterable[tuple[TopicQueue, Assignment]]) -> None:
+        """These, which were owned so, are finished with. Raises LedgerError."""
+        request = consumer_group_pb2.ReleaseRequest(
+            shard=self._coordinator,
+            consumer_group=self._group,
+            member=self._settings.member,
+            queues=[
+                consumer_group_pb2.QueueEpoch(topic_id=owned.topic_id, queue=place.queue, epoch=owned.epoch)
+                for place, owned in queues
+            ],
+        )
+        await self._client.call(self._coordinator, lambda stub, seconds: stub.Release(request, timeout=seconds))
+
+    async def leave(self) -> None:
+        """The queues go to others at once. Where that cannot be said, they go when the session is over."""
+        request = consumer_group_pb2.LeaveRequest(
+            shard=self._coordinator, consumer_group=self._group, member=self._settings.member
+        )
+        try:
+            await self._client.call(
+                self._coordinator, lambda stub, seconds: stub.Leave(request, timeout=seconds), timeout_ms=_LEAVE_MS
+            )
+        except LedgerError as error:
+            log.warning("consumer group %s is not told that %s leaves: %s", self._group, self._settings.member, error)
+
+    @property
+    def _group(self) -> str:
+        return self._settings.consumer_group
+
+    async def _attend(self, on_view: Callable[[View], None]) -> None:
+        settings = self._settings
+        request = consumer_group_pb2.AwaitAssignmentRequest(
+            shard=self._coordinator,
+            consumer_group=settings.consumer_group,
+            member=settings.member,
+            version=self._version,
+            max_wait_ms=settings.wait_ms,
+        )
+        response = await self._client.call(
+            self._coordinator, lambda stub, seconds: stub.AwaitAssignment(request, timeout=seconds)
+        )
+        if response.version != self._version:
+            self._version = response.version
+            names = {topic.topic_id: topic.name for topic in self._joined}
+            on_view(
+                {
+                    TopicQueue(names[each.topic_id], each.queue): Assignment(each.topic_id, each.epoch, each.leaving)
+                    for each in response.queues
+                    if each.topic_id in names
+                }
+            )
+
+    async def _join_again(self) -> None:
+        try:
+            await self._join(self._topics_there())
+        except LedgerError as error:
+            log.warning("consumer group %s: %s cannot join: %s", self._group, self._settings.member, error)
+            await asyncio.sleep(self._client.backoff.wait_ms(10) / 1000)
+
+    def _topic_changed(self, name: str) -> None:
+        self._is_stale = self._is_stale or name in self._names
+
+    async def _join_if_routes_changed(self) -> None:
+        topics = self._topics_there()
+        if topics != self._joined or self._known_rooms() != self._rooms:
+            await self._join(topics)
+        self._is_stale = topics != self._topics_there()
+
+    def _topics_there(self) -> list[Topic]:
+        known = self._client.routes.table.topics
+        return [known[name] for name in self._names if name in known]
+
+    def _known_rooms(self) -> Mapping[int, str]:
+        """Of the shards of its topics, where the strategy asks for rooms. Of one that nobody leads at the moment,
+        what was told before."""
+        if self._settings.strategy not in BY_ROOM:
+            return {}
+        table = self._client.routes.table
+        shards = {shard for name in self._names if name in table.topics for shard in table.topics[name].shards}
+        known = {shard: table.room(shard, self._rooms.get(shard)) for shard in sorted(shards)}
+        return {shard: room for shard, room in known.items() if room is not None}

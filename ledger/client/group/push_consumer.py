@@ -1,0 +1,420 @@
+"""The asyncio push consumer: a listener is called with each message; what it can't consume comes again later.
+
+    concurrent   any message as soon as a worker is free      raises ──> retry topic, later, any member
+    orderly      of each queue one after the other            raises ──> a second later again, before the next one
+    broadcast    either of them, by every consumer            raises ──> passed over, at once or after all attempts
+
+    reader ──> ready: messages, or lanes of one queue each ──> workers ──> settled ──> finished, or moved elsewhere
+
+The one idea: who writes a listener thinks of one message. A message is finished when the listener returns; when it
+raises, returns `RECONSUME_LATER`, or takes too long, it is not, and after the last attempt it is in the dead letters,
+never lost. A worker goes on with the next message without anybody's help, so a quick listener costs little more than
+its call.
+
+It must not know how messages are fetched or moved: `group_consumer` does that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import partial
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.lifetime import AsyncLifetime
+from ledger.client.group.call_watch import Call, CallWatch
+from ledger.client.group.group_consumer import AsyncGroupConsumer
+from ledger.client.records import Message, TopicQueue
+from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
+
+log = logging.getLogger("ledger.push")
+
+
+class Outcome(Enum):
+    """What a listener may return; None is SUCCESS."""
+
+    SUCCESS = "success"
+    RECONSUME_LATER = "reconsume later"
+
+
+Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[Outcome | None]]
+"""A function, a coroutine function, or an object that can be called. Plain functions are called in threads."""
+_PLACE = attrgetter("topic", "queue")
+_AGAIN_S = 5.0
+"""Where a message that was not consumed could not be moved: until it is tried here again."""
+_TURN_S = 0.005
+"""So long a worker goes on before others have their turn."""
+_AHEAD_S, _MOST_AHEAD = 0.05, 1_000
+"""As many messages are taken at a time as the listener consumed in that time lately, and never more than so many."""
+
+
+@dataclass(slots=True)
+class _OrderlyQueue:
+    """Messages of one queue, for a listener that gets them in order. The first one may have failed."""
+
+    messages: deque[Message] = field(default_factory=deque)
+    failures: int = 0
+    """Of the first one, in this place."""
+    has_failed: bool = False
+    """Just now."""
+    losses: int = -1
+    """How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known."""
+
+
+class AsyncPushConsumer(AsyncLifetime):
+    """Calls `listener` with the messages of a consumer group's topics.
+
+    listener            raises, or returns Outcome.RECONSUME_LATER, where the message is to come again
+    concurrency         so many messages are with the listener at a time
+    orderly             of each queue one after the other, a failed one again and again before the next
+    suspend_ms          so long an orderly queue waits after a failure
+    max_attempts        so often a message is tried; then it goes to the dead letters
+    consume_timeout_ms  so long the listener may take for a message; then that attempt has failed. A coroutine is
+                        cancelled. A plain function goes on in its thread, which is lost for other messages until it
+                        returns; with `orderly` its queue waits for it, and it has not failed
+    Everything else as for AsyncGroupConsumer. With `broadcast` there is neither retry topic nor dead letters: what
+    fails is logged and passed over, with `orderly` after max_attempts.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        listener: Listener,
+        concurrency: int = 20,
+        orderly: bool = False,
+        suspend_ms: int = 1_000,
+        max_attempts: int = 16,
+        consume_timeout_ms: int = 15 * 60 * 1000,
+        broadcast: bool = False,
+        **settings: Any,
+    ) -> None:
+        if concurrency < 1 or suspend_ms < 0:
+            raise InvalidArgumentError(
+                f"concurrency is {concurrency} and suspend_ms {suspend_ms}: they must be at least 1 and 0."
+            )
+        if max_attempts < 2 or consume_timeout_ms < 1:
+            raise InvalidArgumentError(
+                f"max_attempts is {max_attempts} and consume_timeout_ms {consume_timeout_ms}: they must be at least 2 "
+                "and 1."
+            )
+        self._consumer = AsyncGroupConsumer(
+            *topics, auto_acknowledge=False, max_attempts=max_attempts, broadcast=broadcast, **settings
+        )
+        self._broadcast = broadcast
+        self._timeout_s = consume_timeout_ms / 1000
+        self._calls = CallWatch(self._timeout_s)
+        self._listener = listener
+        self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
+        self._concurrency = concurrency
+        self._orderly = orderly
+        self._suspend_s = suspend_ms / 1000
+        self._max_attempts = max_attempts
+        self._ready: deque[Message | _OrderlyQueue] = deque()
+        """What any worker may go on with. Bounded by what may be in hand; threads take from it too."""
+        self._idle: deque[asyncio.Future[None]] = deque()
+        """Workers that wait for that."""
+        self._losses = 0
+        """Of the consumer, when the first of what is ready was read: with more, some of it may be another member's."""
+        self._hungry = asyncio.Event()
+        self._orderly_queues: dict[TopicQueue, _OrderlyQueue] = {}
+        """Orderly: those with messages."""
+        self._finished: deque[Message] = deque()
+        self._failed: deque[Message] = deque()
+        """Messages that the listener has had, until the loop's next turn."""
+        self._is_settling = False
+        self._is_stopping = False
+        self._tasks: dict[asyncio.Task[None], None] = {}
+        """Workers and moves."""
+        self._backoff = Backoff(200, _AGAIN_S * 1000, settings.get("rng") or random.Random())
+        self._reading: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Connect, join, and begin to call the listener. Raises as AsyncGroupConsumer does."""
+        await self._consumer.start()
+        self._loop = asyncio.get_running_loop()
+        self._reading = asyncio.create_task(self._read(), name="messages for the listener")
+        self._watching = asyncio.create_task(self._watch(), name="how long the listener takes")
+        for _ in range(self._concurrency):
+            self._spawn(self._work())
+
+    async def stop(self, timeout_s: float = 30.0) -> None:
+        """Call the listener no more, wait for the calls under way (so long at most), acknowledge and leave."""
+        if self._reading is None:
+            return
+        self._is_stopping = True
+        self._reading.cancel()
+        self._ready.clear()
+        for idle in self._idle:
+            idle.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=timeout_s)
+        for task in list(self._tasks):
+            task.cancel()
+        self._watching.cancel()
+        await asyncio.gather(self._reading, self._watching, *self._tasks, return_exceptions=True)
+        self._settle_all()
+        await self._consumer.stop()
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def assignment(self) -> list[TopicQueue]:
+        """The queues that this member consumes at the moment."""
+        return self._consumer.assignment
+
+    @property
+    def timeouts(self) -> int:
+        """How often the listener took too long for a message."""
+        return self._calls.timeouts
+
+    # -- from the queues to the workers
+
+    async def _read(self) -> None:
+        failures, count = 0, self._concurrency
+        while True:
+            try:
+                messages = await self._consumer.getmany(count)
+                failures = 0
+            except ClosedError:
+                return
+            except LedgerError as error:
+                failures += 1
+                log.warning("no messages at the moment: %s", error)
+                await asyncio.sleep(self._backoff.wait_ms(failures) / 1000)
+                continue
+            began = self._loop.time()
+            if not self._ready:
+                self._losses = self._consumer.losses
+            self._hand_over(messages)
+            while self._ready or not self._idle:  # only when somebody is free more is taken
+                self._hungry.clear()
+                await self._hungry.wait()
+            lately = len(messages) * _AHEAD_S / max(self._loop.time() - began, 1e-6)
+            count = min(max(self._concurrency, int(lately)), _MOST_AHEAD)
+
+    def _hand_over(self, messages: list[Message]) -> None:
+        if not self._orderly:
+            self._offer(*messages)
+            return
+        for (topic, queue), some in groupby(messages, _PLACE):
+            place = TopicQueue(topic, queue)
+            orderly_queue = self._orderly_queues.get(place)
+            if orderly_queue is None:
+                orderly_queue = self._orderly_queues[place] = _OrderlyQueue(losses=self._consumer.losses)
+                self._offer(orderly_queue)
+            orderly_queue.messages.extend(some)
+
+    def _offer(self, *works: Message | _OrderlyQueue) -> None:
+        self._ready.extend(works)
+        wanted = len(works)
+        while self._idle and wanted:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                wanted -= 1
+
+    async def _wait(self) -> None:
+        """Until something is ready."""
+        while not self._ready:
+            idle = self._loop.create_future()
+            self._idle.append(idle)
+            self._hungry.set()
+            await idle
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda _: self._tasks.pop(task))
+
+    # -- a worker
+
+    async def _work(self) -> None:
+        worker = asyncio.current_task()
+        assert worker is not None
+        call = self._calls.of(worker)
+        while not self._is_stopping:
+            if not self._ready:
+                await self._wait()
+            elif self._orderly:
+                orderly_queue = self._ready.popleft()
+                assert isinstance(orderly_queue, _OrderlyQueue)
+                await self._consume(call, self._messages_of(orderly_queue), partial(self._went, orderly_queue))
+                self._put_back(orderly_queue)
+            else:
+                await self._consume(call, self._messages_of_a_turn(), self._settle)
+            if self._ready:
+                await asyncio.sleep(0)  # a listener may never wait for anything
+
+    def _messages_of_a_turn(self) -> Iterator[Message]:
+        """Those that are ready and this member's still: another one may have their queue by now."""
+        turn_ends = time.monotonic() + _TURN_S
+        while not self._is_stopping:
+            try:
+                message = self._ready.popleft()
+            except IndexError:
+                return
+            assert type(message) is Message
+            if self._losses == self._consumer.losses or self._consumer.holds(message):
+                yield message
+            if time.monotonic() >= turn_ends:
+                return
+
+    async def _consume(self, call: Call, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
+        """Hands one after the other to the listener, as long as `settle` says that the next one may follow."""
+        if self._threads is not None:
+            await self._loop.run_in_executor(self._threads, self._consume_now, messages, settle)
+            return
+        listener: Callable[[Message], Awaitable[Outcome | None]] = self._listener  # type: ignore[assignment]
+        for message in messages:
+            call.message = message
+            try:
+                consumed = await listener(message) is not Outcome.RECONSUME_LATER
+            except asyncio.CancelledError:
+                if not call.is_overdue:
+                    raise
+                assert isinstance(call.worker, asyncio.Task)
+                call.worker.uncancel()
+                consumed = False
+            except Exception as error:
+                consumed = _told(message, error)
+            finally:
+                call.end()
+            if not settle(message, consumed):
+                return
+
+    def _consume_now(self, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:
+        """The same in a thread. What took too long is somewhere else by now, unless it is orderly."""
+        call = self._calls.of(threading.get_ident())
+        for message in messages:
+            call.message = message
+            try:
+                consumed = self._listener(message) is not Outcome.RECONSUME_LATER
+            except Exception as error:
+                consumed = _told(message, error)
+            with self._calls.lock:
+                in_time = call.end()
+            if (in_time or self._orderly) and not settle(message, consumed):
+                return
+
+    async def _watch(self) -> None:
+        """For calls that take too long."""
+        while True:
+            await asyncio.sleep(min(1.0, self._timeout_s / 4))
+            for call, message in self._calls.overdue():
+                if isinstance(call.worker, asyncio.Task):
+                    call.worker.cancel()
+                    what = "it is cancelled"
+                elif self._orderly:
+                    what = "its thread cannot be stopped, and its queue waits"
+                else:
+                    self._settle(message, False)
+                    what = "its thread cannot be stopped, and does nothing else until it returns"
+                log.error("message %s is with the listener for %g s: %s", message.origin, self._timeout_s, what)
+
+    # -- orderly
+
+    def _messages_of(self, orderly_queue: _OrderlyQueue) -> Iterator[Message]:
+        """The first one, until it is consumed, then the next; those that are this member's still."""
+        while orderly_queue.messages and not self._is_stopping:
+            message = orderly_queue.messages[0]
+            if orderly_queue.losses == self._consumer.losses or self._consumer.holds(message):
+                yield message
+            else:
+                orderly_queue.messages.popleft()
+                orderly_queue.failures = 0
+
+    def _went(self, orderly_queue: _OrderlyQueue, message: Message, consumed: bool) -> bool:
+        """Whether the next one may follow."""
+        if consumed:
+            orderly_queue.messages.popleft()
+            orderly_queue.failures = 0
+            self._settle(message, consumed)
+        else:
+            orderly_queue.has_failed = True
+        return consumed
+
+    def _put_back(self, orderly_queue: _OrderlyQueue) -> None:
+        """A worker leaves it."""
+        if self._is_stopping:
+            return
+        if orderly_queue.has_failed:
+            orderly_queue.has_failed = False
+            orderly_queue.failures += 1
+            if orderly_queue.messages[0].attempt + orderly_queue.failures <= self._max_attempts:
+                self._loop.call_later(self._suspend_s, self._offer, orderly_queue)
+            else:
+                self._spawn(self._give_up(orderly_queue))
+        elif orderly_queue.messages:
+            self._offer(orderly_queue)
+        else:
+            self._orderly_queues = {
+                place: each for place, each in self._orderly_queues.items() if each is not orderly_queue
+            }
+
+    async def _give_up(self, orderly_queue: _OrderlyQueue) -> None:
+        await self._put_away(self._consumer.give_up, orderly_queue.messages.popleft())
+        orderly_queue.failures = 0
+        self._offer(orderly_queue)
+
+    # -- what the listener has had
+
+    def _settle(self, message: Message, consumed: bool) -> bool:
+        """Also from a thread. The next one may follow."""
+        (self._finished if consumed else self._failed).append(message)
+        if not self._is_settling:
+            self._is_settling = True
+            later = self._loop.call_soon if self._threads is None else self._loop.call_soon_threadsafe
+            later(self._settle_all)
+        return True
+
+    def _settle_all(self) -> None:
+        self._is_settling = False  # first: what comes from now on may be left over here
+        self._consumer.finish_held(_emptied(self._finished))
+        for message in _emptied(self._failed):
+            self._spawn(self._put_away(self._consumer.reconsume_later, message))
+
+    async def _put_away(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
+        if self._broadcast:
+            log.error("message %s of a broadcast is passed over", message.id)
+            self._consumer.finish(message)
+        else:
+            await self._move(move, message)
+
+    async def _move(self, move: Callable[[Message], Awaitable[None]], message: Message) -> None:
+        """Until it is done: the message must not be lost."""
+        while True:
+            try:
+                await move(message)
+                return
+            except ClosedError:
+                return
+            except LedgerError as error:
+                log.warning("message %s cannot be moved yet: %s", message.id, error)
+                await asyncio.sleep(_AGAIN_S)
+
+
+def _emptied(messages: deque[Message]) -> list[Message]:
+    """All that is there now; threads may append more."""
+    return [messages.popleft() for _ in range(len(messages))]
+
+
+def _told(message: Message, error: Exception) -> bool:
+    log.error("the listener could not consume message %s (attempt %d)", message.origin, message.attempt, exc_info=error)
+    return False
+
+
+def _is_async(listener: Listener) -> bool:
+    call = listener if inspect.isroutine(listener) else getattr(listener, "__call__", None)  # noqa: B004
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(call)

@@ -1,0 +1,128 @@
+"""Checks what users pass to a producer, and says what is wrong with it before anything is sent.
+
+The one idea: once a message is in a batch it fails with the whole batch, so nothing gets there that could. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NoReturn
+
+from ledger.client.producer.producer_batch import Headers, extras_bytes
+from ledger.errors import InvalidArgumentError, MessageTooLargeError
+from ledger.limits import validate_headers
+
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+MAX_EXTRAS_BYTES = 1024 * 1024
+MAX_RETRIES = 1_000_000
+_MAX_TIMESTAMP_MS = 1 << 62
+
+
+def checked_value(value: bytes, max_message_bytes: int) -> bytes:
+    """`max_message_bytes` 0: no limit is known."""
+    if type(value) is not bytes:
+        raise not_bytes(type(value))
+    if max_message_bytes and len(value) > max_message_bytes:
+        raise too_large(len(value), max_message_bytes)
+    return value
+
+
+def checked_key(key: bytes | str | None) -> bytes | None:
+    if isinstance(key, str):
+        return _utf8(key, "key")
+    if key is not None and type(key) is not bytes:
+        raise InvalidArgumentError(f"A message's key must be bytes or str, not {type(key).__name__}.")
+    return key
+
+
+def checked_tag(tag: str | None) -> str | None:
+    if tag is None:
+        return None
+    if not isinstance(tag, str) or not tag:
+        raise InvalidArgumentError(f"A message's tag must be a str that is not empty, or None; it is {tag!r}.")
+    _utf8(tag, "tag")
+    return tag
+
+
+def checked_headers(headers: Headers | Mapping[str, bytes] | None) -> Headers | None:
+    if not headers:
+        return None
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    checked = tuple(_checked_header(*pair) if len(pair) == 2 else _no_header(pair) for pair in pairs)
+    validate_headers(len(checked), sum(len(name.encode()) + len(value) for name, value in checked))
+    return checked
+
+
+def _checked_header(name: str, value: bytes) -> tuple[str, bytes]:
+    if not isinstance(name, str) or type(value) is not bytes:
+        _no_header((name, value))
+    _utf8(name, "header's name")
+    return name, value
+
+
+def _no_header(pair: object) -> NoReturn:
+    raise InvalidArgumentError(f"A message's headers must be pairs of a str and bytes; one is {pair!r}.")
+
+
+def checked_timestamp(timestamp_ms: int | None) -> int | None:
+    if timestamp_ms is None:
+        return None
+    if not isinstance(timestamp_ms, int) or not 0 <= timestamp_ms < _MAX_TIMESTAMP_MS:
+        raise InvalidArgumentError(f"A message's timestamp_ms must be milliseconds since 1970; it is {timestamp_ms!r}.")
+    return timestamp_ms
+
+
+def check_extras(key: bytes | None, tag: str | None, headers: Headers | None) -> None:
+    size = extras_bytes(key, tag, headers)
+    if size > MAX_EXTRAS_BYTES:
+        raise MessageTooLargeError(
+            f"Key, tag and headers of a message take {size} bytes and may take {MAX_EXTRAS_BYTES}: use the value."
+        )
+
+
+def check_settings(
+    linger_ms: float,
+    batch_bytes: int,
+    buffer_bytes: int,
+    delivery_timeout_ms: float,
+    request_timeout_ms: float,
+    retry_backoff_ms: float,
+) -> None:
+    """The limits of a producer's settings."""
+    limits = {
+        "linger_ms": (linger_ms, 0, 60_000),
+        "batch_bytes": (batch_bytes, 1, MAX_BATCH_BYTES),
+        "buffer_bytes": (buffer_bytes, 1, 1 << 40),
+        "delivery_timeout_ms": (delivery_timeout_ms, 1, 86_400_000),
+        "request_timeout_ms": (request_timeout_ms, 1, 86_400_000),
+        "retry_backoff_ms": (retry_backoff_ms, 1, 60_000),
+    }
+    for name, (value, lowest, highest) in limits.items():
+        if not lowest <= value <= highest:
+            raise InvalidArgumentError(f"{name} is {value}: it must be {lowest} to {highest}.")
+
+
+def check_retries(retries: int | None) -> None:
+    if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
+        raise InvalidArgumentError(
+            f"retries is {retries!r}: it must be 0 to {MAX_RETRIES}, or None: as often as `delivery_timeout_ms` allows."
+        )
+
+
+def not_bytes(kind: type) -> InvalidArgumentError:
+    advice = "encode it first, as in text.encode()" if kind is str else "convert it with bytes()"
+    return InvalidArgumentError(f"A message's value must be bytes, not {kind.__name__}: {advice}.")
+
+
+def too_large(size: int, limit: int) -> MessageTooLargeError:
+    return MessageTooLargeError(
+        f"A message of {size} bytes is over the cluster's limit of {limit}: split it, or store it elsewhere and send "
+        "a reference."
+    )
+
+
+def _utf8(text: str, what: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgumentError(f"A message's {what} cannot be encoded as UTF-8: {error}.") from None

@@ -1,0 +1,174 @@
+"""One stream of batches to one node, and the answers that come back in order.
+
+The one idea: what is ready goes together (up to 1 MiB a request), several requests are in flight, and every batch that
+is handed in comes back exactly once: answered, or, when the stream breaks, with the reason and whether it had been
+sent.
+
+It must not know what an answer means for a batch; `lane.py` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from ledger.client.connection.channels import failure
+from ledger.client.producer.producer_batch import Acknowledged, Answer, ProducerBatch
+from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.errors import InternalError, LedgerError, UnavailableError, from_wire
+from ledger.produce_wire import ProduceRequest
+from ledger.v1 import broker_pb2
+from ledger.v1.broker_pb2_grpc import BrokerStub
+
+MAX_REQUEST_BYTES = 1024 * 1024
+MAX_REQUEST_BATCHES = 1024
+MAX_REQUESTS_IN_FLIGHT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptResult:
+    """A batch that comes back. `sent` is false where it never left this process. `after_ms`: how long an answer
+    took."""
+
+    sequencer: QueueSequencer
+    batch: ProducerBatch
+    answer: Answer
+    sent: bool = True
+    after_ms: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    batches: list[tuple[QueueSequencer, ProducerBatch]]
+    written_at: float
+
+
+class ProduceStream:
+    """`on_return` is called with batches in the order in which they were handed in, `on_configuration` with which
+    members the node knows of. Once `broken`, it takes no more."""
+
+    def __init__(
+        self,
+        address: str,
+        stub: BrokerStub,
+        on_return: Callable[[Sequence[AttemptResult]], None],
+        on_configuration: Callable[[int], None],
+    ) -> None:
+        self.address = address
+        self.broken = False
+        self._on_return = on_return
+        self._on_configuration = on_configuration
+        self._loop = asyncio.get_running_loop()
+        self._ready: deque[tuple[QueueSequencer, ProducerBatch]] = deque()
+        self._in_flight: deque[_Request] = deque()
+        self._wake = asyncio.Event()
+        self._call = stub.Produce()
+        self._writer = self._loop.create_task(self._guard(self._write()))
+        self._reader = self._loop.create_task(self._guard(self._read()))
+
+    def submit(self, sequencer: QueueSequencer, batches: Sequence[ProducerBatch]) -> None:
+        assert not self.broken
+        self._ready.extend((sequencer, batch) for batch in batches)
+        self._wake.set()
+
+    def waited(self) -> float:
+        """Seconds since the oldest unanswered request was written; 0 where there is none."""
+        return self._loop.time() - self._in_flight[0].written_at if self._in_flight else 0.0
+
+    def breaks(self, error: LedgerError) -> None:
+        """Give the stream up: every batch comes back with `error`."""
+        if self.broken:
+            return
+        self.broken = True
+        self._call.cancel()
+        self._writer.cancel()
+        self._reader.cancel()
+        sent = [pair for request in self._in_flight for pair in request.batches]
+        result = [AttemptResult(sequencer, batch, error) for sequencer, batch in sent]
+        result += [AttemptResult(sequencer, batch, error, sent=False) for sequencer, batch in self._ready]
+        self._in_flight.clear()
+        self._ready.clear()
+        if result:
+            self._on_return(result)
+
+    async def close(self) -> None:
+        self.breaks(UnavailableError(f"The stream to node {self.address} was closed by this client."))
+        await asyncio.gather(self._writer, self._reader, return_exceptions=True)
+
+    async def _guard(self, work: Coroutine[None, None, None]) -> None:
+        """Run one half of the stream; whatever ends it breaks the whole."""
+        try:
+            await work
+        except grpc.aio.AioRpcError as error:
+            self.breaks(failure(self.address, error))
+        except (asyncio.InvalidStateError, grpc.aio.UsageError):
+            self.breaks(await self._reason())  # a write to a call that has ended already
+        except Exception as error:
+            self.breaks(InternalError(f"The stream to node {self.address} failed in this client: {error!r}."))
+            raise
+
+    async def _reason(self) -> LedgerError:
+        code, details = await self._call.code(), await self._call.details()
+        return UnavailableError(
+            f"The stream to node {self.address} has ended ({code.name}: {details or 'no details'})."
+        )
+
+    async def _write(self) -> None:
+        await self._call.wait_for_connection()  # what waits for a node that is not there has not been sent
+        while True:
+            while not self._ready or len(self._in_flight) >= MAX_REQUESTS_IN_FLIGHT:
+                self._wake.clear()
+                await self._wake.wait()
+            request = _Request(self._next_request(), self._loop.time())
+            self._in_flight.append(request)
+            await self._call.write(ProduceRequest([batch.encoded for _, batch in request.batches]))
+
+    def _next_request(self) -> list[tuple[QueueSequencer, ProducerBatch]]:
+        """What is ready: at least one batch, no more than MAX_REQUEST_BATCHES, and no more than MAX_REQUEST_BYTES
+        unless the first one is larger."""
+        taken = [self._ready.popleft()]
+        size = _bytes(taken[0])
+        while self._ready and len(taken) < MAX_REQUEST_BATCHES and size + _bytes(self._ready[0]) <= MAX_REQUEST_BYTES:
+            size += _bytes(self._ready[0])
+            taken.append(self._ready.popleft())
+        return taken
+
+    async def _read(self) -> None:
+        while True:
+            response = await self._call.read()
+            if response is grpc.aio.EOF:
+                self.breaks(await self._reason())
+                return
+            self._on_configuration(response.configuration_index)
+            self._answered(response)
+
+    def _answered(self, response: broker_pb2.ProduceResponse) -> None:
+        if not self._in_flight or len(response.results) != len(self._in_flight[0].batches):
+            self.breaks(
+                InternalError(f"Node {self.address} answered {len(response.results)} batches that it was not sent.")
+            )
+            return
+        request = self._in_flight.popleft()
+        after_ms = (self._loop.time() - request.written_at) * 1000
+        self._wake.set()
+        self._on_return(
+            [
+                AttemptResult(sequencer, batch, _answer(result), after_ms=after_ms)
+                for (sequencer, batch), result in zip(request.batches, response.results, strict=True)
+            ]
+        )
+
+
+def _bytes(pair: tuple[QueueSequencer, ProducerBatch]) -> int:
+    return len(pair[1].encoded)
+
+
+def _answer(result: broker_pb2.ProduceResult) -> Answer:
+    if result.HasField("error"):
+        return from_wire(result.error)
+    return Acknowledged(result.base_offset, result.term, result.append_time_ms, result.duplicate)

@@ -1,0 +1,171 @@
+"""Puts pieces into the lanes of their topics' queues.
+
+The one idea: a topic that is not known yet is asked for once, and what comes for it meanwhile waits in line, so that
+order holds from the very first message. So does what comes for a queue that it did not have when it was asked for. A
+topic that was deleted is not known any more: another one of its name has lanes of its own. The user's selector is asked
+when a message gets its place, for then it is known how many queues there are.
+
+It must not know what becomes of a piece in its lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+from ledger.client.connection.cluster_client import ClusterClient
+from ledger.client.connection.route_table import Topic
+from ledger.client.producer.producer_batch import Piece
+from ledger.client.producer.queue_selector import QueueSelector, UnplacedMessage, selected
+from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.client.producer.topic_queue_selector import TopicQueueSelector
+from ledger.errors import ClosedError, LedgerError
+
+Parked = deque[tuple[Piece, int | None, bool]]
+
+
+class QueueSelection:
+    """`add(lane, piece, close)` and `make_sequencer(topic_id, queue, shard)` are the sender's; `refund(bytes)` gives
+    back
+    what was reserved for a piece that could not be placed. `is_available(lane)`: whether its shard is not to be passed
+    over by messages that may go anywhere."""
+
+    def __init__(
+        self,
+        client: ClusterClient,
+        *,
+        make_sequencer: Callable[[int, int, int], QueueSequencer],
+        add: Callable[[QueueSequencer, Piece, bool], None],
+        refund: Callable[[int], None],
+        is_available: Callable[[QueueSequencer], bool],
+        selector: QueueSelector | None,
+        first_queue: int,
+    ) -> None:
+        self._client = client
+        self._make_sequencer = make_sequencer
+        self._add = add
+        self._refund = refund
+        self._is_available = is_available
+        self._selector = selector
+        self._first_queue = first_queue
+        self._topics: dict[str, TopicQueueSelector] = {}
+        self._parked: dict[str, Parked] = {}
+        self._resolving: dict[str, asyncio.Task[None]] = {}
+        client.routes.on_topic_change.append(self._changed)
+
+    def knows(self, topic: str) -> bool:
+        return topic in self._topics
+
+    async def resolve(self, topic: str) -> None:
+        """Returns when the topic is known; raises UnknownTopicError, or why nobody could be asked."""
+        if topic not in self._topics:
+            await asyncio.shield(self._resolution(topic))
+
+    def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
+        """Into a lane, at once or when the topic is known. What is wrong with the place, its receipt is told."""
+        sequencers = self._topics.get(topic)
+        if sequencers is not None and (queue is None or queue < sequencers.queues):
+            self._place(sequencers, piece, queue, close)
+        else:
+            self._resolution(topic)
+            self._parked[topic].append((piece, queue, close))
+
+    async def flush(self) -> None:
+        """Returns when what waits for a topic at this moment does so no more."""
+        if self._resolving:
+            await asyncio.wait(list(self._resolving.values()))
+
+    async def close(self) -> None:
+        """What waits for a topic fails. Nothing may be placed afterwards."""
+        await asyncio.sleep(0)  # a task that is cancelled before it has begun could tell nobody
+        tasks = list(self._resolving.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _place(self, sequencers: TopicQueueSelector, piece: Piece, queue: int | None, close: bool) -> None:
+        try:
+            if queue is None and len(piece.values) == 1:
+                queue = self._selected(sequencers, piece, piece.values[0])
+            piece.bound = queue is not None or piece.key is not None
+            sequencer = sequencers.pick(piece.key, queue)
+            refusal = sequencer.refuses()
+            if refusal is not None:
+                raise refusal
+        except LedgerError as error:
+            self._fail(piece, error)
+        else:
+            self._add(sequencer, piece, close)
+
+    def _selected(self, sequencers: TopicQueueSelector, piece: Piece, value: bytes) -> int | None:
+        if self._selector is None:
+            return None
+        message = UnplacedMessage(sequencers.topic, value, piece.key, piece.tag, piece.headers or ())
+        return selected(self._selector, message, sequencers.queues)
+
+    def _fail(self, piece: Piece, error: LedgerError) -> None:
+        self._refund(piece.size)
+        piece.receipt.failed(error)
+
+    def _resolution(self, topic: str) -> asyncio.Task[None]:
+        task = self._resolving.get(topic)
+        if task is None:
+            self._parked[topic] = deque()
+            task = self._resolving[topic] = asyncio.get_running_loop().create_task(self._resolve(topic))
+            task.add_done_callback(_seen)
+        return task
+
+    async def _resolve(self, topic: str) -> None:
+        error: LedgerError | None = None
+        try:
+            route = await self._client.topic(topic)
+            if self._asks_for_more(topic, len(route.shards)):  # it may have them by now
+                route = await self._client.topic(topic, newest=True)
+            if topic not in self._topics:  # or it grew by what was learned just now
+                sequencers = self._sequencers_of(route)
+                self._topics[topic] = TopicQueueSelector(
+                    topic, route.topic_id, sequencers, self._first_queue, self._is_available
+                )
+        except LedgerError as failed:
+            error = failed
+            raise
+        except asyncio.CancelledError:  # by close(); whoever waits has not been cancelled
+            error = ClosedError("The producer was closed before this topic was known: nothing was sent.")
+            raise error from None
+        finally:
+            del self._resolving[topic]
+            self._unpark(topic, error)
+
+    def _asks_for_more(self, topic: str, queues: int) -> bool:
+        return any(queue is not None and queue >= queues for _, queue, _ in self._parked[topic])
+
+    def _changed(self, name: str) -> None:
+        """A topic may have more queues than it had, or be no more."""
+        sequencers, route = self._topics.get(name), self._client.routes.table.topics.get(name)
+        if sequencers is None:
+            return
+        if route is None or route.topic_id != sequencers.topic_id:
+            del self._topics[name]  # what is in its lanes the broker refuses
+        elif sequencers.queues < len(route.shards):
+            sequencers.extend(self._sequencers_of(route, sequencers.queues))
+
+    def _sequencers_of(self, route: Topic, first: int = 0) -> list[QueueSequencer]:
+        """Of its queues from the first on."""
+        return [
+            self._make_sequencer(route.topic_id, queue, route.shards[queue])
+            for queue in range(first, len(route.shards))
+        ]
+
+    def _unpark(self, topic: str, error: LedgerError | None) -> None:
+        for piece, queue, close in self._parked.pop(topic):
+            if error is not None:
+                self._fail(piece, error)
+            else:
+                self._place(self._topics[topic], piece, queue, close)
+
+
+def _seen(task: asyncio.Task[None]) -> None:
+    """Whoever is parked has been told of the failure, so asyncio need not complain that nobody looked at it."""
+    if not task.cancelled():
+        task.exception()

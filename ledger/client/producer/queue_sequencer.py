@@ -1,0 +1,417 @@
+"""The line of batches of one queue: their order, their numbers, their attempts.
+
+The one idea: a broker appends batch n+1 only behind batch n, so the order is kept by numbers; the lane only has to see
+to it that every attempt repeats the same number with the same bytes until the batch's fate is known.
+
+    line:  [ in flight | in flight | ... (at most 5) | waiting | waiting | ... ]   open batch
+             sent, unanswered, all on one stream       closed, no number yet        still gathers
+
+Sequence numbers are given when a batch first goes out, so what never went out leaves no hole. When an attempt fails,
+the lane *halts*: nothing goes out until every attempt in flight is answered; then, after a back-off, the line starts
+again from its head. So a batch has at most one attempt outstanding, and never overtakes another.
+
+**When a batch may get another number.** A batch is *clean* while every attempt of it was answered, and answered with a
+refusal that came before any append; otherwise it is *doubtful*. A clean batch is in no log, and so no later one is
+(the broker asks for numbers without a hole). Two things leave such a hole:
+
+- a clean batch leaves the line (refused for good, or timed out): its number is never used;
+- a clean batch at the head of the line is told that there is a gap before it: what came before is settled, so the
+  broker has forgotten this producer, or a doubtful batch that was given up never arrived.
+
+What is behind a hole waits until everything before the hole is settled; then it is numbered anew from 0, under the next
+epoch. (Not in the same epoch: a late copy under the old number would fit in one day. Not earlier: the new epoch fences
+the old one, and what is before the hole may still need it.)
+
+A doubtful batch that times out fails its receipts as *unknown*, but stays at its place, and is tried alone, until an
+answer settles it. If that answer is a gap, it is dropped: the next batch that gets through is either behind it in its
+epoch, or begins the next epoch, which fences it. One that was sent as often as it may be is treated alike.
+
+**When a batch may go to another queue.** While it backs off from a failure, the lane gives away what order allows:
+
+- A doubtful batch stays, and so does one in flight. It may be in this queue's log, and nothing tells the log of another
+  one so: numbers count within one queue, and a copy over there would be a second message.
+- A *bound* batch stays: of a message with a key, or whose queue was chosen, the place among the others of its queue is
+  promised.
+- All other batches may go, also past those that stay: messages that go round have no promised order, but that in which
+  their batches lie in the end. In their new queue they stand before younger ones that have no number there yet.
+
+A batch that goes leaves a hole where it had a number already.
+
+**When a batch is put off.** A leader that throttles this client tells for how long; that is no failure, so nothing is
+given away, and no attempt is counted. Then one batch goes out alone, and one more after each that gets through: what is
+sent only to be refused would cost both sides.
+
+It must not know clocks (the time is passed in, in ms), futures, or the network.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from ledger.client.connection.backoff import Backoff
+from ledger.client.producer.delivery import MAX_BATCH_MESSAGES, Delivery
+from ledger.client.producer.producer_batch import (
+    Acknowledged,
+    Answer,
+    BatchResult,
+    Piece,
+    ProducerBatch,
+    because,
+    leaves_doubt,
+)
+from ledger.errors import (
+    ClosedError,
+    DeliveryTimeoutError,
+    LedgerError,
+    NoLeaderError,
+    ProducerFencedError,
+    SequenceGapError,
+    ThrottledError,
+)
+
+# Of the delivery timeout, what a message has left when it joins a batch.
+_LEAST_SHARE_OF_TIMEOUT = 0.9
+
+
+class QueueSequencer:
+    """One queue's batches, in the order they were begun."""
+
+    def __init__(self, topic_id: int, queue: int, shard: int, delivery: Delivery, backoff: Backoff) -> None:
+        self.topic_id = topic_id
+        self.queue = queue
+        self.shard = shard
+        # How many batches were closed so far: a queue is kept until its batch closes.
+        self.closed = 0
+        # Why attempts have failed since the last one that was acknowledged; None: none has.
+        self.trouble: LedgerError | None = None
+        # All lanes of the topic, this one included, in the order of their queues' numbers.
+        self.siblings: Sequence[QueueSequencer] = (self,)
+        self._delivery = delivery
+        self._backoff = backoff
+        self._open: ProducerBatch | None = None
+        # Unsettled closed batches. Unless halted, those in flight are the first `_in_flight` of it.
+        self._line: deque[ProducerBatch] = deque()
+        self._in_flight = 0  # 0 <= _in_flight <= max_in_flight, and <= len(_line)
+        self._window = delivery.max_in_flight  # how many may be in flight; fewer after a throttling
+        self._epoch = 0
+        self._next_sequence = 0
+        self._halted = False
+        self._failures = 0  # in a row; 0 after an acknowledgement
+        self._has_offer = False  # something may have come, or become clean, that could be given away
+        self._retry_at = 0.0  # where halted: not before this
+        self._fenced: ProducerFencedError | None = None
+
+    @property
+    def idle(self) -> bool:
+        return self._open is None and not self._line
+
+    @property
+    def has_in_flight(self) -> bool:
+        return self._in_flight > 0
+
+    def unresolved(self) -> list[ProducerBatch]:
+        """The batches of which somebody still waits to hear."""
+        batches = [batch for batch in self._line if not batch.expired]
+        return batches if self._open is None else [*batches, self._open]
+
+    def refuses(self) -> LedgerError | None:
+        """Why nothing can be added any more; None while it can."""
+        return self._fenced
+
+    # --- gathering ---------------------------------------------------------------------------------------------------
+
+    def add(self, piece: Piece, now: float, wall_ms: int, *, close: bool = False) -> None:
+        """Put a piece behind everything that was added before; `close`: nothing more goes into its batch."""
+        assert 1 <= len(piece.values) <= MAX_BATCH_MESSAGES
+        limit = self._delivery.batch_bytes
+        if self._open is not None and not self._takes(self._open, piece, now):
+            self._close()
+        batch = self._open
+        if batch is None:
+            delivery = self._delivery
+            batch = self._open = ProducerBatch(wall_ms, now + delivery.linger_ms, now + delivery.delivery_timeout_ms)
+        batch.add(piece)
+        self._has_offer = True
+        if close or batch.size >= limit or batch.count >= MAX_BATCH_MESSAGES:
+            self._close()
+
+    def _takes(self, batch: ProducerBatch, piece: Piece, now: float) -> bool:
+        """Whether the piece may join. A batch times out as a whole: messages much younger than it begin another one."""
+        return (
+            batch.size + piece.size <= self._delivery.batch_bytes
+            and batch.count + len(piece.values) <= MAX_BATCH_MESSAGES
+            and batch.deadline - now >= self._delivery.delivery_timeout_ms * _LEAST_SHARE_OF_TIMEOUT
+        )
+
+    def hasten(self, now: float) -> None:
+        """Let what has been gathered go without lingering."""
+        if self._open is not None:
+            self._open.linger_until = now
+
+    def _close(self) -> None:
+        assert self._open is not None
+        self._line.append(self._open)
+        self._open = None
+        self.closed += 1
+
+    def _close_if_due(self, now: float, *, gathers: bool) -> None:
+        """Close the open batch if it could go out at this moment; while it cannot, it had better gather more."""
+        batch = self._open
+        if batch is None or len(self._line) >= self._flight_limit():
+            return
+        if now >= batch.linger_until or not (gathers or self._line):
+            self._close()
+
+    # --- sending -----------------------------------------------------------------------------------------------------
+
+    def take(self, now: float, *, gathers: bool = False) -> list[ProducerBatch]:
+        """The batches to be sent now, in order. Each must come back through `answered`, once. `gathers`: the open batch
+        lingers even where nothing is before it here."""
+        if self._halted and not self._restart(now):
+            return []
+        self._close_if_due(now, gathers=gathers)
+        if self._line and self._line[0].behind_hole:
+            self._number_anew()
+        taken = []
+        while self._in_flight < min(self._flight_limit(), len(self._line)):
+            batch = self._line[self._in_flight]
+            assert not batch.in_flight
+            if batch.behind_hole:
+                break
+            self._give_number(batch)
+            batch.in_flight = True
+            self._in_flight += 1
+            taken.append(batch)
+        return taken
+
+    def _flight_limit(self) -> int:
+        """How many may be in flight: behind a batch that timed out, nothing goes before its fate is known."""
+        for place, batch in enumerate(self._line):
+            if batch.expired:
+                return min(place + 1, self._window)
+            if not batch.numbered:
+                break
+        return self._window
+
+    def _give_number(self, batch: ProducerBatch) -> None:
+        if batch.numbered:
+            return
+        delivery = self._delivery
+        batch.number(
+            self.topic_id, self.queue, delivery.producer_id, self._epoch, self._next_sequence, codec=delivery.codec
+        )
+        self._next_sequence += batch.count
+
+    # --- answers -----------------------------------------------------------------------------------------------------
+
+    def answered(self, batch: ProducerBatch, answer: Answer, now: float, *, sent: bool = True) -> list[BatchResult]:
+        """What came of an attempt. `sent=False`: it never left this process, so it leaves no doubt."""
+        assert batch.in_flight
+        batch.in_flight = False
+        self._in_flight -= 1
+        if isinstance(answer, Acknowledged):
+            self._failures = 0
+            self.trouble = None
+            self._window = min(self._window + 1, self._delivery.max_in_flight)
+            return [self._remove(batch, answer)]
+        batch.doubtful = batch.doubtful or (sent and leaves_doubt(answer))
+        gap_before_head = isinstance(answer, SequenceGapError) and self._line[0] is batch
+        if isinstance(answer, ProducerFencedError):
+            return self._fence(answer, now)
+        if not answer.retriable or (batch.expired and (gap_before_head or not batch.doubtful)):
+            self._halt(now, 0)
+            return [self._drop(batch, answer)]
+        if gap_before_head and not batch.doubtful:
+            batch.behind_hole = True
+        if isinstance(answer, ThrottledError):
+            self._put_off(answer, now)
+            return []
+        if not self._halted:  # those behind are only told of a gap
+            self._note_trouble(answer)
+            self._failures += 1
+            self._halt(now, self._backoff.wait_ms(self._failures))
+        self._has_offer = True
+        if sent and not isinstance(answer, SequenceGapError):
+            batch.failures += 1
+        return [self._expire_one(batch, self._all_attempts(batch))] if self._has_no_attempt_left(batch) else []
+
+    def _has_no_attempt_left(self, batch: ProducerBatch) -> bool:
+        retries = self._delivery.retries
+        return retries is not None and batch.failures > retries and not batch.expired
+
+    def _put_off(self, error: ThrottledError, now: float) -> None:
+        self._note_trouble(error)
+        self._window = 1
+        self._halt(now, 0)
+        self._retry_at = max(self._retry_at, now + (error.throttle_ms or 0))
+
+    def _note_trouble(self, error: LedgerError) -> None:
+        if self.trouble is None or not isinstance(error, NoLeaderError):  # which mostly follows from what was before
+            self.trouble = error
+
+    def _drop(self, batch: ProducerBatch, error: LedgerError) -> BatchResult:
+        """Out of the line without having been acknowledged."""
+        if batch.numbered and not batch.doubtful:
+            self._leave_hole(batch)
+        return self._remove(batch, error)
+
+    def _leave_hole(self, batch: ProducerBatch) -> None:
+        behind = self._line.index(batch) + 1
+        if behind < len(self._line) and self._line[behind].numbered:
+            self._line[behind].behind_hole = True
+        else:
+            self._next_sequence -= batch.count  # nobody has a later number: this one has never been anybody's
+
+    def _remove(self, batch: ProducerBatch, outcome: Answer) -> BatchResult:
+        self._line.remove(batch)
+        return batch.results(self.queue, outcome, batch.size)
+
+    def _fence(self, error: ProducerFencedError, now: float) -> list[BatchResult]:
+        """Another producer took this one's id: nothing of this one may be written any more."""
+        self._halt(now, 0)
+        self._fenced = error
+        return list(self._give_up(error, keep_in_flight=True))
+
+    def _give_up(self, error: LedgerError, *, keep_in_flight: bool) -> Iterator[BatchResult]:
+        if self._open is not None:
+            self._close()
+        for batch in list(self._line):
+            if batch.in_flight and keep_in_flight:
+                continue  # its own answer comes
+            yield self._remove(batch, error)
+
+    # --- halting and starting again ----------------------------------------------------------------------------------
+
+    def _halt(self, now: float, wait_ms: float) -> None:
+        if not self._halted:
+            self._halted = True
+            self._retry_at = now + wait_ms
+
+    def _restart(self, now: float) -> bool:
+        if self._in_flight or now < self._retry_at:
+            return False
+        self._halted = False
+        return True
+
+    def _number_anew(self) -> None:
+        assert self._in_flight == 0
+        self._epoch += 1
+        self._next_sequence = 0
+        for batch in self._line:
+            if not batch.numbered:
+                break  # nor is any behind it
+            batch.renumber(self.queue, self._epoch, self._next_sequence)
+            self._next_sequence += batch.count
+
+    def hurry(self, now: float) -> None:
+        """What made attempts fail is over (there is a new leader, say): wait no longer."""
+        self._retry_at = min(self._retry_at, now)
+        self._failures = 0
+
+    # --- batches that go to another queue ----------------------------------------------------------------------------
+
+    @property
+    def fails(self) -> bool:
+        """Whether attempts fail, and none has succeeded since."""
+        return self._failures > 0
+
+    @property
+    def takes_over(self) -> bool:
+        """Whether batches of others are welcome."""
+        return not self.fails and self._fenced is None
+
+    def offers(self, now: float) -> bool:
+        """Whether there may be something that had better go to another queue: during a back-off, once after the
+        failure and after each piece that comes. What comes behind it is this queue's next attempt."""
+        offers, self._has_offer = self._has_offer, False
+        return offers and self.fails and self._halted and (self._in_flight > 0 or now < self._retry_at)
+
+    def give_away(self) -> list[ProducerBatch]:
+        """Out of the line, in their order: all that belong in no queue and are surely in no log."""
+        if self._open is not None and not self._open.bound:
+            self._close()
+        leaving = [batch for batch in self._line if not (batch.bound or batch.in_flight or batch.doubtful)]
+        for batch in reversed(leaving):
+            if batch.numbered:
+                self._leave_hole(batch)
+            self._line.remove(batch)
+            batch.move()
+        return leaving
+
+    def take_over(self, batch: ProducerBatch) -> None:
+        """What another lane gave away comes before what is younger and has no number yet."""
+        place = len(self._line)
+        while place > 0 and not self._line[place - 1].numbered and self._line[place - 1].deadline > batch.deadline:
+            place -= 1
+        self._line.insert(place, batch)
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def next_wake(self) -> float | None:
+        """When `expire` or `take` may next have something to do without anything else happening."""
+        wakes = [batch.deadline for batch in self._next_to_expire()]
+        if self._halted:
+            if not self._in_flight:
+                wakes.append(self._retry_at)
+        elif self._open is not None and len(self._line) < self._flight_limit():
+            wakes.append(self._open.linger_until)
+        return min(wakes, default=None)
+
+    def expire(self, now: float) -> list[BatchResult]:
+        """Tell the receipts of all that is past its deadline; keep what may be in a log until its fate is known."""
+        results = []
+        while due := [batch for batch in self._next_to_expire() if batch.deadline <= now]:
+            results += [self._expire_one(batch, self._all_time) for batch in due]
+        return results
+
+    def _next_to_expire(self) -> Iterator[ProducerBatch]:
+        """Those whose receipts are owed something, and the first one that has no number: behind it deadlines grow. (One
+        that came from another queue may be older than those which have numbers here.)"""
+        for batch in self._line:
+            if not batch.expired:
+                yield batch
+            if not batch.numbered:
+                return
+        if self._open is not None:
+            yield self._open
+
+    def _expire_one(self, batch: ProducerBatch, limit: str) -> BatchResult:
+        if batch.in_flight or batch.doubtful:
+            batch.expired = True
+            return batch.results(self.queue, self._timeout(batch, limit, maybe_committed=True), 0)
+        if batch is self._open:
+            self._close()
+        return self._drop(batch, self._timeout(batch, limit, maybe_committed=False))
+
+    @property
+    def _all_time(self) -> str:
+        return f"within {self._delivery.delivery_timeout_ms:.0f} ms"
+
+    def _all_attempts(self, batch: ProducerBatch) -> str:
+        return f"by {batch.failures} attempt(s), which `retries` allows"
+
+    def _timeout(self, batch: ProducerBatch, limit: str, *, maybe_committed: bool) -> DeliveryTimeoutError:
+        fate = (
+            "They may be in the queue all the same: read it before sending them again"
+            if maybe_committed
+            else "They are not in the queue: send them again"
+        )
+        error = DeliveryTimeoutError(
+            f"{batch.count} message(s) for queue {self.queue} of topic {self.topic_id} were not acknowledged {limit}"
+            f"{because(self.trouble)}. {fate}.",
+            maybe_committed=maybe_committed,
+        )
+        error.__cause__ = self.trouble
+        return error
+
+    def abandon(self) -> list[BatchResult]:
+        """The producer closes: settle everything at once, as it stands."""
+        if self._open is not None:
+            self._close()
+        return [self._remove(batch, self._abandoned(batch)) for batch in list(self._line)]
+
+    def _abandoned(self, batch: ProducerBatch) -> LedgerError:
+        if batch.in_flight or batch.doubtful:
+            return self._timeout(batch, self._all_time, maybe_committed=True)
+        return ClosedError(f"The producer was closed before {batch.count} message(s) were sent: send them again.")

@@ -1,0 +1,117 @@
+"""What users wait on: one future for one message, or one for a whole `send_many`.
+
+The one idea: a receipt turns "the batch has base offset n" into the answer that its caller expects.
+It must not know how batches get there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from ledger.client.producer.producer_batch import Acknowledged
+from ledger.client.records import RecordMetadata, RecordRange
+from ledger.errors import DeliveryTimeoutError, LedgerError
+
+
+class SingleReceipt:
+    """For one message; its future may have been cancelled by then, which does not recall the message."""
+
+    __slots__ = ("_future", "_topic")
+
+    def __init__(self, topic: str, future: asyncio.Future[RecordMetadata]) -> None:
+        self._topic = topic
+        self._future = future
+
+    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
+        assert count == 1
+        if not self._future.done():
+            self._future.set_result(
+                RecordMetadata(self._topic, queue, first_offset, answer.append_time_ms, answer.term, answer.duplicate)
+            )
+
+    def failed(self, error: LedgerError) -> None:
+        if not self._future.done():
+            self._future.set_exception(error)
+
+
+class ManyReceipt:
+    """For all slices of one `send_many`, in their order."""
+
+    def __init__(self, topic: str) -> None:
+        self.error: LedgerError | None = None
+        self._topic = topic
+        self._ranges: list[RecordRange | None] = []
+        self._messages = 0
+        self._unsettled = 0
+        self._done = asyncio.Event()
+
+    def slice(self, count: int) -> SliceReceipt:
+        """The receipt of the next slice."""
+        self._ranges.append(None)
+        self._messages += count
+        self._unsettled += 1
+        return SliceReceipt(self, len(self._ranges) - 1)
+
+    def give_up(self, error: LedgerError) -> None:
+        """There will be no more slices, for this reason. The first one counts, but one that leaves the fate of messages
+        unknown before any that does not: whoever sends again must know."""
+        if self.error is None or (_leaves_unknown(error) and not _leaves_unknown(self.error)):
+            self.error = error
+
+    async def result(self) -> list[RecordRange]:
+        """All ranges, once every slice is settled. Raises the error if there was one, with the ranges that were
+        acknowledged as its attribute `acknowledged`."""
+        while self._unsettled:
+            self._done.clear()
+            await self._done.wait()
+        acknowledged = [one for one in self._ranges if one is not None]
+        if self.error is None:
+            return acknowledged
+        error = _own(self.error)
+        error.acknowledged = acknowledged
+        if self._messages:
+            count = sum(one.count for one in acknowledged)
+            error.add_note(f"Of the first {self._messages} messages, {count} were acknowledged: see `acknowledged`.")
+        raise error
+
+    def settle(self, place: int, queue: int, first_offset: int, count: int) -> None:
+        self._ranges[place] = RecordRange(self._topic, queue, first_offset, count)
+        self._one_less()
+
+    def fail(self, error: LedgerError) -> None:
+        self.give_up(error)
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._unsettled -= 1
+        if not self._unsettled:
+            self._done.set()
+
+
+class SliceReceipt:
+    """For one slice: it goes into one batch whole."""
+
+    __slots__ = ("_many", "_place")
+
+    def __init__(self, many: ManyReceipt, place: int) -> None:
+        self._many = many
+        self._place = place
+
+    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
+        self._many.settle(self._place, queue, first_offset, count)
+
+    def failed(self, error: LedgerError) -> None:
+        self._many.fail(error)
+
+
+def _own(error: LedgerError) -> LedgerError:
+    """A copy, for facts of its own: the error of a batch is told to everyone who has messages in it."""
+    own = type(error).__new__(type(error))
+    own.args = error.args
+    vars(own).update(vars(error), __notes__=list(getattr(error, "__notes__", ())))
+    own.__cause__, own.__traceback__ = error.__cause__, error.__traceback__
+    return own
+
+
+def _leaves_unknown(error: LedgerError) -> bool:
+    return isinstance(error, DeliveryTimeoutError) and error.maybe_committed

@@ -1,0 +1,104 @@
+"""Writes what a producer was given and told into a history (`AsyncProducer(history=...)`), for checkers to judge.
+
+The one idea: what is recorded is a receipt around the receipt: it notes payloads and time when a piece is handed over,
+learns its number when its batch is settled, and writes its line before anybody else hears of the outcome.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import google_crc32c
+
+from ledger.client.producer.producer_batch import NONE, Acknowledged, BatchResult, Piece, ProducerBatch, Receipt
+from ledger.errors import DeliveryTimeoutError, LedgerError
+from ledger.history import Close, HistoryWriter, Open, Outcome, Send, now_ns
+
+
+class Recorder:
+    """Of one producer. Raises HistoryError where the file cannot be written."""
+
+    def __init__(self, path: Path, process: int, producer_id: int) -> None:
+        self._writer = HistoryWriter(path)
+        self._process = process
+        self._producer = f"{producer_id:016x}"
+        self._writer.write(Open(process, self._producer, now_ns()))
+
+    def handed_over(self, topic: str, piece: Piece) -> None:
+        piece.receipt = _Recorded(self, piece.receipt, topic, piece)
+
+    def settling(self, results: BatchResult) -> None:
+        """What is about to be told to the receipts."""
+        sequence = results.batch.first_sequence
+        for receipt, count in results.receipts:
+            assert isinstance(receipt, _Recorded)
+            receipt.learn(results.queue, results.batch, sequence)
+            sequence += count if sequence != NONE else 0
+
+    def write(self, recorded: _Recorded, outcome: Outcome, offset: int | None, error: str | None) -> None:
+        self._writer.write(
+            Send(
+                self._process,
+                outcome,
+                recorded.topic,
+                recorded.queue,
+                recorded.bound,
+                offset,
+                self._producer if recorded.sequence != NONE else "",
+                recorded.epoch,
+                recorded.sequence,
+                recorded.crcs,
+                recorded.sizes,
+                error,
+                recorded.start,
+                now_ns(),
+            )
+        )
+
+    def close(self) -> None:
+        """All that was handed over has been settled."""
+        self._writer.write(Close(self._process, self._producer, now_ns()))
+        self._writer.close()
+
+
+class _Recorded:
+    """Implements `Receipt`."""
+
+    __slots__ = (
+        "_inner",
+        "_recorder",
+        "bound",
+        "crcs",
+        "doubtful",
+        "epoch",
+        "queue",
+        "sequence",
+        "sizes",
+        "start",
+        "topic",
+    )
+
+    def __init__(self, recorder: Recorder, inner: Receipt, topic: str, piece: Piece) -> None:
+        self._recorder = recorder
+        self._inner = inner
+        self.topic = topic
+        self.crcs = [google_crc32c.value(value) for value in piece.values]
+        self.sizes = [len(value) for value in piece.values]
+        self.start = now_ns()
+        self.queue = self.sequence = NONE
+        self.epoch = 0
+        self.bound = self.doubtful = False
+
+    def learn(self, queue: int, batch: ProducerBatch, sequence: int) -> None:
+        self.queue, self.epoch, self.sequence = queue, batch.epoch, sequence
+        self.bound = batch.bound
+        self.doubtful = batch.doubtful or batch.in_flight
+
+    def acknowledged(self, queue: int, first_offset: int, count: int, answer: Acknowledged) -> None:
+        self._recorder.write(self, Outcome.OK, first_offset, None)
+        self._inner.acknowledged(queue, first_offset, count, answer)
+
+    def failed(self, error: LedgerError) -> None:
+        doubtful = self.doubtful or (isinstance(error, DeliveryTimeoutError) and error.maybe_committed)
+        self._recorder.write(self, Outcome.UNKNOWN if doubtful else Outcome.FAIL, None, type(error).__name__)
+        self._inner.failed(error)

@@ -1,0 +1,238 @@
+"""Drives the outbox: gives it the time, carries its batches to leaders, and its answers to whoever waits.
+
+The one idea: everything that happens (a piece, an answer, a new leader, a timer) only asks for one poll at the end of
+this turn of the loop; so what is sent in one turn shares a batch, and nothing waits for a timer that need not.
+
+It must not know how messages become pieces (`producer.py`), or when a batch may go (`lane.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from ledger.client.connection.cluster_client import ClusterClient, no_leader
+from ledger.client.producer.accumulator import Accumulator, Dispatch
+from ledger.client.producer.buffer import Buffer
+from ledger.client.producer.produce_stream import AttemptResult, ProduceStream
+from ledger.client.producer.producer_batch import BatchResult, Piece
+from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.client.producer.recorder import Recorder
+from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, SequenceGapError, ThrottledError
+
+# How often the streams are looked at, and how long an answer may take before we ask whether there is another leader.
+_WATCH_SECONDS = 0.5
+_STALL_SECONDS = 1.5
+
+_RECEIPTS_AT_ONCE = 512
+"""Who hears first sends again, and that is on its way while the others hear: so client and cluster work at the same
+time."""
+
+
+class Sender:
+    """One outbox, and a stream to the leader of each shard that its lanes need."""
+
+    def __init__(
+        self, client: ClusterClient, accumulator: Accumulator, buffer: Buffer, recorder: Recorder | None = None
+    ) -> None:
+        self._client = client
+        self._recorder = recorder
+        self._accumulator = accumulator
+        self._buffer = buffer
+        self._loop = asyncio.get_running_loop()
+        # By address of the leader, and shard: answers come in order, and no shard is to wait for another.
+        self._streams: dict[tuple[str, int], ProduceStream] = {}
+        self._poll_due = False
+        self._turn_at, self._turn_at_wall_ms = 0.0, 0
+        """When somebody asked for the poll that is due."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
+        millisecond."""
+        self._untold: deque[BatchResult] = deque()
+        """Some of their receipts have not been told. They are, in this order."""
+        self._told = asyncio.Event()
+        self._closing = False
+        client.routes.on_leader_change.append(self._leaders_changed)
+        self._watcher = self._loop.create_task(self._watch())
+
+    def is_available(self, sequencer: QueueSequencer) -> bool:
+        """Whether its shard is not to be passed over."""
+        faults = self._accumulator.faults
+        return faults.is_empty or faults.is_available(sequencer.shard, self._now())
+
+    def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
+        """Put a piece into its lane; its bytes must have been taken in the buffer."""
+        if self._closing:
+            self._buffer.release(piece.size)
+            piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
+            return
+        self._poll_soon()
+        self._accumulator.add(sequencer, piece, self._turn_at, self._turn_at_wall_ms, close=close)
+
+    async def flush(self) -> None:
+        """Returns when everything added so far is acknowledged or has failed."""
+        self._accumulator.hasten(self._now())
+        self._poll_soon()
+        owed = self._accumulator.unresolved()
+        while owed := [batch for batch in owed if batch.receipts]:
+            await self._something_told()
+        last = self._untold[-1] if self._untold else None
+        while last is not None and not last.is_delivered:
+            await self._something_told()
+
+    async def _something_told(self) -> None:
+        self._told.clear()
+        await self._told.wait()
+
+    async def close(self) -> None:
+        """Settle what is left as it stands, and refuse what comes."""
+        self._closing = True  # no more polls, and so no new streams
+        self._watcher.cancel()
+        for stream in list(self._streams.values()):
+            await stream.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._conclude(self._accumulator.abandon())
+        while self._untold:
+            self._tell()
+        await asyncio.gather(self._watcher, return_exceptions=True)
+
+    # --- polling -----------------------------------------------------------------------------------------------------
+
+    def _now(self) -> float:
+        return self._loop.time() * 1000
+
+    def _poll_soon(self) -> None:
+        if not self._poll_due and not self._closing:
+            self._poll_due = True
+            self._turn_at, self._turn_at_wall_ms = self._now(), self._client.environment.now_ms()
+            self._loop.call_soon(self._poll)
+
+    def _poll(self) -> None:
+        self._poll_due = False
+        if self._closing:
+            return
+        owed = self._accumulator.poll(self._now())
+        self._conclude(owed.results)
+        for dispatch in owed.dispatches:
+            self._dispatch(dispatch)
+        self._set_timer()
+        self._tell()
+
+    def _set_timer(self) -> None:
+        """Poll again at the outbox's next moment. An earlier timer may stand: a poll too many does no harm."""
+        wake = self._accumulator.next_wake()
+        if wake is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= wake / 1000:
+                return
+            self._timer.cancel()
+        self._timer_at = wake / 1000
+        self._timer = self._loop.call_at(self._timer_at, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        """Up to half a millisecond early under uvloop, so that what it was set for may need another one."""
+        self._timer = None
+        self._poll_soon()
+
+    # --- receipts ----------------------------------------------------------------------------------------------------
+
+    def _conclude(self, results: Iterable[BatchResult]) -> None:
+        for one in results:
+            if self._recorder is not None:
+                self._recorder.settling(one)
+            self._untold.append(one)
+
+    def _tell(self) -> None:
+        """Some receipts, in the order in which they were settled; the others behind the next poll."""
+        left = _RECEIPTS_AT_ONCE
+        try:
+            while self._untold and left > 0:
+                one = self._untold[0]
+                left -= one.deliver(left)
+                if one.is_delivered:
+                    self._untold.popleft()
+                    self._buffer.release(one.released)
+                    self._told.set()
+        finally:  # a receipt that raises does not keep the others from hearing
+            if self._untold:
+                self._poll_soon()
+
+    # --- sending and answers -----------------------------------------------------------------------------------------
+
+    def _dispatch(self, dispatch: Dispatch) -> None:
+        sequencer = dispatch.sequencer
+        address = self._client.routes.table.leader_address(sequencer.shard)
+        if address is not None:
+            self._stream(address, sequencer.shard).submit(sequencer, dispatch.batches)
+            return
+        self._client.routes.refresh_soon()
+        nobody = no_leader(sequencer.shard)
+        self._accumulator.faults.failed(sequencer.shard, self._now())
+        self._take_back([AttemptResult(sequencer, batch, nobody, sent=False) for batch in dispatch.batches])
+
+    def _stream(self, address: str, shard: int) -> ProduceStream:
+        stream = self._streams.get((address, shard))
+        if stream is None or stream.broken:
+
+            def on_results(batches: Sequence[AttemptResult]) -> None:
+                self._attempt_ended(address, batches)
+
+            stub, routes = self._client.connections.stub(address), self._client.routes
+            stream = ProduceStream(address, stub, on_results, routes.heard_of)
+            self._streams[address, shard] = stream
+        return stream
+
+    def _attempt_ended(self, address: str, batches: Sequence[AttemptResult]) -> None:
+        self._note_latency(batches)
+        for one in batches:
+            if isinstance(one.answer, Exception):
+                self._client.routes.note(one.sequencer.shard, address, one.answer)
+        self._take_back(batches)
+
+    def _note_latency(self, batches: Sequence[AttemptResult]) -> None:
+        """Once for each shard. What follows from something else says nothing."""
+        faults, now = self._accumulator.faults, self._now()
+        follows = (SequenceGapError, ThrottledError)
+        newest = {one.sequencer.shard: one for one in batches if not isinstance(one.answer, follows)}
+        for shard, one in newest.items():
+            if isinstance(one.answer, LedgerError) and one.answer.retriable:
+                faults.failed(shard, now)
+            else:
+                faults.answered(shard, one.after_ms, now)
+
+    def _take_back(self, batches: Sequence[AttemptResult]) -> None:
+        now = self._now()
+        for one in batches:
+            self._conclude(self._accumulator.answered(one.sequencer, one.batch, one.answer, now, sent=one.sent))
+        self._tell()
+        self._poll_soon()
+
+    # --- leaders -----------------------------------------------------------------------------------------------------
+
+    def _leaders_changed(self, shards: set[int]) -> None:
+        for shard in shards:
+            self._accumulator.faults.forget(shard)
+        self._accumulator.hurry(self._now(), lambda sequencer: sequencer.shard in shards)
+        self._poll_soon()
+
+    async def _watch(self) -> None:
+        """Streams whose node says nothing: ask who leads, and leave the node when it is another or time is up."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            for (_, shard), stream in list(self._streams.items()):
+                self._look_at(shard, stream)
+
+    def _look_at(self, shard: int, stream: ProduceStream) -> None:
+        waited = stream.waited()
+        self._accumulator.faults.waits(shard, waited * 1000, self._now())
+        if waited < _STALL_SECONDS:
+            return
+        leads = self._client.routes.table.leader_address(shard) == stream.address
+        if not leads or waited * 1000 >= self._client.request_timeout_ms:
+            stream.breaks(RequestTimeoutError(f"Node {stream.address} did not answer within {waited:.1f} s."))
+        else:
+            self._client.routes.refresh_soon()

@@ -1,0 +1,78 @@
+"""Which queue a message goes to.
+
+The one idea: a key always picks the same queue; without one, a queue is kept until its batch closes, and then the next
+one is taken, so that batches fill while the load still spreads. Queues that had better be left alone are passed over in
+this round, while there are others. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ledger.client.producer.queue_sequencer import QueueSequencer
+from ledger.errors import UnknownQueueError
+from ledger.hashing import queue_of
+
+
+class TopicQueueSelector:
+    """The lanes of a topic's queues, in the order of their numbers. `first`: which one the round begins with.
+    `is_available`: whether a lane's shard is not to be passed over."""
+
+    def __init__(
+        self,
+        topic: str,
+        topic_id: int,
+        sequencers: Sequence[QueueSequencer],
+        first: int,
+        is_available: Callable[[QueueSequencer], bool] = lambda _: True,
+    ) -> None:
+        assert sequencers
+        self.topic = topic
+        self.topic_id = topic_id
+        self._is_available = is_available
+        self._sequencers: list[QueueSequencer] = []
+        self.extend(sequencers)
+        self._current = first % len(sequencers)
+        self._closed_before = sequencers[self._current].closed
+
+    @property
+    def queues(self) -> int:
+        return len(self._sequencers)
+
+    def extend(self, sequencers: Sequence[QueueSequencer]) -> None:
+        """The topic has more queues: these come behind those that are here."""
+        self._sequencers.extend(sequencers)
+        for sequencer in sequencers:
+            sequencer.siblings = self._sequencers
+
+    def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
+        """The lane of the queue asked for, else of the key's queue, else the one whose turn it is."""
+        if queue is not None:
+            if not 0 <= queue < len(self._sequencers):
+                raise UnknownQueueError(
+                    f'Topic "{self.topic}" has no queue {queue}: its queues are 0 to {len(self._sequencers) - 1}.'
+                )
+            return self._sequencers[queue]
+        if key is not None:
+            return self._sequencers[queue_of(key, len(self._sequencers))]
+        return self._whose_turn()
+
+    def _whose_turn(self) -> QueueSequencer:
+        sequencer = self._sequencers[self._current]
+        if sequencer.closed != self._closed_before:
+            sequencer = self._go_to(self._current + 1)
+        if not self._is_available(sequencer):
+            sequencer = self._go_to(self._next_available())
+        return sequencer
+
+    def _next_available(self) -> int:
+        """The one whose turn it is, where there is none."""
+        places = range(self._current, self._current + len(self._sequencers))
+        available = (place for place in places if self._is_available(self._sequencers[place % len(self._sequencers)]))
+        return next(available, self._current)
+
+    def _go_to(self, place: int) -> QueueSequencer:
+        self._current = place % len(self._sequencers)
+        sequencer = self._sequencers[self._current]
+        self._closed_before = sequencer.closed
+        return sequencer

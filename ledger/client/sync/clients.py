@@ -1,0 +1,366 @@
+"""Synchronous twins of the asyncio clients.
+
+The one idea: each runs its asyncio client on an event loop in a thread of its own, and waits for it. They must not
+know how anything is done: every method is one call over there.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.admin.consumer_group_records import ConsumerGroupDescription, ConsumerGroupSummary, OffsetReset
+from ledger.client.admin.consumer_groups_admin import ResetTarget
+from ledger.client.admin.members_admin import OnProgress
+from ledger.client.admin.offsets import QueueTimes
+from ledger.client.connection.lifetime import Lifetime
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.consumer.cursor import QueueBatch
+from ledger.client.producer.producer import AsyncProducer
+from ledger.client.producer.producer_batch import Headers
+from ledger.client.records import (
+    Doubt,
+    LogCut,
+    LogHold,
+    Members,
+    Message,
+    NodeStatus,
+    RecordMetadata,
+    RecordRange,
+    TopicDescription,
+    TopicQueue,
+)
+from ledger.client.sync.loop_thread import made, started, stopped
+from ledger.client.sync.read_ahead import next_ahead
+from ledger.errors import ClosedError
+from ledger.holds import DEFAULT_TTL_MS
+
+_ITERATION_MESSAGES = 500
+
+
+class Producer(Lifetime):
+    """The synchronous `AsyncProducer`; takes the same arguments, and connects when it is made."""
+
+    def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
+        self._client = AsyncProducer(bootstrap_servers, **settings)
+        self._thread = started(self._client, "ledgermq-producer")
+
+    def send(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        headers: Headers | Mapping[str, bytes] | None = None,
+        timestamp_ms: int | None = None,
+        queue: int | None = None,
+    ) -> RecordMetadata:
+        """Send one message; returns when a majority of the nodes has it."""
+        return self._thread.run(
+            self._client.send(topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue)
+        )
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: bytes,
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        headers: Headers | Mapping[str, bytes] | None = None,
+        timestamp_ms: int | None = None,
+        queue: int | None = None,
+    ) -> concurrent.futures.Future[RecordMetadata]:
+        """Hand one message over; the future has its metadata, or why there is none (BufferFullError among it)."""
+
+        async def hand_over() -> RecordMetadata:
+            return await self._client.send_nowait(
+                topic, value, key=key, tag=tag, headers=headers, timestamp_ms=timestamp_ms, queue=queue
+            )
+
+        return self._thread.submit(hand_over())
+
+    def send_many(
+        self,
+        topic: str,
+        values: Iterable[bytes],
+        *,
+        key: bytes | str | None = None,
+        tag: str | None = None,
+        queue: int | None = None,
+    ) -> list[RecordRange]:
+        """Send many messages fast; returns where they lie. An iterator is drawn on the client's thread."""
+        return self._thread.run(self._client.send_many(topic, values, key=key, tag=tag, queue=queue))
+
+    def flush(self) -> None:
+        """Returns when every message handed over so far is acknowledged or has failed."""
+        self._thread.run(self._client.flush())
+
+    def close(self) -> None:
+        """Flush and close; to do it twice is harmless."""
+        stopped(self._client, self._thread)
+
+
+class Consumer(Lifetime):
+    """The synchronous `AsyncConsumer`; takes the same arguments, and connects when it is made."""
+
+    def __init__(self, *topics: str, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
+        self._client = AsyncConsumer(*topics, bootstrap_servers=bootstrap_servers, **settings)
+        self._thread = started(self._client, "ledgermq-consumer")
+        # Read ahead for iteration: to cross to the other thread for each message would cost more than the message.
+        self._ahead: deque[Message] = deque()
+
+    def __iter__(self) -> Iterator[Message]:
+        return self
+
+    def __next__(self) -> Message:
+        """The next message, however long that takes. When the consumer has been closed, iteration is over."""
+        try:
+            message = self._next_ahead()
+            while message is None and not self._client.closed:
+                self._ahead.extend(self._thread.run(self._client.getmany(_ITERATION_MESSAGES)))
+                message = self._next_ahead()
+        except ClosedError:
+            if not self._client.closed:
+                raise  # of no use for another reason: this is behind a fork
+        if self._client.closed or message is None:
+            raise StopIteration
+        return message
+
+    def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
+        """Up to so many messages: what is there, else what comes first within `timeout_ms` (None: however long)."""
+        messages: list[Message] = []
+        while len(messages) < max_messages and (message := self._next_ahead()) is not None:
+            messages.append(message)
+        return messages or self._thread.run(self._client.getmany(max_messages, timeout_ms))
+
+    def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
+        """Whole batches. Not to be mixed with iteration, which reads ahead."""
+        return self._thread.run(self._client.getbatches(timeout_ms))
+
+    def seek(self, topic: str, queue: int, offset: int) -> None:
+        """Go on reading this queue at `offset`."""
+        self._thread.run(self._client.seek(topic, queue, offset))
+        self._ahead = deque(one for one in self._ahead if (one.topic, one.queue) != (topic, queue))
+
+    def pause(self, *places: tuple[str, int]) -> None:
+        """Read nothing of these queues, given as (topic, queue), until resume(); of all, where none is given."""
+        self._thread.run(made(lambda: self._client.pause(*places)))
+
+    def resume(self, *places: tuple[str, int]) -> None:
+        """The opposite of pause()."""
+        self._thread.run(made(lambda: self._client.resume(*places)))
+
+    @property
+    def paused(self) -> list[TopicQueue]:
+        """The queues of which nothing is read."""
+        return self._thread.run(made(lambda: self._client.paused))
+
+    def position(self, topic: str, queue: int) -> int:
+        """The offset of the next message that will be read."""
+        for message in self._ahead:
+            if (message.topic, message.queue) == (topic, queue):
+                return message.offset
+        return self._thread.run(made(lambda: self._client.position(topic, queue)))
+
+    def beginning_offsets(self) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.beginning_offsets())
+
+    def end_offsets(self) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.end_offsets())
+
+    def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.offsets_for_times(times))
+
+    def close(self) -> None:
+        """Close, also while other threads read: iteration is over for them, and getmany() raises ClosedError."""
+        stopped(self._client, self._thread)
+
+    def _next_ahead(self) -> Message | None:
+        """Of what was read ahead, the next message whose queue is not paused."""
+        return next_ahead(self._ahead, lambda message: not self._client.is_paused(message.topic, message.queue))
+
+
+class Admin(Lifetime):
+    """The synchronous `AsyncAdmin`; takes the same arguments, and connects when it is made."""
+
+    def __init__(self, bootstrap_servers: str | list[str] | tuple[str, ...], **settings: Any) -> None:
+        self._client = AsyncAdmin(bootstrap_servers, **settings)
+        self._thread = started(self._client, "ledgermq-admin")
+
+    def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
+        return self._thread.run(self._client.create_topic(name, queues))
+
+    def alter_topic(self, name: str, queues: int) -> TopicDescription:
+        return self._thread.run(self._client.alter_topic(name, queues))
+
+    def delete_topic(self, name: str) -> None:
+        self._thread.run(self._client.delete_topic(name))
+
+    def list_topics(self) -> list[TopicDescription]:
+        return self._thread.run(self._client.list_topics())
+
+    def describe_topic(self, name: str) -> TopicDescription:
+        return self._thread.run(self._client.describe_topic(name))
+
+    def query_messages(
+        self,
+        topic: str,
+        key: bytes | str,
+        *,
+        begin_ms: int | None = None,
+        end_ms: int | None = None,
+        max_messages: int = 64,
+        node: int | None = None,
+    ) -> list[Message]:
+        return self._thread.run(
+            self._client.query_messages(
+                topic, key, begin_ms=begin_ms, end_ms=end_ms, max_messages=max_messages, node=node
+            )
+        )
+
+    def get_message(self, topic: str, queue: int, offset: int) -> Message:
+        return self._thread.run(self._client.get_message(topic, queue, offset))
+
+    def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
+        return self._thread.run(self._client.offsets_for_times(times))
+
+    def cluster(self) -> list[NodeStatus]:
+        return self._thread.run(self._client.cluster())
+
+    def members(self, *, shard: int = 0, timeout_ms: float | None = None) -> Members:
+        return self._thread.run(self._client.members(shard=shard, timeout_ms=timeout_ms))
+
+    def add_node(
+        self,
+        node: int,
+        address: str,
+        *,
+        shard: int | None = None,
+        promote: bool = False,
+        wait: bool = True,
+        timeout_ms: float = 600_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        """`on_progress` is called on the client's thread, here and below."""
+        self._thread.run(
+            self._client.add_node(
+                node, address, shard=shard, promote=promote, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress
+            )
+        )
+
+    def promote_node(
+        self,
+        node: int,
+        *,
+        shard: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._thread.run(
+            self._client.promote_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def remove_node(
+        self,
+        node: int,
+        *,
+        shard: int | None = None,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> None:
+        self._thread.run(
+            self._client.remove_node(node, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def transfer_leadership(
+        self,
+        to: int = 0,
+        *,
+        shard: int = 0,
+        wait: bool = True,
+        timeout_ms: float = 30_000,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        return self._thread.run(
+            self._client.transfer_leadership(to, shard=shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
+        )
+
+    def recover_node(
+        self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
+    ) -> list[Doubt]:
+        return self._thread.run(
+            self._client.recover_node(node, shard=shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
+        )
+
+    def shards(self) -> list[int]:
+        return self._thread.run(self._client.shards())
+
+    def add_shard(self, nodes: Sequence[int] = ()) -> int:
+        return self._thread.run(self._client.add_shard(nodes))
+
+    def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
+        return self._thread.run(self._client.list_consumer_groups())
+
+    def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
+        return self._thread.run(self._client.describe_consumer_group(group))
+
+    def reset_offsets(
+        self,
+        group: str,
+        to: ResetTarget,
+        *,
+        topic: str | None = None,
+        queues: Iterable[int] | None = None,
+        dry_run: bool = False,
+    ) -> list[OffsetReset]:
+        return self._thread.run(self._client.reset_offsets(group, to, topic=topic, queues=queues, dry_run=dry_run))
+
+    def delete_consumer_group(self, group: str) -> int:
+        return self._thread.run(self._client.delete_consumer_group(group))
+
+    def trim_log(
+        self,
+        *,
+        before_time_ms: int | None = None,
+        keep_bytes: int | None = None,
+        before: tuple[str, int, int] | None = None,
+        shard: int | None = None,
+        dry_run: bool = False,
+        timeout_ms: float | None = None,
+    ) -> LogCut:
+        return self._thread.run(
+            self._client.trim_log(
+                before_time_ms=before_time_ms,
+                keep_bytes=keep_bytes,
+                before=before,
+                shard=shard,
+                dry_run=dry_run,
+                timeout_ms=timeout_ms,
+            )
+        )
+
+    def hold_log(
+        self,
+        name: str,
+        *,
+        ttl_ms: int = DEFAULT_TTL_MS,
+        shard: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> LogHold:
+        return self._thread.run(self._client.hold_log(name, ttl_ms=ttl_ms, shard=shard, timeout_ms=timeout_ms))
+
+    def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
+        return self._thread.run(self._client.release_log(name, shard=shard, timeout_ms=timeout_ms))
+
+    def log_holds(self, *, shard: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
+        return self._thread.run(self._client.log_holds(shard=shard, timeout_ms=timeout_ms))
+
+    def close(self) -> None:
+        stopped(self._client, self._thread)

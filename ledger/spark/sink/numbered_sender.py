@@ -1,0 +1,200 @@
+"""Sends batches under numbers that the next attempt finds again.
+
+    producer    (query, partition)       ┐
+    epoch       micro-batch              ├  the broker takes each once, in order, and knows it again
+    sequence    rows before it in queue  ┘
+
+One idea: brokers drop what they have already by (producer, epoch, sequence), so a task that is run anew just sends
+everything once more. A micro-batch is an epoch: it fences the tasks of earlier ones, which may still be about.
+
+Batches go out one behind another, a few at a time, on one stream to each shard's leader; after a failure, from the
+first that is not acknowledged on. It must not know rows, or Spark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import grpc
+import grpc.aio
+
+from ledger.batch import Codec, encode
+from ledger.client.connection.channels import failure
+from ledger.client.connection.cluster_client import ClusterClient, no_leader
+from ledger.client.connection.environment import now_ms
+from ledger.errors import (
+    DeliveryTimeoutError,
+    DuplicateForgottenError,
+    LedgerError,
+    ProducerFencedError,
+    RequestTimeoutError,
+    ThrottledError,
+    UnavailableError,
+    from_wire,
+)
+from ledger.spark.sink.outgoing_rows import Slice
+from ledger.v1 import broker_pb2
+
+MAX_IN_FLIGHT = 5
+"""Fewer than a broker remembers of a producer and queue, so that it knows again what is sent anew after a failure."""
+_DELIVERY_TIMEOUT_S = 120.0
+"""Without any progress."""
+_ANSWER_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Under what rows are sent: the same again whenever the same rows are."""
+
+    producer_id: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class Sent:
+    """What became of rows: all of them are committed, and `known` of them had been before."""
+
+    rows: int = 0
+    known: int = 0
+
+
+class OtherRowsError(LedgerError):
+    """Under this name other rows have been written: fewer, or cut otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered:
+    data: bytes
+    first_sequence: int
+    count: int
+
+    @property
+    def next_sequence(self) -> int:
+        return self.first_sequence + self.count
+
+
+class NumberedSender:
+    """Of one task."""
+
+    def __init__(self, client: ClusterClient, identity: Identity, codec: Codec) -> None:
+        self.sent = Sent()
+        self._client = client
+        self._identity = identity
+        self._codec = codec
+        self._next_sequence: defaultdict[tuple[int, int], int] = defaultdict(int)
+
+    async def send(self, slices: Iterable[Slice]) -> None:
+        """Returns when all of them are committed. Those of a shard are encoded as there is room for them."""
+        of_shard: defaultdict[int, deque[Slice]] = defaultdict(deque)
+        for each in slices:
+            of_shard[each.topic.shards[each.queue]].append(each)
+        await asyncio.gather(*(self._send_to(shard, waiting) for shard, waiting in of_shard.items()))
+
+    async def _send_to(self, shard: int, waiting: deque[Slice]) -> None:
+        loop = asyncio.get_running_loop()
+        in_flight: deque[_Numbered] = deque()
+        failures, last_success = 0, loop.time()
+        while waiting or in_flight:
+            before = self.sent.rows
+            try:
+                await self._stream(shard, waiting, in_flight)
+            except LedgerError as error:
+                if not error.retriable:
+                    raise _told(error) from error
+                if self.sent.rows > before:
+                    failures, last_success = 0, loop.time()
+                if loop.time() - last_success > _DELIVERY_TIMEOUT_S:
+                    raise DeliveryTimeoutError(
+                        f"Rows could not be sent for {_DELIVERY_TIMEOUT_S:.0f} s: {error}", maybe_committed=True
+                    ) from error
+                failures += 1
+                throttle_ms = error.throttle_ms or 0 if isinstance(error, ThrottledError) else 0
+                await asyncio.sleep(max(throttle_ms, self._client.backoff.wait_ms(failures)) / 1000)
+
+    async def _stream(self, shard: int, waiting: deque[Slice], in_flight: deque[_Numbered]) -> None:
+        """Until all are acknowledged, or one is refused; what is not acknowledged then is left in `in_flight`."""
+        address = self._client.routes.table.leader_address(shard)
+        if address is None:
+            self._client.routes.refresh_soon()
+            raise no_leader(shard)
+        call = self._client.connections.stub(address).Produce()
+        try:
+            for batch in in_flight:
+                await call.write(broker_pb2.ProduceRequest(batches=[batch.data]))
+            while waiting or in_flight:
+                while waiting and len(in_flight) < MAX_IN_FLIGHT:
+                    in_flight.append(self._numbered(waiting.popleft()))
+                    await call.write(broker_pb2.ProduceRequest(batches=[in_flight[-1].data]))
+                self._settle(in_flight[0], await _answer(call, address))
+                in_flight.popleft()
+        except grpc.aio.AioRpcError as error:
+            failed = failure(address, error)
+            self._client.routes.note(shard, address, failed)
+            raise failed from error
+        except LedgerError as error:
+            self._client.routes.note(shard, address, error)
+            raise
+        finally:
+            call.cancel()
+
+    def _numbered(self, rows: Slice) -> _Numbered:
+        place = (rows.topic.topic_id, rows.queue)
+        content, first_sequence = rows.content(), self._next_sequence[place]
+        data = encode(
+            content.values,
+            topic_id=rows.topic.topic_id,
+            queue=rows.queue,
+            producer_id=self._identity.producer_id,
+            epoch=self._identity.epoch,
+            first_sequence=first_sequence,
+            base_timestamp_ms=now_ms(),
+            keys=content.keys,
+            tags=content.tags,
+            headers=content.headers,
+            codec=self._codec,
+        )
+        self._next_sequence[place] += len(content.values)
+        return _Numbered(data, first_sequence, len(content.values))
+
+    def _settle(self, batch: _Numbered, result: broker_pb2.ProduceResult) -> None:
+        """Raises what the batch was refused with; that it came before is none."""
+        known = result.duplicate
+        if result.HasField("error"):
+            error = from_wire(result.error)
+            if not isinstance(error, DuplicateForgottenError):
+                raise error
+            if batch.next_sequence > (error.next_sequence or 0):
+                raise OtherRowsError(
+                    f"Rows {batch.first_sequence} to {batch.next_sequence - 1} of a queue were to be written, and an "
+                    f"earlier attempt has written {error.next_sequence} other ones. A micro-batch must have the same "
+                    "rows whenever it is run: was the query started from an older copy of its checkpoint?"
+                )
+            known = True
+        self.sent.rows += batch.count
+        self.sent.known += batch.count if known else 0
+
+
+async def _answer(
+    call: grpc.aio.StreamStreamCall[broker_pb2.ProduceRequest, broker_pb2.ProduceResponse], address: str
+) -> broker_pb2.ProduceResult:
+    try:
+        async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+            response = await call.read()
+    except TimeoutError:
+        raise RequestTimeoutError(f"Node {address} did not answer in time.") from None
+    if not isinstance(response, broker_pb2.ProduceResponse):  # the end of the stream
+        raise UnavailableError(f"Node {address} ended the stream.")
+    result: broker_pb2.ProduceResult = response.results[0]
+    return result
+
+
+def _told(error: LedgerError) -> LedgerError:
+    if isinstance(error, ProducerFencedError):
+        return ProducerFencedError(
+            f"{error} A later micro-batch of this query has been written already: either this task is a late one of an "
+            "earlier micro-batch, or the query was started from an older copy of its checkpoint."
+        )
+    return error

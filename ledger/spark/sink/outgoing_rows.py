@@ -1,0 +1,194 @@
+"""Rows on their way out: checked, put into an order that the next attempt finds again, and cut into batches.
+
+    rows of a partition ── by topic ──┬── with a key: the key's queue, keys in order ──┬── cut ── batches of each queue
+                                      └── without: round the queues, a batch to each ──┘
+
+One idea: a broker knows a batch again by its number, so the same rows must come in the same batches whenever a task is
+run anew. What came through a shuffle comes in any order; so rows are sorted, unless the user says that they come in the
+same order each time. Pure, but for pyarrow; it must not know how batches travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ledger.batch import Headers
+from ledger.client.connection.route_table import Topic
+from ledger.client.producer.arguments import checked_headers, checked_tag
+from ledger.client.producer.slices import cuts
+from ledger.errors import InvalidArgumentError, MessageTooLargeError
+from ledger.hashing import queue_of
+
+Table: TypeAlias = "pa.Table"
+Rows = NDArray[np.int64]
+"""Numbers of rows of a table."""
+
+BATCH_BYTES = 256 * 1024
+BATCH_ROWS = 65_535
+_KINDS: Mapping[str, pa.DataType] = {
+    "topic": pa.string(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "tag": pa.string(),
+    "headers": pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The messages of one batch, column by column; None: a column that none of them has."""
+
+    values: list[bytes]
+    keys: list[bytes | None] | None
+    tags: list[str | None] | None
+    headers: list[Headers] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Rows that go to a queue together. What they contain is taken out when it is needed, which costs memory."""
+
+    topic: Topic
+    queue: int
+    table: Table
+    rows: Rows
+
+    def content(self) -> Content:
+        """Raises InvalidArgumentError for what no message may have."""
+        table = self.table.take(self.rows)
+        keys, tags, headers = table["key"], table["tag"], table["headers"]
+        return Content(
+            table["value"].to_pylist(),
+            None if _is_empty(keys) else keys.to_pylist(),
+            None if _is_empty(tags) else [checked_tag(tag) for tag in tags.to_pylist()],
+            None if _is_empty(headers) else [_headers(each) for each in headers.to_pylist()],
+        )
+
+
+def tables(batches: Iterable[pa.RecordBatch], topic: str | None, order: str, max_bytes: int) -> Iterator[Table]:
+    """The rows as tables of `_KINDS`' columns, in the order in which they are to be sent. "arrival": one for each batch
+    that comes; otherwise all rows in one, for which there must be room.
+
+    Raises InvalidArgumentError, also where they have more than `max_bytes`."""
+    if order == "arrival":
+        yield from (_checked(batch, topic) for batch in batches if batch.num_rows)
+        return
+    gathered, size = [], 0
+    for batch in batches:
+        gathered.append(_checked(batch, topic))
+        size += gathered[-1].nbytes
+        if size > max_bytes:
+            raise InvalidArgumentError(
+                f"The rows of one partition have more than {max_bytes} bytes, and are sorted before they are sent: "
+                'make more partitions, lower "maxOffsetsPerTrigger", raise the option "maxPartitionBytes", or set '
+                '"rowOrder" to "arrival" where they come in the same order each time.'
+            )
+    whole = pa.concat_tables(gathered) if gathered else None
+    if whole is not None and whole.num_rows:
+        yield _in_order(whole, order)
+
+
+def _checked(batch: pa.RecordBatch, topic: str | None) -> Table:
+    """The columns that matter, as bytes and texts."""
+    columns = {}
+    for name, kind in _KINDS.items():
+        at = batch.schema.get_field_index(name)
+        columns[name] = pa.nulls(batch.num_rows, kind) if at < 0 else batch.column(at).cast(kind)
+    if topic is not None:
+        columns["topic"] = pa.repeat(pa.scalar(topic), batch.num_rows)
+    for name in ("topic", "value"):
+        if columns[name].null_count:
+            raise InvalidArgumentError(f'The column "{name}" is null in {columns[name].null_count} rows: fill it in.')
+    return pa.table(columns)
+
+
+def _in_order(table: Table, order: str) -> Table:
+    """By content; or ("key") as they came where they have the same key, and by content where they have none."""
+    if order == "content":
+        return _by_content(table)
+    keyed = pc.is_valid(table["key"])
+    by_key = table.filter(keyed)
+    by_key = by_key.take(pc.sort_indices(by_key, [("topic", "ascending"), ("key", "ascending")]))  # it is stable
+    return pa.concat_tables([by_key, _by_content(table.filter(pc.invert(keyed)))])
+
+
+def _by_content(table: Table) -> Table:
+    texts = pa.array(map(repr, table["headers"].to_pylist()), pa.string())
+    names = ("topic", "key", "value", "tag", "headers as text")
+    sorted_by = table.append_column(names[-1], texts)
+    return table.take(pc.sort_indices(sorted_by, [(name, "ascending") for name in names]))
+
+
+# -- queues and batches
+
+
+def slices(table: Table, topic_of: Callable[[str], Topic], first_queue: int) -> Iterator[Slice]:
+    """The rows in the order in which they are to be sent. `first_queue`: of each topic, where rows without a key begin
+    to go round."""
+    names = pc.dictionary_encode(table["topic"].combine_chunks())
+    for number, name in sorted(enumerate(names.dictionary.to_pylist()), key=lambda each: each[1]):
+        rows = np.flatnonzero(np.asarray(names.indices) == number)
+        yield from _of_topic(table.take(rows), topic_of(name), first_queue)
+
+
+def _of_topic(table: Table, topic: Topic, first_queue: int) -> Iterator[Slice]:
+    queues = len(topic.shards)
+    of_key = _queues(table["key"], queues)
+    sizes = _sizes(table)
+    for queue in range(queues):
+        for rows in _cut(np.flatnonzero(of_key == queue), sizes):
+            yield Slice(topic, queue, table, rows)
+    for turn, rows in enumerate(_cut(np.flatnonzero(of_key < 0), sizes)):
+        yield Slice(topic, (first_queue + turn) % queues, table, rows)
+
+
+def _queues(keys: pa.ChunkedArray, queues: int) -> NDArray[np.int64]:
+    """Of each row with a key, the queue; -1 for the others."""
+    encoded = pc.dictionary_encode(keys.combine_chunks())
+    distinct = np.array([queue_of(key, queues) for key in encoded.dictionary.to_pylist()] + [-1], np.int64)
+    numbers = np.asarray(encoded.indices.fill_null(len(distinct) - 1))
+    queue_of_row: NDArray[np.int64] = distinct[numbers]
+    return queue_of_row
+
+
+def _sizes(table: Table) -> NDArray[np.int64]:
+    """About how many bytes each row takes."""
+    parts = [pc.fill_null(pc.binary_length(table[name]), 0) for name in ("value", "key", "tag")]
+    sizes: NDArray[np.int64] = np.sum([np.asarray(part, np.int64) for part in parts], axis=0)
+    if table["headers"].null_count < len(table):
+        sizes += np.array([len(repr(each)) if each else 0 for each in table["headers"].to_pylist()], np.int64)
+    return sizes
+
+
+def _cut(rows: Rows, sizes: NDArray[np.int64]) -> Iterator[Rows]:
+    for start, stop, _ in cuts(sizes[rows], max_bytes=BATCH_BYTES, max_count=BATCH_ROWS):
+        yield rows[start:stop]
+
+
+def _is_empty(column: pa.ChunkedArray) -> bool:
+    return bool(column.null_count == len(column))
+
+
+def _headers(pairs: list[dict[str, str | bytes | None]] | None) -> Headers:
+    if not pairs:
+        return ()
+    if wrong := [pair for pair in pairs if pair is None or pair["key"] is None or pair["value"] is None]:
+        raise InvalidArgumentError(f'The column "headers" has a header without name or value ({wrong[0]}).')
+    return tuple(checked_headers([(pair["key"], pair["value"]) for pair in pairs]) or ())  # type: ignore[misc]
+
+
+def check_sizes(table: Table, max_message_bytes: int) -> None:
+    """MessageTooLargeError where a broker would refuse a row (0: no limit is known)."""
+    longest = pc.max(pc.binary_length(table["value"])).as_py()
+    if max_message_bytes and longest > max_message_bytes:
+        raise MessageTooLargeError(
+            f'The column "value" has {longest} bytes in a row, over the limit of {max_message_bytes}: split it, or '
+            "raise the cluster's limit."
+        )

@@ -1,0 +1,47 @@
+"""A topic as a table: what `spark.read.format("ledgermq")` reads.
+
+One idea: the plan is made on the driver when Spark asks for partitions, and everything that a task needs is in its
+partition: Spark has pickled this reader before the plan was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ledger.spark.source.options import ReadOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        self._options = options
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each range. Raises LedgerError."""
+        from ledger.spark.source.planning import Planner
+
+        planner = Planner(self._options)
+        contents = planner.contents()
+        ranges = planner.ranges(planner.starts(contents), planner.ends(contents), contents)
+        return [InputPartition(each) for each in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # what Spark makes of an empty plan
+            return iter(())
+        return read_partition(partition, self._options, self._schema)
+
+
+def read_partition(partition: InputPartition, options: ReadOptions, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """In a task: the messages of a range."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from ledger.spark.source.range_reader import read_range
+
+    return read_range(partition.value, options, to_arrow_schema(schema, timezone="UTC"))

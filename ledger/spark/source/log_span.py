@@ -1,0 +1,20 @@
+"""The part of a log that one Spark task reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ledger.validation.sources.replica import LogReplica, Span
+
+
+@dataclass(frozen=True, slots=True)
+class LogSpan:
+    """The task reads the topics in `names`, of the entries up to `last_index`."""
+
+    replica: LogReplica
+    span: Span
+    names: Mapping[int, str]
+    last_index: int

@@ -1,0 +1,214 @@
+"""From options to ranges of offsets: what is asked of the cluster before anything is read.
+
+One idea: a plan is made of three answers (which queues there are, what they hold at this moment, who has replicas), and
+the rest is arithmetic; what the cluster no longer has is told here, before a task runs: as an error, or, where
+`failOnDataLoss` is false, as a warning.
+
+It must not know how messages are read.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ledger.client.connection.route_table import Topic
+from ledger.client.records import QueueOffsets, TopicQueue
+from ledger.errors import InvalidArgumentError, OffsetOutOfRangeError, UnknownQueueError, UnknownTopicError
+from ledger.spark.source.connection import Connection, connection_to
+from ledger.spark.source.options import ReadOptions
+from ledger.spark.source.positions import EARLIEST_OFFSET, LATEST_OFFSET, Offsets, Position
+from ledger.spark.source.ranges import Range, split
+
+log = logging.getLogger("ledger.spark")
+
+QueueMap = dict[TopicQueue, int]
+
+
+class DataLossError(OffsetOutOfRangeError):
+    """Messages that were to be read are not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The selected topics as they are at this moment, and what is in each selected queue."""
+
+    topics: Mapping[str, Topic]
+    offsets: Mapping[TopicQueue, QueueOffsets]
+
+    @property
+    def ends(self) -> QueueMap:
+        return {place: offsets.end_offset for place, offsets in self.offsets.items()}
+
+
+class Planner:
+    """Of one source; connects at its first use."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    @property
+    def _connection(self) -> Connection:
+        return connection_to(self._options.servers)
+
+    def contents(self) -> Contents:
+        """Raises UnknownTopicError or UnknownQueueError where what was named is not there."""
+        selection, connection = self._options.selection, self._connection
+        if selection.pattern is not None:
+            topics = connection.topics_like(selection.pattern)
+        else:
+            try:
+                topics = connection.topics(selection.assigned or selection.topics)
+            except UnknownTopicError as error:
+                name = "assign" if selection.assigned else "subscribe"
+                raise UnknownTopicError(f'The option "{name}" is "{selection}": {error}') from error
+        offsets: dict[TopicQueue, QueueOffsets] = {}
+        for topic in topics:
+            for queue, found in sorted(connection.offsets(topic, self._queues(topic)).items()):
+                offsets[TopicQueue(topic.name, queue)] = found
+        return Contents({topic.name: topic for topic in topics}, offsets)
+
+    def _queues(self, topic: Topic) -> list[int]:
+        if self._options.selection.assigned is None:
+            return list(range(len(topic.shards)))
+        queues = self._options.selection.assigned[topic.name]
+        if (last := max(queues)) >= len(topic.shards):
+            raise UnknownQueueError(
+                f'The option "assign" names queue {last} of topic "{topic.name}": its queues are 0 to '
+                f"{len(topic.shards) - 1}."
+            )
+        return list(queues)
+
+    # -- where to begin and to end
+
+    def starts(self, contents: Contents) -> QueueMap:
+        """Where reading begins, by the options."""
+        return self._resolved(self._options.starting, contents, "startingOffsets")
+
+    def ends(self, contents: Contents) -> QueueMap:
+        """Where a batch ends, by the options."""
+        return self._resolved(self._options.ending, contents, "endingOffsets")
+
+    def _resolved(self, position: Position, contents: Contents, option: str) -> QueueMap:
+        if position.time_ms is not None or position.times is not None:
+            return self._at_times(position, contents, option)
+        if position.everywhere is not None:
+            return {place: _meaning(position.everywhere, each) for place, each in contents.offsets.items()}
+        assert position.offsets is not None
+        given = matched(position.offsets, contents, option)
+        return {place: self._in_range(number, place, contents, option) for place, number in given.items()}
+
+    def _at_times(self, position: Position, contents: Contents, option: str) -> QueueMap:
+        if position.times is not None:
+            times = matched(position.times, contents, f"{option}ByTimestamp")
+        else:
+            assert position.time_ms is not None
+            times = dict.fromkeys(contents.offsets, position.time_ms)
+        found = self._connection.offsets_at(times)
+        for place, offset in found.items():
+            if position.strict and offset >= contents.offsets[place].end_offset:
+                raise InvalidArgumentError(
+                    f'Nothing was appended to queue {place.queue} of topic "{place.topic}" at {times[place]} ms since '
+                    "1970 or later, where reading is to begin: choose an earlier time, or set "
+                    '"startingOffsetsByTimestampStrategy" to "latest".'
+                )
+        return found
+
+    def _in_range(self, number: int, place: TopicQueue, contents: Contents, option: str) -> int:
+        offsets = contents.offsets[place]
+        if number < 0:
+            return _meaning(number, offsets)
+        first, end = offsets.first_offset, offsets.end_offset
+        if not first <= number <= end:
+            self.lost(
+                f'The option "{option}" has offset {number} for queue {place.queue} of topic "{place.topic}", which '
+                f"holds the offsets {first} to {end}"
+            )
+        return min(max(number, first), end)
+
+    # -- ranges
+
+    def ranges(self, starts: QueueMap, ends: QueueMap, contents: Contents) -> list[Range]:
+        """What is to be read, in as many ranges as were asked for; a queue with nothing to read has none."""
+        ranges = []
+        for place, end in ends.items():
+            topic, offsets = contents.topics.get(place.topic), contents.offsets.get(place)
+            if topic is None or offsets is None:
+                self.lost(f'Queue {place.queue} of topic "{place.topic}" was to be read and is not there any more')
+                continue
+            start = self._still_there(place, starts.get(place, 0), end, offsets)
+            if start < end <= offsets.end_offset:
+                ranges.append(Range(topic.name, topic.topic_id, place.queue, topic.shards[place.queue], start, end))
+        return self._with_replicas(split(ranges, self._options.min_partitions))
+
+    def _still_there(self, place: TopicQueue, start: int, end: int, offsets: QueueOffsets) -> int:
+        """Where to begin: behind what is kept no longer."""
+        where = f'of queue {place.queue} of topic "{place.topic}"'
+        if start > end or end > offsets.end_offset:
+            self.lost(
+                f"The offsets {start} to {end} {where} were to be read, and it ends at {offsets.end_offset}: "
+                "was the topic deleted and made anew?"
+            )
+        elif start < min(offsets.first_offset, end):
+            self.lost(
+                f"The offsets from {start} on {where} were to be read, and those before {offsets.first_offset} are "
+                "kept no longer"
+            )
+            return min(offsets.first_offset, end)
+        return start
+
+    def lost(self, sentence: str) -> None:
+        """Something is missing: DataLossError, or a warning."""
+        if self._options.fail_on_data_loss:
+            raise DataLossError(f'{sentence}. Set the option "failOnDataLoss" to "false" to go on with what there is.')
+        log.warning("%s; going on with what there is, since failOnDataLoss is false.", sentence)
+
+    def _with_replicas(self, ranges: list[Range]) -> list[Range]:
+        """Says who is asked for each; with all replicas, each range is there once for each."""
+        replica = self._options.replica
+        if replica == "leader" or not ranges:
+            return ranges
+        members = {shard: self._connection.members(shard) for shard in {each.shard for each in ranges}}
+        if replica == "all":
+            return [replace(each, nodes=(node,)) for each in ranges for node in members[each.shard]]
+        if replica == "any":
+            return [replace(each, nodes=_turned(members[each.shard], at)) for at, each in enumerate(ranges)]
+        node = int(replica)
+        for each in ranges:
+            if node not in members[each.shard]:
+                raise InvalidArgumentError(
+                    f'The option "replica" is "{replica}": the nodes that have queue {each.queue} of topic '
+                    f'"{each.topic}" are {", ".join(map(str, members[each.shard]))}.'
+                )
+        return [replace(each, nodes=(node,)) for each in ranges]
+
+
+def matched(given: Offsets, contents: Contents, option: str) -> QueueMap:
+    """The numbers by queue; InvalidArgumentError unless they are of exactly the queues that are read."""
+    flat = {
+        TopicQueue(topic, int(queue)): number for topic, queues in given.items() for queue, number in queues.items()
+    }
+    for place in contents.offsets:
+        if place not in flat:
+            raise InvalidArgumentError(
+                f'The option "{option}" has nothing for queue {place.queue} of topic "{place.topic}": name every queue '
+                "that is read (-2: from its first message, -1: from its end)."
+            )
+    for place in flat:
+        if place not in contents.offsets:
+            raise InvalidArgumentError(
+                f'The option "{option}" names queue {place.queue} of topic "{place.topic}", which is not read here.'
+            )
+    return flat
+
+
+def _meaning(number: int, offsets: QueueOffsets) -> int:
+    assert number in (LATEST_OFFSET, EARLIEST_OFFSET)
+    return offsets.end_offset if number == LATEST_OFFSET else offsets.first_offset
+
+
+def _turned(nodes: tuple[int, ...], by: int) -> tuple[int, ...]:
+    """The same nodes, beginning with another one, so that the work is spread."""
+    at = by % len(nodes)
+    return nodes[at:] + nodes[:at]

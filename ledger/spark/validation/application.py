@@ -1,0 +1,94 @@
+"""The validation as a plain PySpark application.
+
+    spark-submit --master spark://host:7077 --py-files ledgermq.zip ledger/spark/validation/application.py
+    /data/node-1 /data/node-2
+    python -m ledger.spark.validation.application --master local[2] /data/node-1 /data/node-2 http://10.0.0.3:9872
+
+One idea: it takes what `ledgermq validate` takes, and says the same; without --master it runs where spark-submit or the
+environment says. docs/VALIDATION.md has how to run it on a cluster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from ledger.errors import LedgerError, told_of
+from ledger.spark.session import failures_in_a_line, require_spark, spark_session
+from ledger.spark.validation.spark_engine import SparkEngine
+from ledger.validation.judging.engine import OnProgress, no_progress
+from ledger.validation.report.out_directory import write_verdict
+from ledger.validation.report.report import NOT_JUDGED, Report
+from ledger.validation.report.summary import as_text
+from ledger.validation.validate import OnPlan, validate
+
+CONF = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""Where Java only passes on what Python has read, for some seconds: compiling itself well took it longer than that. A
+user's own options come behind."""
+
+
+def validate_on_spark(
+    sources: Sequence[str],
+    *,
+    master: str | None,
+    histories: Sequence[Path] = (),
+    out: Path | None = None,
+    on_plan: OnPlan = lambda _spans, _bytes: None,
+    on_progress: OnProgress = no_progress,
+) -> Report:
+    """`master`: as `spark_session` takes it. Raises LedgerError."""
+    require_spark()
+    with failures_in_a_line(master), spark_session("ledgermq validate", master=master, conf=CONF) as spark:
+        engine = SparkEngine(spark, on_progress)
+        return validate(sources, engine, histories=histories, out=out, on_plan=on_plan)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Returns the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        report = validate_on_spark(
+            options.sources, master=options.master, histories=options.acked, out=options.out, on_progress=_say
+        )
+        if options.out is not None:
+            for line in write_verdict(report, options.out):
+                print(f"note: {line}", file=sys.stderr)
+    except (LedgerError, OSError) as error:
+        print(f"Error: {told_of(error)}", file=sys.stderr)
+        return NOT_JUDGED
+    except Exception:  # Python's own status for it, 1, would say that the logs are wrong
+        traceback.print_exc()
+        return NOT_JUDGED
+    if sys.stderr.isatty():
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    print(json.dumps(report.fields(), indent=2) if options.format == "json" else as_text(report))
+    return report.status
+
+
+def _say(spans: int, size: int, wrong: int) -> None:
+    """On a terminal only: one line, which the next one takes the place of."""
+    if sys.stderr.isatty():
+        said = f"{spans:,} spans, {size / 1e6:,.0f} MB read, {wrong:,} violations"
+        print(f"\r\x1b[K{said}", end="", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ledger.spark.validation.application", description="Prove from the bytes that replicas agree."
+    )
+    parser.add_argument("sources", nargs="+", metavar="SOURCE", help="a data directory, or http://HOST:PORT of a node")
+    parser.add_argument("--acked", action="append", default=[], type=Path, metavar="HISTORY", help="a client's history")
+    parser.add_argument("--master", help="where Spark runs, as local[2]; by default as spark-submit says")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="verdict.json, violations.parquet and index.html go there"
+    )
+    parser.add_argument("--format", choices=["text", "json"], default="text")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,365 @@
+"""The engine on Spark: each span a task's work, and whatever belongs together brought together by a shuffle.
+
+    spans ── read ──┬── outlines ─────────────────────────────> driver: joins them
+                    ├── windows   by (shard, window)  ────────> those that differ
+                    ├── steps     by replica, in order ───────> states
+                    └── violations ───────────────────────────> Parquet; counts and the first ones to the driver
+    histories ──────┬── by the hash of each message
+    messages ───────┘
+
+One idea: what tasks keep of a span, and what travels, is what the plain engine keeps: sums, last batches, what is
+wrong. Entries are read where they lie, and only those of windows in which replicas differ are ever sent anywhere.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ledger.errors import LedgerError
+from ledger.history import read_history
+from ledger.validation.judging.acknowledged import Book, KnownQueue, Messages, Sent, sent_in, shares
+from ledger.validation.judging.engine import (
+    WINDOWS_AT_ONCE,
+    AcknowledgedFound,
+    Bounds,
+    OnProgress,
+    Plan,
+    Violations,
+    Wanted,
+    left_out_of,
+    messages_of,
+    no_progress,
+    outline_of,
+    said_of,
+    violations_in,
+)
+from ledger.validation.judging.violation import TYPES, Violation
+from ledger.validation.judging.windows import WINDOW, Divergence, Said, WindowSum, differ, divergences, joined
+from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
+from ledger.validation.replay.replay import Replayed
+from ledger.validation.replay.snapshots import begin_replay, check_snapshots
+from ledger.validation.replay.span_reader import SpanFacts, read_span
+from ledger.validation.replay.steps import Step
+from ledger.validation.report.report import first_of_each_kind
+from ledger.validation.sources.access import Access, SourceError, access_to
+from ledger.validation.sources.replica import Span
+
+if TYPE_CHECKING:
+    from pyspark import RDD, Accumulator
+    from pyspark.sql import SparkSession
+
+_LOOK_S = 0.5
+_TASK_BYTES = 256 << 20
+"""Of logs that one task reads, where there are more of them than tasks are needed to keep everybody busy."""
+_HISTORY_BYTES = 16 << 20
+"""Of a history that one task reads."""
+
+Replay = tuple[Replayed, list[Violation], str]
+_Keyed = tuple[tuple[int, int], tuple[list[Step], int]]
+"""The steps of a span, and its last index, by replica and position."""
+_Sums = dict[int, WindowSum]
+
+
+class SparkEngine:
+    def __init__(self, spark: SparkSession, on_progress: OnProgress = no_progress) -> None:
+        self._spark = spark
+        self._sc = spark.sparkContext
+        self._on_progress = on_progress
+        self._plan = Plan((), (), {})
+        self._facts: RDD[SpanFacts] = self._sc.emptyRDD()
+
+    @property
+    def name(self) -> str:
+        return f"Spark {self._spark.version}, {self._sc.master}"
+
+    @property
+    def _shares(self) -> int:
+        """Into how many parts what is brought together by a shuffle is cut."""
+        return 2 * int(self._sc.defaultParallelism)
+
+    @property
+    def _few(self) -> RDD[SpanFacts]:
+        """All facts, in few tasks: for what reads no log, and takes less time than a Python task does by itself."""
+        return self._facts.coalesce(self._shares)
+
+    # -- reading
+
+    def read(self, plan: Plan) -> list[SpanFacts]:
+        self._plan = plan
+        progress = _Progress(self._sc, self._on_progress)
+        self._facts = self._read(plan.spans, progress)
+        with progress:
+            return self._facts.map(outline_of).collect()
+
+    def read_again(self, spans: Sequence[Span]) -> list[SpanFacts]:
+        numbers = frozenset(span.number for span in spans)
+        again = self._read(spans, None)
+        self._facts = self._facts.filter(lambda facts: facts.span.number not in numbers).union(again).persist()
+        return again.map(outline_of).collect()
+
+    def _read(self, spans: Sequence[Span], progress: _Progress | None) -> RDD[SpanFacts]:
+        from pyspark import StorageLevel
+
+        plan = self._sc.broadcast((self._plan.replicas, dict(self._plan.cuts)))
+        counters = progress.counters if progress is not None else None
+
+        def read(part: Iterable[Span]) -> Iterator[SpanFacts]:
+            replicas, cuts = plan.value
+            accesses: dict[int, Access] = {}
+            for span in part:
+                replica = replicas[span.replica]
+                access = accesses.setdefault(span.replica, access_to(replica.segments[0].path))
+                facts = read_span(replica, span, access, cuts[replica.shard])
+                if counters is not None:
+                    for counter, more in zip(counters, (1, facts.bytes, facts.findings), strict=True):
+                        counter.add(more)
+                yield facts
+
+        size = sum(span.end - span.begin for span in spans)
+        slices = max(1, min(len(spans), max(self._shares, size // _TASK_BYTES)))
+        return self._sc.parallelize(spans, slices).mapPartitions(read).persist(StorageLevel.MEMORY_AND_DISK)
+
+    # -- states
+
+    def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
+        plan, bounds = self._sc.broadcast(self._plan.replicas), dict(ends)
+        nothing: list[_Keyed] = [((replica.number, -1), ([], 0)) for replica in self._plan.replicas]
+        steps = self._few.map(lambda facts: ((facts.span.replica, facts.span.begin), (facts.steps, facts.last_index)))
+        ordered = self._sc.parallelize(nothing, 1).union(steps)
+
+        def replayed(part: Iterable[_Keyed]) -> Iterator[Replay]:
+            """Of some replicas, one after the other; the steps of each come in the order of its log."""
+            for number, steps in groupby(part, key=lambda each: each[0][0]):
+                yield replay_one(number, steps)
+
+        def replay_one(number: int, steps: Iterable[_Keyed]) -> Replay:
+            replica = plan.value[number]
+            last = 0
+            try:
+                replay = begin_replay(replica)
+                for _, (some, index) in steps:
+                    replay.take(some, end=bounds[number])
+                    last = max(last, index)
+                result = replay.result()
+                return result, list(check_snapshots(replica, result, last)), ""
+            except SourceError as error:
+                return Replayed(number, is_known=False), [], str(error)
+
+        found = (
+            ordered.repartitionAndSortWithinPartitions(self._shares, lambda key: key[0])
+            .mapPartitions(replayed)
+            .collect()
+        )
+        violations = [violation for _, some, _ in found for violation in some]
+        return [each for each, _, _ in found], violations, [why for _, _, why in found if why]
+
+    # -- replicas against each other
+
+    def differing_windows(self) -> dict[int, set[int]]:
+        shards = [replica.shard for replica in self._plan.replicas]
+
+        def sums(facts: SpanFacts) -> Iterator[tuple[tuple[int, int], _Sums]]:
+            number = facts.span.replica
+            for each in facts.windows:
+                yield (shards[number], each.window), {number: each}
+
+        found = (
+            self._few.flatMap(sums)
+            .reduceByKey(_added, self._shares)
+            .filter(lambda each: differ(each[1].values()))
+            .keys()
+        )
+        windows: dict[int, set[int]] = {}
+        for shard, window in found.collect():
+            windows.setdefault(shard, set()).add(window)
+        return windows
+
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
+        if not any(windows.values()):
+            return {}
+        known = self._sc.broadcast((self._plan.replicas, {shard: set(each) for shard, each in windows.items()}))
+        bounds = dict(ends)
+
+        def said(facts: SpanFacts) -> Iterator[tuple[tuple[int, int], Said]]:
+            replicas, wanted = known.value
+            replica = replicas[facts.span.replica]
+            mine = {each.window for each in facts.windows} & wanted.get(replica.shard, set())
+            if not mine:
+                return
+            access = access_to(replica.segments[0].path)
+            for each in said_of(replica, facts.span, access, mine, bounds[replica.number]):
+                part = (each["index"] // np.uint64(WINDOW * WINDOWS_AT_ONCE)).astype(np.int64)
+                for number in np.unique(part).tolist():
+                    yield (replica.shard, number), each[part == number]
+
+        def compared(each: tuple[tuple[int, int], Iterable[Said]]) -> list[tuple[int, Divergence]]:
+            (shard, _), parts = each
+            return [(shard, divergence) for divergence in divergences(np.concatenate(list(parts)))]
+
+        found: dict[int, list[Divergence]] = {}
+        for shard, divergence in self._facts.flatMap(said).groupByKey(self._shares).flatMap(compared).collect():
+            found.setdefault(shard, []).append(divergence)
+        return {shard: joined(parts) for shard, parts in found.items()}
+
+    # -- what lies beside the logs, and what clients were told
+
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
+        if not known:
+            return []
+        return self._sc.parallelize(known, min(len(known), self._shares)).map(check_index_ends).collect()
+
+    def acknowledged(
+        self,
+        histories: Sequence[Path],
+        wanted: Sequence[Wanted],
+        queues: Mapping[tuple[int, int], KnownQueue],
+        *,
+        all_kept: bool,
+    ) -> AcknowledgedFound:
+        count = self._shares
+        known = self._sc.broadcast((self._plan.replicas, {each.replica: each for each in wanted}, dict(queues)))
+        pieces = [piece for path in histories for piece in _pieces(path)]
+
+        def sent(piece: tuple[str, int, int]) -> Iterator[tuple[int, Sent]]:
+            path, begin, end = piece
+            for each in sent_in(read_history(Path(path), begin, end)):
+                for share, messages in enumerate(shares(each.messages, count)):
+                    yield share, Sent(messages, each.topics)
+
+        def there(facts: SpanFacts) -> Iterator[tuple[int, Messages]]:
+            replicas, by_replica, _ = known.value
+            mine = by_replica.get(facts.span.replica)
+            if mine is None:
+                return
+            replica = replicas[facts.span.replica]
+            for messages in messages_of(replica, facts.span, access_to(replica.segments[0].path), mine):
+                yield from enumerate(shares(messages, count))
+
+        def judged(each: tuple[int, tuple[Iterable[Sent], Iterable[Messages]]]) -> AcknowledgedFound:
+            _, (sent, messages) = each
+            book = Book.of(sent)
+            for some in messages:
+                book.take(some)
+            dropped = book.finish(known.value[2], all_kept)
+            return AcknowledgedFound(book.violations, book.acknowledged, book.left_out, book.in_tail, dropped)
+
+        spoken = self._sc.parallelize(pieces, max(1, min(len(pieces), 8 * self._shares))).flatMap(sent)
+        found = spoken.cogroup(self._facts.flatMap(there), count).map(judged).collect()
+        return AcknowledgedFound(
+            [violation for each in found for violation in each.violations],
+            sum(each.acknowledged for each in found),
+            sum((each.left_out for each in found), Counter()),
+            sum(each.in_tail for each in found),
+            sum(each.dropped for each in found),
+        )
+
+    # -- violations
+
+    def violations(
+        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+    ) -> Violations:
+        known = self._sc.broadcast((self._plan.replicas, dict(bounds)))
+
+        def within(facts: SpanFacts) -> list[Violation]:
+            replicas, ends = known.value
+            number = facts.span.replica
+            return list(violations_in(facts, replicas[number], ends[number]))
+
+        def summed(part: Iterable[SpanFacts]) -> Iterator[_Sum]:
+            replicas, ends = known.value
+            sum_ = _Sum()
+            for facts in part:
+                number = facts.span.replica
+                sum_.add(within(facts), left_out_of(facts, replicas[number], ends[number]))
+            yield sum_
+
+        total = _Sum()
+        total.add(others, left_out)
+        for each in self._few.mapPartitions(summed).collect():
+            total.join(each)
+        if out is not None:
+            self._write(self._few.flatMap(within).union(self._sc.parallelize(list(others), 1)), out)
+        return Violations(tuple(total.first), total.told + total.left_out, total.told.total())
+
+    def _write(self, found: RDD[Violation], out: Path) -> None:
+        from pyspark.errors import PySparkException
+        from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+        schema = StructType(
+            [StructField(name, StringType() if kind is str else LongType()) for name, kind in TYPES.items()]
+        )
+        rows = found.map(lambda violation: tuple(violation.fields()[name] for name in TYPES))
+        path = str(out / "violations.parquet")
+        try:
+            self._spark.createDataFrame(rows, schema).write.mode("overwrite").parquet(path)
+        except PySparkException as error:
+            raise LedgerError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
+
+
+@dataclass(slots=True)
+class _Sum:
+    """Of the violations of some spans: how many by kind, and the first ones."""
+
+    first: list[Violation] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, violations: Sequence[Violation], left_out: Mapping[str, int]) -> None:
+        self.first = first_of_each_kind([*self.first, *violations])
+        self.told += Counter(violation.kind.value for violation in violations)
+        self.left_out += Counter(left_out)
+
+    def join(self, other: _Sum) -> None:
+        self.first = first_of_each_kind([*self.first, *other.first])
+        self.told += other.told
+        self.left_out += other.left_out
+
+
+def _added(one: _Sums, other: _Sums) -> _Sums:
+    """Both, in a new one: what is kept by Spark must not change."""
+    both = dict(one)
+    for replica, each in other.items():
+        both[replica] = both[replica] + each if replica in both else each
+    return both
+
+
+def _pieces(path: Path) -> list[tuple[str, int, int]]:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise LedgerError(f"{path}: cannot be read: {error.strerror}") from error
+    return [(str(path), begin, begin + _HISTORY_BYTES) for begin in range(0, max(size, 1), _HISTORY_BYTES)]
+
+
+class _Progress:
+    """Tells how far the tasks have come, while the driver waits for them."""
+
+    def __init__(self, sc: Any, on_progress: OnProgress) -> None:
+        self.counters: tuple[Accumulator[int], ...] = tuple(sc.accumulator(0) for _ in range(3))
+        self._on_progress = on_progress
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._tell, name="validation-progress", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self._now()
+
+    def _tell(self) -> None:
+        while not self._done.wait(_LOOK_S):
+            self._now()
+
+    def _now(self) -> None:
+        spans, size, wrong = (counter.value for counter in self.counters)
+        self._on_progress(spans, size, wrong)

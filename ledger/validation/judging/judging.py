@@ -1,0 +1,273 @@
+"""The judgement on one shard: its replicas against each other, and what of its log is committed.
+
+    node 1   ... 97 98 99 | 100 101         K = 99: the largest commit that any entry mentions
+    node 2   ... 97 98 99 | 100             a prefix of node 1; behind by 1
+    node 3   ... 97 98 99 | 100' 101'       parts from both at 100: a tail that Raft replaces, told and no violation
+
+One idea: what one log calls committed no other may contradict. So two replicas that differ at an index are a violation
+where both call it committed; and also where only one does, if the other went on from its own entry in a term in which
+the leader must have had the committed one (Leader Completeness, section 5.4 of the Raft paper).
+
+It must not know where its facts come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.judging.windows import Divergence
+from ledger.validation.replay.joining import JoinedLog
+from ledger.validation.replay.replay import Replayed
+from ledger.validation.report.report import COURSE_POINTS, ReplicaReport, ShardReport
+from ledger.validation.sources.replica import LogReplica
+from ledger.validation.sources.sources import configuration_of
+
+_TERMS_SHOWN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    report: ShardReport
+    violations: tuple[Violation, ...]
+    reference: int
+    """Which replica's log is the shard's, for what is to be looked up."""
+    committed: int
+
+
+class ShardJudge:
+    def __init__(
+        self,
+        shard: int,
+        logs: Sequence[JoinedLog],
+        replayed: Mapping[int, Replayed],
+        divergences: Sequence[Divergence],
+        counted: Mapping[int, tuple[int, int, int]],
+    ) -> None:
+        """`counted`: by replica: messages, units and keys that are right."""
+        self._shard = shard
+        self._logs = {log.replica.number: log for log in logs}
+        self._replayed = replayed
+        self._divergences = divergences
+        self._counted = counted
+        self._commits = {log.replica.number: _commit_of(log) for log in logs}
+        self._reference = max(logs, key=self._worth).replica
+        self._violations: list[Violation] = []
+        self._notes: list[str] = []
+
+    def judge(self) -> Judged:
+        for divergence in self._divergences:
+            self._judge_divergence(divergence)
+        known = max(self._commits.values(), default=0)
+        held = self._judge_holders(known)
+        committed = max(known, held)
+        state_index = self._compare_states()
+        report = ShardReport(
+            shard=self._shard,
+            replicas=tuple(self._replica(log, committed, state_index) for log in self._logs.values()),
+            reference=self._reference.source,
+            committed=committed,
+            last_index=max(log.last_index for log in self._logs.values()),
+            voters=self._voters(),
+            state_index=state_index,
+            notes=tuple(self._notes),
+        )
+        return Judged(report, tuple(self._violations), self._reference.number, committed)
+
+    def _worth(self, log: JoinedLog) -> tuple[bool, bool, int, int]:
+        """Of the logs that know most of what is committed the longest, and rather a whole one."""
+        return log.is_read, not log.wrong, self._commits[log.replica.number], log.last_index
+
+    # -- replicas against each other
+
+    def _judge_divergence(self, divergence: Divergence) -> None:
+        one, other = self._logs[divergence.first_replica], self._logs[divergence.second_replica]
+        ours, theirs = self._commits[divergence.first_replica], self._commits[divergence.second_replica]
+        names = f"{one.replica.source} and {other.replica.source}"
+        entries = f"{one.replica.source}: {divergence.ours}; {other.replica.source}: {divergence.theirs}"
+        if min(ours, theirs) >= divergence.index:
+            why = "both call it committed"
+        elif ours >= divergence.index and divergence.last_term >= _last_term(one):
+            why = f"{one.replica.source} calls it committed, and the other one goes on in term {divergence.last_term}"
+        elif theirs >= divergence.index and divergence.first_last_term >= _last_term(other):
+            term = divergence.first_last_term
+            why = f"{other.replica.source} calls it committed, and the other one goes on in term {term}"
+        else:
+            self._notes.append(f"{names} part at entry {divergence.index}, in a tail that Raft replaces: {entries}")
+            return
+        reason = f"they part at entry {divergence.index}, and {why}: {entries}{self._strangers(divergence)}"
+        self._violations.append(
+            Violation(
+                ViolationKind.REPLICAS_DIFFER,
+                self._shard,
+                names,
+                reason,
+                index=divergence.index,
+                position=divergence.position,
+                last_index=divergence.last_index,
+            )
+        )
+
+    def _strangers(self, divergence: Divergence) -> str:
+        """Where two logs have no member in common, they are of two clusters."""
+        both = [self._incarnations(number) for number in (divergence.first_replica, divergence.second_replica)]
+        if all(both) and not both[0] & both[1]:
+            return ". Their members have nothing in common: these are logs of two clusters"
+        return ""
+
+    def _incarnations(self, replica: int) -> set[bytes]:
+        configuration = configuration_of(self._replayed[replica].configuration)
+        return {member.incarnation for member in configuration.members.values()} if configuration is not None else set()
+
+    # -- what is held
+
+    def _voters(self) -> tuple[int, ...]:
+        configuration = configuration_of(self._replayed[self._reference.number].configuration)
+        return tuple(sorted(configuration.voters)) if configuration is not None else ()
+
+    def _judge_holders(self, known: int) -> int:
+        """The index up to which a majority of the voters hold the reference's log, as far as these replicas show it.
+        Tells where even with all that is not shown a majority cannot have what is called committed."""
+        voters = self._voters()
+        if not voters:
+            return 0
+        shown: dict[int, int] = {}
+        possible: dict[int, int] = {}
+        for number, log in self._logs.items():
+            node = log.replica.node
+            if node is None or node not in voters:
+                continue
+            held = self._held(number)
+            shown[node] = max(shown.get(node, 0), held)
+            # What runs has been read at another moment than the others.
+            may_hold = known if log.replica.is_running and held == log.last_index else held
+            possible[node] = max(possible.get(node, 0), may_hold)
+        majority = len(voters) // 2 + 1
+        best = sorted((possible.get(voter, known) for voter in voters), reverse=True)[majority - 1]
+        if best < known:
+            having = sum(possible.get(voter, known) > best for voter in voters)
+            reason = (
+                f"entry {best + 1} and what follows up to {known} was called committed, and only {having} of "
+                f"{len(voters)} voters can hold it"
+            )
+            self._violations.append(
+                Violation(ViolationKind.COMMIT_NOT_HELD, self._shard, "", reason, index=best + 1, last_index=known)
+            )
+        return sorted((shown.get(voter, 0) for voter in voters), reverse=True)[majority - 1]
+
+    def _held(self, number: int) -> int:
+        """Up to which index that replica has what the reference has."""
+        parted = self._parts_at(number)
+        last = self._logs[number].last_index
+        return last if parted is None else min(last, parted - 1)
+
+    def _parts_at(self, number: int) -> int | None:
+        pair = {number, self._reference.number}
+        indexes = [each.index for each in self._divergences if {each.first_replica, each.second_replica} == pair]
+        return min(indexes, default=None)
+
+    # -- states
+
+    def _compare_states(self) -> int | None:
+        """Returns the largest index at which all replicas tell theirs."""
+        told = {number: self._replayed[number].states for number in self._logs}
+        for index in sorted({index for states in told.values() for index in states}):
+            having = {number: states[index] for number, states in told.items() if index in states}
+            having = {number: state for number, state in having.items() if self._held(number) >= index}
+            if len(set(having.values())) > 1:
+                self._tell_states(index, having)
+        common = set.intersection(*map(set, told.values())) if told else set()
+        return max(common, default=None)
+
+    def _tell_states(self, index: int, having: Mapping[int, tuple[int, int]]) -> None:
+        if self._reference.number not in having:
+            return
+        right = having[self._reference.number]
+        for number, state in having.items():
+            replica = self._logs[number].replica
+            if state == right:
+                continue
+            is_snapshot = replica.start is not None and replica.start.index == index and replica.base is not None
+            kind = ViolationKind.STALE_SNAPSHOT if is_snapshot else ViolationKind.STATE_DIFFERS
+            what = "the state" if state[0] != right[0] else "the configuration"
+            reason = f"{what} at entry {index} is not the one of {self._reference.source}"
+            path = replica.base if is_snapshot else None
+            self._violations.append(
+                Violation(
+                    kind,
+                    self._shard,
+                    replica.source,
+                    reason,
+                    index=index,
+                    position=0 if is_snapshot else None,
+                    path=path,
+                )
+            )
+
+    # -- what is said of each
+
+    def _replica(self, log: JoinedLog, committed: int, state_index: int | None) -> ReplicaReport:
+        replica, number = log.replica, log.replica.number
+        messages, units, keys = self._counted[number]
+        parted = self._parts_at(number) if number != self._reference.number else None
+        longest = max(each.last_index for each in self._logs.values())
+        state = self._replayed[number].states.get(state_index) if state_index is not None else None
+        return ReplicaReport(
+            source=replica.source,
+            node=replica.node,
+            is_running=replica.is_running,
+            first_index=log.first_index,
+            last_index=log.last_index,
+            end=log.end,
+            known_commit=self._commits[number],
+            entries=log.entries,
+            messages=messages,
+            bytes=replica.total_bytes,
+            behind=longest - self._held(number),
+            lacks_committed=max(0, committed - self._held(number)),
+            parts_at=parted,
+            units=units,
+            keys=keys,
+            has_indexes=replica.indexes is not None,
+            state=f"{state[0]:016x}" if state is not None else None,
+            terms=tuple(_rising(log.terms))[:_TERMS_SHOWN],
+            course=_some(log.course),
+        )
+
+
+def _commit_of(log: JoinedLog) -> int:
+    """What this log itself, or its node, calls committed; it cannot be more than it has."""
+    return min(log.last_index, max(log.known_commit, log.replica.told_commit))
+
+
+def _last_term(log: JoinedLog) -> int:
+    return log.last.term if log.last is not None else 0
+
+
+def _rising(terms: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Each span tells the term that it begins with: once is enough."""
+    found: list[tuple[int, int]] = []
+    for term, index in terms:
+        if not found or found[-1][0] != term:
+            found.append((term, index))
+    return found
+
+
+def _some(course: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Evenly chosen, the first and the last one always."""
+    if len(course) <= COURSE_POINTS:
+        return tuple(dict.fromkeys(course))
+    step = (len(course) - 1) / (COURSE_POINTS - 1)
+    return tuple(dict.fromkeys(course[round(number * step)] for number in range(COURSE_POINTS)))
+
+
+def place_violations(replica: LogReplica, log: JoinedLog) -> list[Violation]:
+    """What is wrong with how its spans join."""
+    return [
+        Violation(
+            place.kind, replica.shard, replica.source, place.reason, index=place.index, position=place.position,
+            last_index=place.last_index, end=place.end, path=place.path,
+        )
+        for place in log.wrong
+    ]  # fmt: skip

@@ -1,0 +1,154 @@
+"""The engine of one process: a span after the other, without anything that is not installed with ledgermq.
+
+One idea: it keeps of each span what an outline, its windows and its steps are, which is little; and holds the entries
+of some windows at a time, where replicas differ.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ledger.history import read_history
+from ledger.validation.judging.acknowledged import Book, KnownQueue, sent_in
+from ledger.validation.judging.engine import (
+    WINDOWS_AT_ONCE,
+    AcknowledgedFound,
+    Bounds,
+    OnProgress,
+    Plan,
+    Violations,
+    Wanted,
+    left_out_of,
+    messages_of,
+    no_progress,
+    outline_of,
+    said_of,
+    violations_in,
+)
+from ledger.validation.judging.violation import Violation
+from ledger.validation.judging.windows import SAID, Divergence, WindowSum, differing, divergences, joined
+from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
+from ledger.validation.replay.replay import Replayed
+from ledger.validation.replay.snapshots import begin_replay, check_snapshots
+from ledger.validation.replay.span_reader import SpanFacts, read_span
+from ledger.validation.report.out_directory import write_violations
+from ledger.validation.report.report import first_of_each_kind
+from ledger.validation.sources.access import Access, SourceError, access_to
+from ledger.validation.sources.replica import LogReplica, Span
+
+
+class PlainEngine:
+    name = "plain"
+
+    def __init__(self, on_progress: OnProgress = no_progress) -> None:
+        self._on_progress = on_progress
+        self._plan = Plan((), (), {})
+        self._facts: dict[int, SpanFacts] = {}
+        self._accesses: dict[int, Access] = {}
+
+    def read(self, plan: Plan) -> list[SpanFacts]:
+        self._plan = plan
+        return self.read_again(plan.spans)
+
+    def read_again(self, spans: Sequence[Span]) -> list[SpanFacts]:
+        done, wrong = 0, 0
+        for number, span in enumerate(spans, 1):
+            replica = self._plan.replicas[span.replica]
+            facts = read_span(replica, span, self._access(replica), self._plan.cuts[replica.shard])
+            self._facts[span.number] = facts
+            done, wrong = done + facts.bytes, wrong + facts.findings
+            self._on_progress(number, done, wrong)
+        return [outline_of(self._facts[span.number]) for span in spans]
+
+    def replay(self, ends: Mapping[int, int]) -> tuple[list[Replayed], list[Violation], list[str]]:
+        replayed: list[Replayed] = []
+        violations: list[Violation] = []
+        not_judged: list[str] = []
+        for replica in self._plan.replicas:
+            try:
+                replay = begin_replay(replica)
+                for facts in self._of(replica):
+                    replay.take(facts.steps, end=ends[replica.number])
+                replayed.append(replay.result())
+                last = max((facts.last_index for facts in self._of(replica)), default=0)
+                violations += check_snapshots(replica, replayed[-1], last)
+            except SourceError as error:
+                not_judged.append(str(error))
+                replayed.append(Replayed(replica.number, is_known=False))
+        return replayed, violations, not_judged
+
+    def differing_windows(self) -> dict[int, set[int]]:
+        by_shard: dict[int, dict[int, list[WindowSum]]] = defaultdict(lambda: defaultdict(list))
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            by_shard[replica.shard][replica.number] += facts.windows
+        return {shard: differing(sums) for shard, sums in by_shard.items()}
+
+    def divergences(self, windows: Mapping[int, set[int]], ends: Mapping[int, int]) -> dict[int, list[Divergence]]:
+        found: dict[int, list[Divergence]] = {}
+        for shard, wanted in windows.items():
+            ordered, parts = sorted(wanted), []
+            for first in range(0, len(ordered), WINDOWS_AT_ONCE):
+                parts += self._divergences_in(shard, ordered[first : first + WINDOWS_AT_ONCE], ends)
+            found[shard] = joined(parts)
+        return found
+
+    def _divergences_in(self, shard: int, windows: Sequence[int], ends: Mapping[int, int]) -> list[Divergence]:
+        said = [np.empty(0, SAID)]
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            if replica.shard == shard and {each.window for each in facts.windows} & set(windows):
+                said += said_of(replica, facts.span, self._access(replica), windows, ends[replica.number])
+        return divergences(np.concatenate(said))
+
+    def index_ends(self, known: Sequence[IndexEnds]) -> list[IndexEndsFound]:
+        return [check_index_ends(each) for each in known]
+
+    def acknowledged(
+        self,
+        histories: Sequence[Path],
+        wanted: Sequence[Wanted],
+        queues: Mapping[tuple[int, int], KnownQueue],
+        *,
+        all_kept: bool,
+    ) -> AcknowledgedFound:
+        book = Book.of(part for path in histories for part in sent_in(read_history(path)))
+        for each in wanted:
+            replica = self._plan.replicas[each.replica]
+            for facts in self._of(replica):
+                for messages in messages_of(replica, facts.span, self._access(replica), each):
+                    book.take(messages)
+        dropped = book.finish(queues, all_kept)
+        return AcknowledgedFound(book.violations, book.acknowledged, book.left_out, book.in_tail, dropped)
+
+    def violations(
+        self, bounds: Mapping[int, Bounds], others: Sequence[Violation], left_out: Mapping[str, int], out: Path | None
+    ) -> Violations:
+        found = sorted([*self._within(bounds), *others], key=lambda violation: violation.order)
+        if out is not None:
+            write_violations(found, out)
+        counts = Counter(violation.kind.value for violation in found) + Counter(left_out)
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            counts += left_out_of(facts, replica, bounds[replica.number])
+        return Violations(tuple(first_of_each_kind(found)), counts, len(found))
+
+    def _within(self, bounds: Mapping[int, Bounds]) -> Iterator[Violation]:
+        for facts in self._facts.values():
+            replica = self._plan.replicas[facts.span.replica]
+            yield from violations_in(facts, replica, bounds[replica.number])
+
+    def _of(self, replica: LogReplica) -> Iterable[SpanFacts]:
+        """In the order of the log."""
+        mine = (facts for facts in self._facts.values() if facts.span.replica == replica.number)
+        return sorted(mine, key=lambda facts: facts.span.begin)
+
+    def _access(self, replica: LogReplica) -> Access:
+        """One for each replica, so that a connection is kept."""
+        if replica.number not in self._accesses:
+            self._accesses[replica.number] = access_to(replica.segments[0].path)
+        return self._accesses[replica.number]

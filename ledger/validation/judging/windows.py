@@ -1,0 +1,197 @@
+"""Windows: stretches of 4,096 indexes, in which replicas are compared by one number before they are by entries.
+
+    indexes   0 ............. 4,095 | 4,096 .......... 8,191 | ...
+    node 1    4,095 entries, 5f0c.. | 4,096 entries, 91aa..  |        equal: nothing more is looked at
+    node 2    4,095 entries, 5f0c.. | 4,096 entries, 0d3e..  |        differs: its entries are read once more
+
+One idea: the sum of a hash for each entry is the same in whichever order and by whomever parts of it are summed up; so
+spans need not know windows, nor replicas each other, and what travels is two numbers a window instead of its entries.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ledger.validation.replay.entries import Entries
+from store import Kind
+
+WINDOW = 4096
+_ODD = tuple(
+    np.uint64(number)
+    for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x27D4EB2F165667C5, 0xFF51AFD7ED558CCD)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSum:
+    """Of some entries of one window in one replica."""
+
+    window: int
+    entries: int
+    sum: int
+    """Modulo 2**64, of a hash of (index, term, CRC, chain, digest of the body) of each."""
+
+    def __add__(self, other: WindowSum) -> WindowSum:
+        assert self.window == other.window
+        return WindowSum(self.window, self.entries + other.entries, (self.sum + other.sum) & (1 << 64) - 1)
+
+
+def window_sums(entries: Entries) -> list[WindowSum]:
+    """Of a run of entries."""
+    windows = (entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64)
+    edges = np.flatnonzero(np.diff(windows, prepend=-1))
+    sums = np.add.reduceat(hashes_of(entries), edges)
+    counts = np.diff(np.append(edges, len(windows)))
+    return [
+        WindowSum(window, count, each)
+        for window, count, each in zip(windows[edges].tolist(), counts.tolist(), sums.tolist(), strict=True)
+    ]
+
+
+def hashes_of(entries: Entries) -> npt.NDArray[np.uint64]:
+    """Of each entry: what must be the same in all replicas."""
+    rows = entries.rows
+    both = (rows["crc"].astype(np.uint64) << np.uint64(32)) | rows["chain"]
+    mixed = entries.digests * _ODD[0]
+    mixed ^= both * _ODD[1]
+    mixed ^= rows["term"] * _ODD[2]
+    mixed += rows["index"] * _ODD[3]
+    mixed ^= mixed >> np.uint64(29)
+    mixed *= _ODD[4]
+    mixed ^= mixed >> np.uint64(32)
+    return mixed
+
+
+def differing(by_replica: Mapping[int, Iterable[WindowSum]]) -> set[int]:
+    """The windows in which not all replicas that have any entry have the same ones. `by_replica`: of one shard."""
+    summed: dict[int, dict[int, WindowSum]] = defaultdict(dict)
+    for replica, sums in by_replica.items():
+        for each in sums:
+            there = summed[each.window].get(replica)
+            summed[each.window][replica] = each if there is None else there + each
+    return {window for window, there in summed.items() if differ(there.values())}
+
+
+def differ(sums: Iterable[WindowSum]) -> bool:
+    """Of one window, of each replica that has any of it."""
+    return len({(each.entries, each.sum) for each in sums}) > 1
+
+
+# -- entry by entry
+
+SAID = np.dtype(
+    [("index", "<u8"), ("replica", "<u4"), ("hash", "<u8"), ("position", "<u8"), ("term", "<u8"), ("crc", "<u4"),
+     ("chain", "<u4"), ("digest", "<u8"), ("size", "<u4"), ("kind", "u1"), ("topic_id", "<u4"), ("queue", "<u4"),
+     ("base_offset", "<i8"), ("count", "<u4")]
+)  # fmt: skip
+"""What one replica says of one index."""
+Said = npt.NDArray[np.void]
+_COPIED = ("index", "position", "term", "crc", "chain", "size", "kind", "topic_id", "queue", "base_offset", "count")
+
+
+def said_in(entries: Entries, replica: int, windows: npt.NDArray[np.int64]) -> Said:
+    """Of the entries whose index lies in one of these windows."""
+    chosen = np.isin((entries.rows["index"] // np.uint64(WINDOW)).astype(np.int64), windows)
+    said = np.empty(int(chosen.sum()), SAID)
+    for name in _COPIED:
+        said[name] = entries.rows[name][chosen]
+    said["replica"], said["hash"], said["digest"] = replica, hashes_of(entries)[chosen], entries.digests[chosen]
+    return said
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A stretch of indexes at which the same two replicas differ, wherever both have an entry."""
+
+    first_replica: int
+    second_replica: int
+    index: int
+    last_index: int
+    ours: str
+    """The entry of the first index, in words."""
+    theirs: str
+    position: int
+    """Of the first one's entry."""
+    last_term: int
+    """The largest that the second replica has there; the first one's is `first_last_term`."""
+    first_last_term: int
+
+
+def divergences(said: Said) -> list[Divergence]:
+    """Of one shard; `said` has everything that its replicas say of the indexes in it. Each two replicas are compared;
+    stretches that touch at the edge of what is given are for the caller to join."""
+    found: list[Divergence] = []
+    replicas = np.unique(said["replica"]).tolist()
+    own = {replica: _of(said, replica) for replica in replicas}
+    for at, first in enumerate(replicas):
+        for second in replicas[at + 1 :]:
+            found += _between(first, own[first], second, own[second])
+    return found
+
+
+def _of(said: Said, replica: int) -> Said:
+    mine = said[said["replica"] == replica]
+    mine = mine[np.argsort(mine["index"], kind="stable")]
+    first: Said = mine[np.append(True, np.diff(mine["index"].astype(np.int64)) > 0)] if len(mine) else mine
+    return first
+
+
+def _between(first: int, ours: Said, second: int, theirs: Said) -> list[Divergence]:
+    _, at, also = np.intersect1d(ours["index"], theirs["index"], assume_unique=True, return_indices=True)
+    apart = ours["hash"][at] != theirs["hash"][also]
+    places = np.flatnonzero(apart)
+    if not len(places):
+        return []
+    indexes = ours["index"][at][places].astype(np.int64)
+    edges = np.flatnonzero(np.diff(places, prepend=-2) != 1)
+    ends = np.append(edges[1:], len(places))
+    found = []
+    for edge, end in zip(edges.tolist(), ends.tolist(), strict=True):
+        here = places[edge:end]
+        one, other = ours[at[here[0]]], theirs[also[here[0]]]
+        found.append(
+            Divergence(
+                first,
+                second,
+                int(indexes[edge]),
+                int(indexes[end - 1]),
+                in_words(one),
+                in_words(other),
+                int(one["position"]),
+                int(theirs["term"][also[here]].max()),
+                int(ours["term"][at[here]].max()),
+            )
+        )
+    return found
+
+
+def joined(parts: Iterable[Divergence]) -> list[Divergence]:
+    """Stretches of the same two replicas that touch are one."""
+    found: dict[tuple[int, int], list[Divergence]] = defaultdict(list)
+    for part in sorted(parts, key=lambda each: each.index):
+        there = found[part.first_replica, part.second_replica]
+        if there and there[-1].last_index + 1 >= part.index:
+            one = there[-1]
+            there[-1] = Divergence(
+                one.first_replica, one.second_replica, one.index, max(one.last_index, part.last_index), one.ours,
+                one.theirs, one.position, max(one.last_term, part.last_term),
+                max(one.first_last_term, part.first_last_term),
+            )  # fmt: skip
+        else:
+            there.append(part)
+    return sorted((each for parts in found.values() for each in parts), key=lambda each: each.index)
+
+
+def in_words(said: np.void) -> str:
+    """An entry, for a person who compares it with another one."""
+    kind = Kind(int(said["kind"])).name.lower()
+    return (
+        f"term {said['term']}, {kind}, {said['size']} bytes at {said['position']}, topic {said['topic_id']} queue "
+        f"{said['queue']} offset {said['base_offset']} count {said['count']}, CRC {int(said['crc']):#010x}, chain "
+        f"{int(said['chain']):#010x}, body {int(said['digest']):016x}"
+    )

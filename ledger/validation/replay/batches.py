@@ -1,0 +1,121 @@
+"""The batches among a run's entries as columns: what their own headers say, beside what their entries say.
+
+One idea: the producer wrote one, the leader the other; where they speak of the same thing they must agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ledger.batch import HEADER_BYTES
+from ledger.batch.header import KEYS, MAGIC, ROW, TAGS, VERSION
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.replay.block import Block
+from ledger.validation.replay.entries import Entries
+from ledger.validation.replay.pieces import Break
+from store import Kind
+from store.log.entry import ALIGNMENT, HEADER_SIZE, padded
+
+FACT = np.dtype(
+    [
+        ("index", "<u8"), ("term", "<u8"), ("position", "<u8"), ("append_time_ms", "<i8"), ("base_offset", "<i8"),
+        ("producer_id", "<u8"), ("first_sequence", "<u8"), ("topic_id", "<u4"), ("queue", "<u4"), ("count", "<u4"),
+        ("epoch", "<u4"), ("size", "<u4"), ("columns", "<u4"), ("codec", "<u4"), ("at", "<i8"),
+    ]
+)  # fmt: skip
+"""What is known of a batch in the log, without its messages. `at`: where its entry begins in its block."""
+Facts = npt.NDArray[np.void]
+_FROM_ENTRY = ("index", "term", "position", "append_time_ms", "base_offset", "topic_id", "queue", "count", "size")
+_FROM_BATCH = ("producer_id", "first_sequence", "epoch", "columns", "codec")
+_WORDS = HEADER_BYTES // ALIGNMENT
+
+
+def batches_of(block: Block, entries: Entries) -> tuple[Facts, list[Break]]:
+    """Those that are batches, and what is wrong with those that ought to be."""
+    is_batch = entries.rows["kind"] == Kind.BATCH
+    large = entries.rows["size"] >= HEADER_SIZE + HEADER_BYTES
+    chosen = np.flatnonzero(is_batch & large)
+    rows, at = entries.rows[chosen], entries.at[chosen]
+    gathered = block.words[((at + HEADER_SIZE) // ALIGNMENT)[:, None] + np.arange(_WORDS)]
+    said = gathered.view(ROW)[:, 0]
+    right = (said["magic"] == MAGIC) & (said["version"] == VERSION) & (said["crc"] == entries.batch_crcs[chosen])
+    right &= said["size"].astype(np.int64) + HEADER_SIZE == rows["size"]
+    for name in ("topic_id", "queue", "count"):
+        right &= said[name] == rows[name]
+    broken = [_broken(entries, at, "its body is too short for a batch") for at in _where(is_batch & ~large)]
+    for number in _where(~right):
+        which = int(chosen[number])
+        broken.append(_broken(entries, which, _reason(said[number], rows[number], int(entries.batch_crcs[which]))))
+    facts = np.empty(int(right.sum()), FACT)
+    for name in _FROM_ENTRY:
+        facts[name] = rows[name][right]
+    for name in _FROM_BATCH:
+        facts[name] = said[name][right]
+    facts["at"] = at[right]
+    return facts, broken
+
+
+def _where(flags: npt.NDArray[np.bool_]) -> list[int]:
+    return [int(at) for at in np.flatnonzero(flags)]
+
+
+def _broken(entries: Entries, number: int, reason: str) -> Break:
+    header = entries.header(number)
+    return Break(ViolationKind.DAMAGED_BATCH, reason, header.position, header.index, header.end, header.index)
+
+
+def _reason(said: np.void, entry: np.void, crc: int) -> str:
+    if said["magic"] != MAGIC:
+        return f"its body is no batch: it begins with {int(said['magic']):#010x}"
+    if said["version"] != VERSION:
+        return f"its batch has version {said['version']}, and this program knows {VERSION}"
+    if said["size"] + HEADER_SIZE != entry["size"]:
+        return f"its batch says that it has {said['size']} bytes, and has {entry['size'] - HEADER_SIZE}"
+    if said["crc"] != crc:
+        return f"its batch has CRC {crc:#010x}, and says {int(said['crc']):#010x}"
+    return (
+        f"its batch is of topic {said['topic_id']}, queue {said['queue']} and has {said['count']} messages; its header "
+        f"says topic {entry['topic_id']}, queue {entry['queue']}, {entry['count']} messages"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Hashes:
+    """One hash for each message of some batches, in the order of both."""
+
+    of: npt.NDArray[np.int64]
+    """Which of the batches each message is in."""
+    values: npt.NDArray[np.uint64]
+
+
+def tag_hashes(block: Block, facts: Facts) -> Hashes:
+    """0 where a message has no tag."""
+    return _hashes(block, facts, (facts["columns"] & TAGS) != 0, np.zeros(len(facts), np.int64))
+
+
+def key_hashes(block: Block, facts: Facts) -> Hashes:
+    """0 where a message has no key; they lie behind those of the tags."""
+    behind = np.where((facts["columns"] & TAGS) != 0, facts["count"].astype(np.int64), 0)
+    return _hashes(block, facts, (facts["columns"] & KEYS) != 0, behind)
+
+
+def _hashes(block: Block, facts: Facts, there: npt.NDArray[np.bool_], behind: npt.NDArray[np.int64]) -> Hashes:
+    counts = facts["count"].astype(np.int64)
+    of = np.repeat(np.arange(len(facts)), counts)
+    if not there.any():
+        return Hashes(of, np.zeros(len(of), np.uint64))
+    first = (facts["at"] + HEADER_SIZE + HEADER_BYTES) // ALIGNMENT + behind
+    within = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    places = np.repeat(first, counts) + within
+    inside = np.repeat(there & ((behind + counts) * ALIGNMENT + HEADER_SIZE + HEADER_BYTES <= facts["size"]), counts)
+    return Hashes(of, np.where(inside, block.words[np.where(inside, places, 0)], 0))
+
+
+def body_of(block: Block, fact: np.void) -> bytes:
+    """The bytes of the batch itself."""
+    at, size = int(fact["at"]), int(fact["size"])
+    assert padded(size) <= len(block.data) - at
+    return block.data[at + HEADER_SIZE : at + size]

@@ -1,0 +1,117 @@
+"""A block: some bytes of one segment in memory, as numpy and the CRC library want them.
+
+    segment   |..........| begin ......... end |...........|
+    words                  u64, u64, ...                          entries begin at multiples of 8
+
+One idea: an entry that begins in a block may end behind it; `reach` fetches what is missing, up to the largest entry
+that there may be, so that the memory a reader needs does not depend on the size of a segment.
+
+It must not know what entries follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ledger.validation.sources.access import Access
+from ledger.validation.sources.replica import Segment
+from store import Header
+from store.log.entry import ALIGNMENT, HEADER_SIZE, MAGIC, EntryFlawError, padded, parse
+from store.log.log_files import SegmentFile
+from store.log.segment_view import SegmentView
+
+Words = npt.NDArray[np.uint64]
+_AHEAD = 128 << 10
+"""Read behind the end together with the rest: most entries that cross it end there."""
+_SEARCHED = 32 << 10
+"""Words that are looked at together for the beginning of an entry."""
+
+
+class Block:
+    """Bytes [begin, end) of a log, and some behind. Positions are those of the log."""
+
+    def __init__(self, access: Access, segment: Segment, begin: int, end: int, largest: int, data: bytes) -> None:
+        self._access = access
+        self.largest = largest
+        self.segment = segment
+        self.begin = begin
+        self.end = end
+        """Behind it, no entry of this block begins."""
+        self._set(data)
+
+    @staticmethod
+    def read(access: Access, segment: Segment, begin: int, end: int, largest: int) -> Block:
+        """`largest`: of an entry, in bytes. Raises SourceError, SegmentGoneError."""
+        upto = min(end + _AHEAD, segment.base + segment.length)
+        data = access.read(segment, begin, upto)
+        return Block(access, segment, begin, min(end, begin + len(data)), largest, data)
+
+    def _set(self, data: bytes) -> None:
+        self.data = data
+        self.view = memoryview(data)
+        self.cells = np.frombuffer(data, np.uint8)
+        self.words: Words = np.frombuffer(data, "<u8", len(data) // ALIGNMENT)
+
+    @property
+    def reached(self) -> int:
+        """Behind the last byte that is here."""
+        return self.begin + len(self.data)
+
+    def reach(self, position: int) -> bool:
+        """Fetches the bytes up to `position`, where they are not here; whether the segment has so many."""
+        if position > self.segment.base + self.segment.length:
+            return False
+        if position > self.reached:
+            self._set(self.data + self._access.read(self.segment, self.reached, position))
+        return position <= self.reached
+
+    def whole(self, position: int) -> Header:
+        """The entry there, if it is whole and says that it stands there. Raises EntryFlawError."""
+        at = position - self.begin
+        if at + HEADER_SIZE > len(self.data):
+            self.reach(position + HEADER_SIZE)
+        header = parse(self.view, at)
+        if header.size > self.largest:
+            raise EntryFlawError(f"size {header.size} is more than the largest entry of this shard may have")
+        self.reach(position + padded(header.size))
+        place = SegmentFile(Path(self.segment.path), self.begin)
+        return SegmentView(place, self.view, self.cells).whole(at)
+
+    def next_whole(self, position: int) -> Header | None:
+        """The first such entry that begins at `position` or behind, in this block; None where there is none."""
+        at = -(-(position - self.begin) // ALIGNMENT)
+        last = -(-(self.end - self.begin) // ALIGNMENT)
+        for word in self._magics(at, last):
+            place = self.begin + word * ALIGNMENT
+            if word + 5 > len(self.words) or int(self.words[word + 4]) != place:
+                continue
+            try:
+                return self.whole(place)
+            except EntryFlawError:
+                continue
+        return None
+
+    def _magics(self, at: int, last: int) -> Iterator[int]:
+        """The words in [at, last) that begin as an entry does."""
+        begins = self.words.view("<u4")[::2]
+        for first in range(at, last, _SEARCHED):
+            found = np.flatnonzero(begins[first : min(first + _SEARCHED, last)] == MAGIC)
+            yield from (found + first).tolist()
+
+    def blank_from(self, position: int) -> tuple[int, int] | None:
+        """First and last position of a byte in [position, end) that is not zero; None where all are zero."""
+        found = written_in(self.view[position - self.begin : self.end - self.begin])
+        return (position + found[0], position + found[1]) if found is not None else None
+
+
+def written_in(data: bytes | memoryview) -> tuple[int, int] | None:
+    """The places of the first and last byte that is not zero; None where all are. Zeros cost next to nothing."""
+    words = np.frombuffer(data, "<u8", len(data) // ALIGNMENT)
+    if not np.count_nonzero(words) and not any(data[len(words) * ALIGNMENT :]):
+        return None
+    there = np.frombuffer(data, np.uint8) != 0
+    return int(there.argmax()), len(there) - 1 - int(there[::-1].argmax())

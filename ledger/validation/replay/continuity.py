@@ -1,0 +1,142 @@
+"""Whether offsets and sequences go on, along a run of entries; and how each queue and producer begins in it.
+
+    queue 3-0    offsets 100..109, 110..119, 120..120          each goes on where the one before ended
+    producer 7   epoch 0: 40..49, 50..59; epoch 1: 0..0        so do its sequences in a queue, or begin anew
+
+One idea: sorted by queue (or producer and queue), neighbours must fit; so one sort and one comparison judge a run, and
+what is left is how the first one of each fits to what was before, which the replay knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ledger.state import ProducerLimits
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.replay.batches import Facts
+
+BROKER = 0
+"""The producer id of what brokers append themselves: its sequences are the offsets, and it is nobody's to judge."""
+_EXPIRY_MS = ProducerLimits().expiry_ms
+Order = npt.NDArray[np.int64]
+_ODD = tuple(np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9))
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A batch that does not go on where its queue or producer was."""
+
+    kind: ViolationKind
+    fact: int
+    """Which of the facts."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Continuity:
+    by_queue: Order
+    """The facts by queue, each queue's in the order of the log."""
+    by_producer: Order
+    """By producer and queue."""
+    queue_heads: Order
+    """The first fact of each queue."""
+    producer_heads: Order
+    producer_starts: npt.NDArray[np.bool_]
+    """Along `by_producer`: whether another producer or queue begins."""
+    queue_starts: npt.NDArray[np.bool_]
+    misfits: tuple[Misfit, ...]
+
+
+def continuity_of(facts: Facts) -> Continuity:
+    queues = (facts["topic_id"].astype(np.uint64) << np.uint64(32)) | facts["queue"]
+    by_queue, queue_starts = _grouped(queues)
+    producers = (facts["producer_id"] * _ODD[0]) ^ (queues * _ODD[1])
+    producers = (producers ^ (producers >> np.uint64(29))) * _ODD[2]
+    by_producer, producer_starts = _grouped(producers)
+    misfits = [*_offset_misfits(facts, by_queue, queue_starts), *_sequence_misfits(facts, by_producer, producer_starts)]
+    return Continuity(
+        by_queue,
+        by_producer,
+        by_queue[queue_starts],
+        by_producer[producer_starts],
+        producer_starts,
+        queue_starts,
+        tuple(misfits),
+    )
+
+
+def _grouped(keys: npt.NDArray[np.uint64]) -> tuple[Order, npt.NDArray[np.bool_]]:
+    """The order in which equal keys lie together, otherwise as they came; and where another key begins in it."""
+    if len(keys) and (keys == keys[0]).all():
+        order = np.arange(len(keys))
+    else:
+        order = np.argsort(keys, kind="stable")
+    there = keys[order]
+    starts = np.ones(len(keys), np.bool_)
+    np.not_equal(there[1:], there[:-1], out=starts[1:])
+    return order, starts
+
+
+def _offset_misfits(facts: Facts, order: Order, starts: npt.NDArray[np.bool_]) -> list[Misfit]:
+    begins = facts["base_offset"][order]
+    due = begins[:-1] + facts["count"][order][:-1]
+    wrong = np.flatnonzero(~starts[1:] & (begins[1:] != due))
+    return [offset_misfit(facts, int(order[at + 1]), int(due[at])) for at in wrong.tolist()]
+
+
+def offset_misfit(facts: Facts, number: int, due: int) -> Misfit:
+    fact = facts[number]
+    reason = (
+        f"its messages begin at offset {fact['base_offset']}, and queue {fact['queue']} of topic {fact['topic_id']} "
+        f"goes on at {due}"
+    )
+    return Misfit(ViolationKind.OFFSET_HOLE, number, reason)
+
+
+def _sequence_misfits(facts: Facts, order: Order, starts: npt.NDArray[np.bool_]) -> list[Misfit]:
+    sequences, epochs = facts["first_sequence"][order], facts["epoch"][order]
+    due = sequences[:-1] + facts["count"][order][:-1]
+    fits = (epochs[1:] == epochs[:-1]) & (sequences[1:] == due)
+    fits |= (epochs[1:] > epochs[:-1]) & (sequences[1:] == 0)
+    fits |= starts[1:] | (facts["producer_id"][order][1:] == BROKER)
+    misfits = []
+    for at in np.flatnonzero(~fits).tolist():
+        before, number = facts[order[at]], int(order[at + 1])
+        found = sequence_misfit(
+            facts, number, int(due[at]), int(before["epoch"]), int(before["append_time_ms"]), may_be_forgotten=False
+        )
+        misfits += [found] if found is not None else []
+    return misfits
+
+
+def sequence_misfit(
+    facts: Facts, number: int, due: int, epoch: int, used_ms: int, *, may_be_forgotten: bool
+) -> Misfit | None:
+    """Of a batch whose producer is known in its queue: `due` is its next sequence in `epoch`, and `used_ms` when it
+    wrote last. None where it may go on so: producers that wrote nothing for a day are forgotten, and begin anew."""
+    fact = facts[number]
+    first, said = int(fact["first_sequence"]), int(fact["epoch"])
+    forgotten = may_be_forgotten or int(fact["append_time_ms"]) - used_ms >= _EXPIRY_MS
+    if (said == epoch and first == due) or (said > epoch and first == 0) or (forgotten and first == 0):
+        return None
+    who = f"producer {int(fact['producer_id']):016x}"
+    if said < epoch:
+        reason = f"{who} wrote in epoch {said} after epoch {epoch} had begun"
+        return Misfit(ViolationKind.EPOCH_FENCED, number, reason)
+    expected = due if said == epoch else 0
+    kind = ViolationKind.SEQUENCE_GAP if first > expected else ViolationKind.SEQUENCE_REPEATED
+    word = "skips to" if first > expected else "repeats"
+    return Misfit(kind, number, f"{who} {word} sequence {first} in epoch {said}, where {expected} is next")
+
+
+def unknown_producer_misfit(facts: Facts, number: int) -> Misfit | None:
+    """Of a batch whose producer was never met in its queue, or was forgotten."""
+    fact = facts[number]
+    if fact["first_sequence"] == 0 or fact["producer_id"] == BROKER:
+        return None
+    who = f"producer {int(fact['producer_id']):016x}"
+    reason = f"{who} begins with sequence {fact['first_sequence']}, where 0 is next"
+    return Misfit(ViolationKind.SEQUENCE_GAP, number, reason)

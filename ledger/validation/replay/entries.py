@@ -1,0 +1,156 @@
+"""The entries of a block as columns: found, and judged each by itself.
+
+    positions  80        480       1,000 ...
+    rows       header    header    header ...        `store.log.entry.ROW`, one gather of 10 words each
+    digests    xxh3 of each body
+
+One idea: only what numpy cannot do is done an entry at a time (how large it is, its CRCs and its digest); all else is
+one operation for all. An entry counts from the bytes alone: what lies around it, other parts compare.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from ledger.batch import HEADER_BYTES as BATCH_BYTES
+from ledger.validation.replay.block import Block
+from store import Header, Kind
+from store.log.entry import ALIGNMENT, HEADER_SIZE, MAGIC, ROW, VERSION
+
+Rows = npt.NDArray[np.void]
+"""Of `store.log.entry.ROW`."""
+U64 = npt.NDArray[np.uint64]
+
+_AT_ONCE = 4096
+"""Entries that are found before any of them is judged."""
+_LARGE = 4096
+"""Bytes from which on a view costs less than a copy."""
+_CHECKED = HEADER_SIZE - 8  # bytes of a header that its CRC covers
+_BATCH_CHECKED = 8  # bytes of a batch before those that its CRC covers
+_BEGIN = struct.Struct("<I4xI")
+_KINDS = max(Kind)
+_PADDING = np.array([0, *(((1 << 64) - 1) << (8 * rest) & ((1 << 64) - 1) for rest in range(1, 8))], np.uint64)
+"""By size modulo 8: which bits of an entry's last word are padding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Whole entries that lie one right behind the other; all columns have the same length."""
+
+    at: npt.NDArray[np.int64]
+    """Where each begins in the block."""
+    rows: Rows
+    digests: U64
+    """xxh3-64 of the bodies."""
+    batch_crcs: npt.NDArray[np.uint32]
+    """What the CRC of the body must be if it is a batch."""
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def header(self, number: int) -> Header:
+        """As `store` has it; a negative number counts from behind."""
+        fields = self.rows[number].item()
+        return Header(Kind(fields[2]), fields[3], *fields[4:])
+
+    @staticmethod
+    def joined(parts: Sequence[Entries]) -> Entries:
+        """One behind the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return Entries(
+            np.concatenate([part.at for part in parts]),
+            np.concatenate([part.rows for part in parts]),
+            np.concatenate([part.digests for part in parts]),
+            np.concatenate([part.batch_crcs for part in parts]),
+        )
+
+
+def entries_from(block: Block, position: int) -> tuple[Entries, int]:
+    """The whole entries from `position` on that begin in the block, up to the first place where none lies; and that
+    place, which is where the last one ends."""
+    parts: list[Entries] = []
+    while True:
+        at, sizes, end = _sizes_from(block, position)
+        if not at:
+            break
+        part = _judged(block, at, sizes)
+        parts.append(part)
+        if len(part) < len(at):
+            end = block.begin + at[len(part)]
+        position = end
+        if len(part) < _AT_ONCE:
+            break
+    return (Entries.joined(parts) if parts else _none()), position
+
+
+def _none() -> Entries:
+    return Entries(np.empty(0, np.int64), np.empty(0, ROW), np.empty(0, np.uint64), np.empty(0, np.uint32))
+
+
+def _sizes_from(block: Block, position: int) -> tuple[list[int], list[int], int]:
+    """Of up to so many entries as are looked at together: where each begins in the block, what it says of its size;
+    and where the last one ends."""
+    ats: list[int] = []
+    sizes: list[int] = []
+    begin, last = block.begin, block.end - block.begin
+    at, data = position - begin, block.data
+    while at < last and len(ats) < _AT_ONCE:
+        if at + HEADER_SIZE > len(data) and not block.reach(begin + at + HEADER_SIZE):
+            break
+        magic, size = _BEGIN.unpack_from(block.data, at)
+        end = at + ((size + ALIGNMENT - 1) & -ALIGNMENT)
+        if magic != MAGIC or not HEADER_SIZE <= size <= block.largest:
+            break
+        if end > len(data):
+            if not block.reach(begin + end):
+                break
+            data = block.data
+        ats.append(at)
+        sizes.append(size)
+        at = end
+    return ats, sizes, begin + at
+
+
+def _judged(block: Block, ats: list[int], sizes: list[int]) -> Entries:
+    """Those of them before the first one that is not whole, or does not say that it stands there."""
+    crcs, digests, batch_crcs = _hashed(block, ats, sizes)
+    at = np.array(ats, np.int64)
+    words = at // ALIGNMENT
+    gathered = block.words[words[:, None] + np.arange(HEADER_SIZE // ALIGNMENT)]
+    rows = gathered.view(ROW)[:, 0]
+    right = rows["crc"] == np.array(crcs, np.uint32)
+    right &= rows["position"] == at + block.begin
+    right &= (rows["version"] == VERSION) & (rows["kind"] >= 1) & (rows["kind"] <= _KINDS) & (rows["flags"] == 0)
+    size = rows["size"]
+    right &= (block.words[words + (size - 1) // ALIGNMENT] & _PADDING[size % ALIGNMENT]) == 0
+    count = len(ats) if right.all() else int(np.argmin(right))
+    return Entries(
+        at[:count],
+        rows[:count],
+        np.array(digests[:count], np.uint64),
+        np.array(batch_crcs[:count], np.uint32),
+    )
+
+
+def _hashed(block: Block, ats: list[int], sizes: list[int]) -> tuple[list[int], list[int], list[int]]:
+    """The CRC that each entry must have, the digest of its body, and the CRC of that as a batch. This loop is most of
+    what reading costs: small bodies are copied, since that is quicker than to make a view of them."""
+    data, cells = block.data, block.cells
+    value, extend, digest = google_crc32c.value, google_crc32c.extend, xxhash.xxh3_64_intdigest
+    crcs, digests, batch_crcs = [], [], []
+    for at, size in zip(ats, sizes, strict=True):
+        source: Any = data if size < _LARGE else cells
+        body = source[at + HEADER_SIZE : at + size]
+        crcs.append(extend(value(data[at : at + _CHECKED]), body))
+        digests.append(digest(body))
+        batch_crcs.append(value(body[_BATCH_CHECKED:]) if size >= HEADER_SIZE + BATCH_BYTES else 0)
+    return crcs, digests, batch_crcs

@@ -1,0 +1,166 @@
+"""The ends of a replica's indexes: what they have too much, what they lack, and how the key index is linked.
+
+One idea: what spans compared is what the log gives; here is what it does not give, once it is known where the log, its
+queues and its topics end. Indexes may lag behind the log of a node that was killed, which builds them anew; but there
+is never anything in them that the log does not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.replay.key_entries import WrongKeys
+from ledger.validation.replay.key_files import KeyFile, key_files_in, link_flaws, unreadable_in
+from ledger.validation.replay.unit_check import AbsentUnits, first_of_each
+from ledger.validation.sources.replica import LogReplica
+from store.disk.numbered import is_number
+from store.index.consume_queue import UNIT_BYTES, UNITS_PER_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEnds:
+    """What is known of a replica's log, beside which its indexes are looked at."""
+
+    replica: LogReplica
+    ends: Mapping[tuple[int, int], int]
+    """Next offsets by topic id and queue."""
+    deleted: frozenset[int]
+    """Topics whose queues may have files or not."""
+    knows_all: bool
+    """Whether every queue that may have units is in `ends`."""
+    log_end: int
+    committed: int
+    absent_units: Sequence[AbsentUnits]
+    absent_keys: Sequence[WrongKeys]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEndsFound:
+    violations: tuple[Violation, ...] = ()
+    notes: tuple[tuple[int, str], ...] = ()
+    """With their shard."""
+    unread: tuple[str, ...] = ()
+    """Why something could not be judged."""
+
+
+def check_index_ends(known: IndexEnds) -> IndexEndsFound:
+    """Of a replica that runs, nothing: its indexes change."""
+    if known.replica.indexes is None or known.replica.is_running:
+        return IndexEndsFound()
+    check = _Check(known)
+    try:
+        violations = (*check.units(), *check.keys())
+    except OSError as error:
+        what = f"{known.replica.source}, shard {known.replica.shard}: {error.filename} cannot be read: {error.strerror}"
+        return IndexEndsFound(unread=(what,))
+    return IndexEndsFound(violations, tuple((known.replica.shard, note) for note in check.notes))
+
+
+class _Check:
+    def __init__(self, known: IndexEnds) -> None:
+        self._known = known
+        self._replica = known.replica
+        assert known.replica.indexes is not None
+        self._queues = Path(known.replica.indexes) / "queues"
+        self._keys = Path(known.replica.indexes) / "keys"
+        self.notes: list[str] = []
+
+    # -- units
+
+    def units(self) -> Iterator[Violation]:
+        ends = {name: _unit_files(self._queues / name) for name in _names(self._queues)}
+        yield from self._absent(ends)
+        for name, files in sorted(ends.items()):
+            topic, _, queue = name.partition("-")
+            if topic.isdigit() and queue.isdigit() and int(topic) not in self._known.deleted:
+                yield from self._surplus((int(topic), int(queue)), files)
+
+    def _absent(self, files: Mapping[str, Sequence[tuple[Path, int]]]) -> Iterator[Violation]:
+        lagging = 0
+        for absent in first_of_each(self._known.absent_units):
+            if absent.topic_id in self._known.deleted or absent.index > self._known.committed:
+                continue
+            behind = files.get(f"{absent.topic_id}-{absent.queue}", ())
+            goes_on = any(int(path.name) + units > absent.offset for path, units in behind)
+            if self._replica.clean is None and not goes_on:
+                lagging += 1
+                continue
+            reason = f"the units end before offset {absent.offset}, though entry {absent.index} was committed"
+            yield self._violation(
+                ViolationKind.UNIT_MISSING, reason, absent.path, absent.offset % UNITS_PER_FILE * UNIT_BYTES,
+                absent.index, absent.topic_id, absent.queue, absent.offset,
+            )  # fmt: skip
+        if lagging:
+            self.notes.append(
+                f"{self._replica.source}: the units of {lagging} queues lag behind the log, as after a kill"
+            )
+
+    def _surplus(self, key: tuple[int, int], files: Sequence[tuple[Path, int]]) -> Iterator[Violation]:
+        end = self._known.ends.get(key, 0 if self._known.knows_all else None)
+        if end is None:
+            return
+        for path, units in files:
+            base = int(path.name)
+            first = max(0, end - base)
+            if first < units:
+                reason = f"units from offset {base + first} on are of messages that the log does not have"
+                place = first * UNIT_BYTES
+                yield self._violation(ViolationKind.UNIT_SURPLUS, reason, str(path), place, None, *key, base + first)
+
+    # -- keys
+
+    def keys(self) -> Iterator[Violation]:
+        for path, reason in unreadable_in(self._keys):
+            yield self._violation(ViolationKind.DAMAGED_FILE, reason, str(path), 0)
+        files = key_files_in(self._keys)
+        for number, file in enumerate(files):
+            for flaw in link_flaws(file.path, file.pieces(), file.slots, is_last=number == len(files) - 1):
+                yield self._violation(ViolationKind.KEY_LINK, flaw.reason, str(flaw.path), flaw.position)
+            yield from self._surplus_keys(file)
+        yield from self._absent_keys()
+
+    def _surplus_keys(self, file: KeyFile) -> Iterator[Violation]:
+        there = file.between(self._known.log_end, (1 << 63) - 1)
+        if len(there.entries) and self._known.knows_all:
+            reason = f"{len(there.entries)} entries are of batches behind the log's end"
+            yield self._violation(ViolationKind.KEY_SURPLUS, reason, str(file.path), file.place(there.first))
+
+    def _absent_keys(self) -> Iterator[Violation]:
+        missing = [each for each in self._known.absent_keys if (each.index or 0) <= self._known.committed]
+        if missing and self._replica.clean is None:
+            self.notes.append(f"{self._replica.source}: the key index lags behind the log, as after a kill")
+        elif missing:
+            first = min(missing, key=lambda each: each.log_position)
+            reason = f"the keys of entry {first.index} are missing, though it was committed"
+            yield self._violation(first.kind, reason, first.path, first.position, first.index)
+
+    def _violation(
+        self,
+        kind: ViolationKind,
+        reason: str,
+        path: str,
+        position: int,
+        index: int | None = None,
+        topic: int | None = None,
+        queue: int | None = None,
+        offset: int | None = None,
+    ) -> Violation:
+        return Violation(
+            kind, self._replica.shard, self._replica.source, reason, index=index, position=position, path=path,
+            topic=None if topic is None else f"id {topic}", queue=queue, offset=offset,
+        )  # fmt: skip
+
+
+def _names(directory: Path) -> list[str]:
+    return sorted(each.name for each in directory.iterdir()) if directory.is_dir() else []
+
+
+def _unit_files(directory: Path) -> list[tuple[Path, int]]:
+    """With the number of whole units in each."""
+    if not directory.is_dir():
+        return []
+    paths = sorted(path for path in directory.iterdir() if is_number(path.name))
+    return [(path, path.stat().st_size // UNIT_BYTES) for path in paths]

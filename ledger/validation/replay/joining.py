@@ -1,0 +1,313 @@
+"""How the spans of one replica join: the log from its start to its end, out of what each span says by itself.
+
+    span 0   | run 1..57 |                      span 1   | run 58..99 | blank       segment 2: span 2 | run 100.. |
+                        the entry 57 ends in span 1 ^    ^ does 58 follow 57?       ^ is this where 100 belongs?
+
+One idea: within a run everything is judged; so here a log is a few pieces, each judged by the one before, with the same
+rule as entries are. What a blank means is known only here: a blank word ends a log, unless something shows that there
+was more. And what a killed write may leave behind the end is told, and is no violation.
+
+It must not know other replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.replay.pieces import Break, Gap, GapKind, Run, break_between
+from ledger.validation.replay.span_reader import SpanFacts
+from ledger.validation.sources.replica import LogReplica
+from store import Tail
+from store.disk.numbered import name_of
+from store.log.grid import Grid
+
+Look = Callable[[int, int, int], Gap]
+"""(which segment, position, end): what lies there, where no whole entry does, as far as `end`. Reads it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that is wrong with a log, or was left behind its end."""
+
+    kind: ViolationKind
+    reason: str
+    position: int
+    index: int | None
+    end: int | None = None
+    last_index: int | None = None
+    path: str | None = None
+
+
+@dataclass(slots=True)
+class JoinedLog:
+    """One replica's log, as its spans show it."""
+
+    replica: LogReplica
+    first_index: int | None = None
+    last: Tail | None = None
+    """Of the last entry; what the first one would follow where there is none."""
+    end: int = 0
+    """Where the log ends. Runs from there on are no part of it."""
+    known_commit: int = 0
+    """The largest commit that its entries mention."""
+    entries: int = 0
+    messages: int = 0
+    is_read: bool = True
+    """Whether all of it could be read."""
+    wrong: list[Place] = field(default_factory=list)
+    torn: list[Place] = field(default_factory=list)
+    """Behind its end, and such as a killed write leaves there; or in the changing end of a node that runs."""
+    misled: list[tuple[int, int]] = field(default_factory=list)
+    """Numbers of spans whose first entry was searched for, and found within another one; and where it really begins."""
+    terms: list[tuple[int, int]] = field(default_factory=list)
+    course: list[tuple[int, int]] = field(default_factory=list)
+    """(index, position) of the first and the last entry of each run."""
+
+    @property
+    def last_index(self) -> int:
+        return self.last.index if self.last is not None else 0
+
+
+def join(replica: LogReplica, spans: Iterable[SpanFacts], look: Look) -> JoinedLog:
+    """`spans`: all of the replica's that could be read, in any order."""
+    ordered = sorted(spans, key=lambda facts: facts.span.begin)
+    joining = _Joining(replica, ordered, look)
+    for facts in ordered:
+        joining.take(facts)
+    return joining.finish()
+
+
+class _Joining:
+    def __init__(self, replica: LogReplica, ordered: Sequence[SpanFacts], look: Look) -> None:
+        self._replica = replica
+        self._look = look
+        self._grid = Grid(replica.segment_bytes)
+        self._tail = replica.start
+        self._due_chain: int | None = None
+        self._lost = False
+        """Entries are missing between the tail and the next one."""
+        self._gap: Gap | None = None
+        """That is open: the next entry closes it."""
+        self._segment = -1
+        self._last_begun = max(map(_begun, ordered), default=-1)
+        """Base of the last segment that begins with an entry."""
+        self._ended = False
+        self._is_blind = False
+        """The span before could not be read."""
+        """What comes now was left behind the end."""
+        known = replica.start.index if replica.start is not None else 0
+        self._log = JoinedLog(replica, last=replica.start, end=replica.begin, known_commit=known)
+
+    # -- the next span
+
+    def take(self, facts: SpanFacts) -> None:
+        segment = self._replica.segments[facts.span.segment]
+        if facts.unread:
+            self._pass_over(facts)
+            return
+        if facts.span.segment != self._segment:
+            self._next_segment(facts.span.segment, segment.base)
+        if not facts.span.is_exact and not self._is_blind:
+            self._lead(facts)
+        self._is_blind = False
+        for piece in facts.pieces:
+            if isinstance(piece, Gap):
+                self._open(piece)
+            else:
+                self._run(piece, facts)
+
+    def finish(self) -> JoinedLog:
+        log = self._log
+        if self._gap is not None:
+            self._close_last(self._gap)
+        log.last, log.entries = self._tail, log.entries
+        self._compare_clean()
+        return log
+
+    def _pass_over(self, facts: SpanFacts) -> None:
+        """Nothing is known of it: whatever comes next may follow."""
+        self._segment, self._tail, self._due_chain, self._gap = facts.span.segment, None, None, None
+        self._log.is_read = False
+        self._is_blind = True
+
+    def _next_segment(self, number: int, base: int) -> None:
+        before = self._replica.segments[self._segment] if self._segment >= 0 else None
+        due = before.base + self._replica.segment_bytes if before is not None else self._grid.base(self._replica.begin)
+        if before is None and (self._replica.start is None or base == self._next_base(self._replica.begin)):
+            due = base
+        if base != due and not self._ended:
+            self._wrong(self._missing_segments(due, base))
+            self._gap, self._lost = None, True
+        elif before is not None and before.length < self._replica.segment_bytes and not self._replica.is_running:
+            reason = f"the file has {before.length} bytes, and segments of this log {self._replica.segment_bytes}"
+            where = before.base + before.length
+            self._wrong(Place(ViolationKind.DAMAGED_ENTRY, reason, where, None, path=before.path))
+            self._lost = True
+        self._segment = number
+
+    def _next_base(self, begin: int) -> int:
+        """Where the log goes on if it begins behind the last entry of a segment, which need not be kept; whether it
+        does, the index there says."""
+        return self._grid.base(begin) + self._replica.segment_bytes if begin % self._replica.segment_bytes else begin
+
+    def _missing_segments(self, due: int, base: int) -> Place:
+        step = self._replica.segment_bytes
+        reason = f"the segments from {due} to {base} are missing"
+        if due % step or base % step:
+            reason = f"segments of {step} bytes do not begin at {base}: had they another size?"
+        path = self._replica.segments[0].path.rpartition("/")[0] + "/" + name_of(due)
+        return Place(ViolationKind.MISSING_SEGMENT, reason, due, self._due_index, base, path=path)
+
+    def _lead(self, facts: SpanFacts) -> None:
+        """What lies before the span's first entry, which had to be searched for."""
+        begin, first = facts.span.begin, facts.pieces[0] if facts.pieces else None
+        found = first.first.position if isinstance(first, Run) else facts.span.end
+        if self._gap is not None:
+            if self._gap.kind is GapKind.BLANK and facts.lead is not None and self._gap.junk is None:
+                gap = self._gap
+                self._gap = Gap(gap.kind, gap.position, gap.reason, max(facts.lead[0], gap.position))
+            return
+        due = self._due_position(facts)
+        if isinstance(first, Run) and found < due:
+            self._log.misled.append((facts.span.number, due))
+        elif due < found and due < facts.span.end:
+            self._open(self._look(facts.span.segment, max(due, begin), facts.span.end))
+
+    def _due_position(self, facts: SpanFacts) -> int:
+        """Where the next entry of this segment begins, or the blank."""
+        base = self._replica.segments[facts.span.segment].base
+        return max(base, self._log.end)
+
+    # -- pieces
+
+    def _open(self, gap: Gap) -> None:
+        self._gap = gap
+
+    def _run(self, run: Run, facts: SpanFacts) -> None:
+        if self._gap is not None:
+            self._close(self._gap, run)
+            self._gap = None
+        if self._ended:
+            return
+        due = None
+        if self._tail is not None:
+            found, due = self._judge(run, self._tail)
+            if found is not None:
+                self._wrong(_place_of(found))
+        log = self._log
+        if log.first_index is None:
+            log.first_index = run.first.index
+        self._tail, self._lost = Tail.of(run.last), False
+        self._due_chain = due if run.first.index == run.last.index else run.due_chain
+        log.end = run.last.end
+        log.known_commit = max(log.known_commit, run.commit)
+        log.course += [(header.index, header.position) for header in (run.first, run.last)]
+        log.terms += [each for each in facts.terms if run.first.index <= each[1] <= run.last.index]
+
+    def _judge(self, run: Run, tail: Tail) -> tuple[Break | None, int | None]:
+        """What is wrong where the run begins, and the chain that its first entry ought to have, if another one."""
+        header = run.first
+        if not self._lost:
+            return break_between(tail, header, self._grid, self._due_chain)
+        place = (header.position, header.index, header.end, header.index)
+        if header.index <= tail.index:
+            return Break(ViolationKind.OUT_OF_PLACE, f"index {header.index} follows index {tail.index}", *place), None
+        if header.term < tail.term:
+            reason = f"term {header.term} follows the higher term {tail.term}"
+            return Break(ViolationKind.TERM_FALLS, reason, *place), None
+        return None, None
+
+    def _close(self, gap: Gap, run: Run) -> None:
+        """An entry follows."""
+        if gap.kind is GapKind.BLANK:
+            self._close_blank(gap, run)
+        else:
+            self._wrong(self._damage(gap, run))
+            self._lost = True
+
+    def _close_blank(self, gap: Gap, run: Run) -> None:
+        path = self._path_of(gap.position)
+        if self._grid.base(run.first.position) != self._grid.base(gap.position):
+            if gap.junk is not None:
+                reason = "bytes lie behind the last entry, where all should be blank"
+                self._wrong(Place(ViolationKind.NOT_BLANK, reason, gap.junk, self._due_index, path=path))
+            return
+        due = self._due_index
+        reason = f"entries {run.first.index} to {run.last.index} lie behind a blank word"
+        place = Place(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path)
+        says_more = due is not None and run.commit >= due
+        if due is not None and not says_more and not self._goes_on_behind(gap.position):
+            self._log.torn.append(place)
+            self._ended = True
+            return
+        if says_more:
+            reason += f", and say that entry {run.commit} was committed"
+        self._wrong(Place(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path))
+        self._lost = True
+
+    def _goes_on_behind(self, position: int) -> bool:
+        return self._replica.clean is not None or self._last_begun > self._grid.base(position)
+
+    def _close_last(self, gap: Gap) -> None:
+        """Nothing follows any more."""
+        if gap.kind is not GapKind.BLANK:
+            self._wrong(self._damage(gap, None))
+        elif gap.junk is not None and not self._ended:
+            reason = "bytes lie behind the last entry, where all should be blank"
+            place = Place(ViolationKind.NOT_BLANK, reason, gap.junk, self._due_index, path=self._path_of(gap.position))
+            if self._replica.clean is not None:
+                self._wrong(place)
+            else:
+                self._log.torn.append(place)
+
+    def _damage(self, gap: Gap, run: Run | None) -> Place:
+        kind = ViolationKind.UNKNOWN_ENTRY if gap.kind is GapKind.UNKNOWN else ViolationKind.DAMAGED_ENTRY
+        due, path = self._due_index, self._path_of(gap.position)
+        if run is None:
+            return Place(kind, gap.reason, gap.position, due, path=path)
+        last = run.first.index - 1 if due is not None and run.first.index > due else None
+        return Place(kind, gap.reason, gap.position, due, run.first.position, last, path)
+
+    def _compare_clean(self) -> None:
+        clean, tail = self._replica.clean, self._tail
+        if clean is None or tail is None:
+            return
+        if (tail.index, tail.end, tail.chain) == (clean.last_index, clean.end, clean.chain):
+            return
+        stopped = f"when the node was stopped in order, its log ended with entry {clean.last_index} at {clean.end}"
+        found = f"now with entry {tail.index} at {tail.end}"
+        if (tail.index, tail.end) == (clean.last_index, clean.end):
+            found = "its last entry is another one now"
+        first, index = min(tail.end, clean.end), min(tail.index, clean.last_index) + 1
+        reason = f"{stopped}, {found}"
+        self._wrong(Place(ViolationKind.LOG_CUT, reason, first, index, path=self._path_of(max(0, first - 1))))
+
+    # -- what is said of it
+
+    def _wrong(self, place: Place) -> None:
+        """Of a running replica, what lies where bytes may still be replaced is told, and no violation."""
+        if self._replica.is_running and place.position >= self._replica.settled:
+            self._log.torn.append(place)
+        else:
+            self._log.wrong.append(place)
+
+    @property
+    def _due_index(self) -> int | None:
+        return None if self._tail is None or self._lost else self._tail.index + 1
+
+    def _path_of(self, position: int) -> str | None:
+        base = self._grid.base(position)
+        return next((each.path for each in self._replica.segments if each.base == base), None)
+
+
+def _begun(facts: SpanFacts) -> int:
+    """The base of the segment at whose beginning the span has an entry; -1 where it has none there."""
+    first = facts.pieces[0] if facts.pieces else None
+    at_begin = isinstance(first, Run) and facts.span.is_exact and first.first.position == facts.span.begin
+    return facts.span.begin if at_begin else -1
+
+
+def _place_of(found: Break) -> Place:
+    return Place(found.kind, found.reason, found.position, found.index, found.end, found.last_index)

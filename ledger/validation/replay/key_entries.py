@@ -1,0 +1,147 @@
+"""The key index against the log: what its files say of the batches of a span, and what these give.
+
+    entry 57: topic 3, keys a, b, at 4,096, 800 bytes
+    <keys>/00000000000000000000         entries 9, 10: hashes of a and b, 4,096, 800, time
+
+One idea: index entries lie in the order of the log, so those of a span lie next to each other; what they must be is
+made once more for all of them, and compared as a whole. Where that differs, what is alike before and behind is left
+out, and the rest is told. How entries are linked is looked at for each file by itself (key_files.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.replay.batches import Facts, key_hashes
+from ledger.validation.replay.block import Block
+from ledger.validation.replay.key_files import KeyEntries, KeyFile, key_files_in
+from store.index.key_index import topic_spread
+
+DUE = np.dtype([("hash", "<u8"), ("position", "<u8"), ("size", "<u4"), ("append_time_ms", "<i8")])
+Due = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class WrongKeys:
+    """Entries of the key index that are not what the log gives."""
+
+    kind: ViolationKind
+    index: int | None
+    """Of the first entry of the log whose keys are wrong or missing."""
+    path: str
+    position: int
+    """In the file."""
+    log_position: int
+
+
+class KeyEntryCheck:
+    """Of one replica's index."""
+
+    def __init__(self, indexes: str) -> None:
+        self._directory = Path(indexes) / "keys"
+        self._files: list[KeyFile] | None = None
+        self.right = 0
+        self.wrong: list[WrongKeys] = []
+        self.absent: list[WrongKeys] = []
+        """Missing, with nothing of the index behind them: it may lag behind its log."""
+
+    def compare(self, block: Block, facts: Facts, begin: int, end: int) -> None:
+        """Batches that lie in [begin, end) of the log, all that do."""
+        due = due_of(block, facts)
+        try:
+            self._compare(facts, due, begin, end)
+        except FileNotFoundError:  # retention took one that was there before
+            self._files = None
+            self._compare(facts, due, begin, end)
+
+    def _compare(self, facts: Facts, due: Due, begin: int, end: int) -> None:
+        if self._files is None:
+            self._files = key_files_in(self._directory)
+        if not self._files and not len(due):
+            return
+        if self._agrees(due, [file.between(begin, end) for file in self._files]):
+            self.right += len(due)
+            return
+        # One wrong position may have led the search astray: now all of them are looked at.
+        there = [file.between(begin, end, thoroughly=True) for file in self._files]
+        if self._agrees(due, there):
+            self.right += len(due)
+        else:
+            self._tell(facts, due, there)
+
+    @staticmethod
+    def _agrees(due: Due, there: list[KeyEntries]) -> bool:
+        found = _joined(there)
+        return len(found) == len(due) and found.tobytes() == due.tobytes()
+
+    def _tell(self, facts: Facts, due: Due, there: list[KeyEntries]) -> None:
+        found = _joined(there)
+        alike = min(len(found), len(due))
+        differs = np.flatnonzero(found[:alike] != due[:alike])
+        first = int(differs[0]) if len(differs) else alike
+        rest = alike - first
+        behind = np.flatnonzero(found[len(found) - rest :][::-1] != due[len(due) - rest :][::-1])
+        same_behind = int(behind[0]) if len(behind) else rest
+        missing, extra = due[first : len(due) - same_behind], found[first : len(found) - same_behind]
+        self.right += first + same_behind
+        index = _index_at(facts, int(missing["position"][0])) if len(missing) else None
+        at = int(missing["position"][0]) if len(missing) else int(extra["position"][0])
+        path, position = self._place(there, first, at)
+        kind = ViolationKind.KEY_WRONG if len(missing) and len(extra) else ViolationKind.KEY_MISSING
+        if not len(missing):
+            kind = ViolationKind.KEY_SURPLUS
+        wrong = WrongKeys(kind, index, path, position, at)
+        goes_on = same_behind > 0 or any(file.reaches(at) for file in self._files or ())
+        (self.wrong if len(extra) or goes_on else self.absent).append(wrong)
+
+    def _place(self, there: list[KeyEntries], number: int, log_position: int) -> tuple[str, int]:
+        """File and place of the entry with that number; where there are not so many, the place where it belongs."""
+        for each in there:
+            if number < len(each.entries):
+                return str(each.file.path), each.file.place(each.first + number)
+            number -= len(each.entries)
+        fitting = [each for each in there if len(each.entries) or int(each.file.path.name) <= log_position]
+        if not fitting:
+            return str(self._directory), 0
+        last = fitting[-1]
+        return str(last.file.path), last.file.place(last.first + len(last.entries))
+
+
+def due_of(block: Block, facts: Facts) -> Due:
+    """The entries that these batches must have, in the order of the index."""
+    hashes = key_hashes(block, facts)
+    there = hashes.values != 0
+    of, values = hashes.of[there], hashes.values[there]
+    if not len(of):
+        return np.empty(0, DUE)
+    values = values ^ topic_spread(facts["topic_id"][of])
+    if len(of) > 1:
+        order = np.lexsort((values, of))
+        of, values = of[order], values[order]
+        new = np.append(True, (of[1:] != of[:-1]) | (values[1:] != values[:-1]))
+        of, values = of[new], values[new]
+    due = np.empty(len(of), DUE)
+    due["hash"] = values
+    for name in ("position", "size", "append_time_ms"):
+        due[name] = facts[name][of]
+    return due
+
+
+def _joined(there: list[KeyEntries]) -> Due:
+    parts = []
+    for each in there:
+        part = np.empty(len(each.entries), DUE)
+        for name in ("hash", "position", "size"):
+            part[name] = each.entries[name]
+        part["append_time_ms"] = each.entries["time"].astype(np.int64) + each.file.begin_ms
+        parts.append(part)
+    return np.concatenate(parts) if parts else np.empty(0, DUE)
+
+
+def _index_at(facts: Facts, position: int) -> int:
+    return int(facts["index"][np.flatnonzero(facts["position"] == position)[0]])

@@ -1,0 +1,252 @@
+"""The replay: the replicated state of one replica, made once more from its base and its log, and told at some indexes.
+
+    base ── steps of span 0 ── steps of span 1 ── ... ──>   digests at cuts, topics, where queues end, what did not fit
+
+One idea: it is `ledger.state.State` itself that is led through the steps (steps.py); what the assertions of a node rest
+on is checked first, and told instead of raised. Behind a place where entries are missing nothing is known any more of
+the state, and none is told; offsets and sequences are judged on, each from where it is met again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import xxhash
+
+from ledger.errors import InternalError
+from ledger.retries import consumer_group_of
+from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueue, State, Topic
+from ledger.validation.judging.bound import Bound
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.replay.batches import Facts
+from ledger.validation.replay.continuity import (
+    BROKER,
+    Misfit,
+    offset_misfit,
+    sequence_misfit,
+    unknown_producer_misfit,
+)
+from ledger.validation.replay.steps import (
+    BatchesApplied,
+    CommandApplied,
+    Configured,
+    Cut,
+    Moved,
+    RunBegins,
+    RunEnds,
+    Step,
+)
+from store import Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A misfit with its place."""
+
+    kind: ViolationKind
+    reason: str
+    index: int
+    position: int
+    topic_id: int
+    queue: int
+    offset: int
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What came of one replica's replay."""
+
+    replica: int
+    states: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """By index (a cut): digests of the state and of the newest configuration."""
+    tails: dict[int, Tail] = field(default_factory=dict)
+    """By index: of the entries at the same places."""
+    begins: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By topic id and queue: the first offset, of queues that had messages before the log begins."""
+    topics: dict[int, str] = field(default_factory=dict)
+    """Names by id, also of topics that were deleted since."""
+    deleted: frozenset[int] = frozenset()
+    ends: dict[tuple[int, int], int] = field(default_factory=dict)
+    """By topic id and queue: the next offset, as far as it is known."""
+    told: list[Told] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    """How many misfits are not in `told`, by kind."""
+    configuration: bytes = b""
+    """The newest."""
+    is_known: bool = True
+    """Whether the state was known to the end."""
+
+
+class Replay:
+    def __init__(self, replica: int, *, state: State | None, start: Tail | None, configuration: bytes) -> None:
+        """`state`: as it was behind the entry `start`; None where that is not known."""
+        self._result = Replayed(replica, configuration=configuration)
+        self._state = state
+        self._index = start.index if start is not None else -1
+        self._deleted: set[int] = set()
+        self._ends: dict[tuple[int, int], int] = {}
+        self._bound = Bound()
+        if state is not None:
+            self._ends = {(topic, queue): end for topic, queue, end in state.ends()}
+            self._result.topics = {topic.topic_id: topic.name for topic in state.topics}
+            self._result.begins = dict(self._ends)
+        if start is not None:
+            self._cut(start.index, start)
+
+    def take(self, steps: Iterable[Step], *, end: int | None = None) -> None:
+        """The next ones. `end`: runs from that position on are no part of the log."""
+        skipping = False
+        for step in steps:
+            if isinstance(step, RunBegins):
+                skipping = end is not None and step.position >= end
+            if not skipping:
+                self._take(step)
+
+    def result(self) -> Replayed:
+        self._result.deleted = frozenset(self._deleted)
+        self._result.ends = {key: value for key, value in self._ends.items() if key[0] not in self._deleted}
+        self._result.left_out = self._bound.left_out()
+        self._result.is_known = self._state is not None
+        return self._result
+
+    def _cut(self, index: int, tail: Tail) -> None:
+        self._result.tails[index] = tail
+        if self._state is not None:
+            configuration = xxhash.xxh3_64_intdigest(self._result.configuration)
+            self._result.states[index] = (self._state.digest(), configuration)
+
+    def _take(self, step: Step) -> None:
+        match step:
+            case RunBegins():
+                self._begin(step)
+            case RunEnds(index):
+                self._index = index
+            case BatchesApplied(facts):
+                self._apply(facts)
+            case CommandApplied():
+                self._command(step)
+            case Configured(_, body):
+                self._result.configuration = body
+            case Moved():
+                self._move(step)
+            case Cut(index, tail):
+                self._cut(index, tail)
+
+    def _begin(self, run: RunBegins) -> None:
+        if run.index != self._index + 1:  # told as missing entries already
+            self._state = None
+            self._ends.clear()
+        for number in range(len(run.queue_heads)):
+            self._check_offset(run.queue_heads, number)
+        if self._state is not None:
+            for number in range(len(run.producer_heads)):
+                self._check_sequence(run.producer_heads, number, self._state)
+
+    def _check_offset(self, heads: Facts, number: int) -> None:
+        fact = heads[number]
+        key = (int(fact["topic_id"]), int(fact["queue"]))
+        known = self._ends.get(key, 0 if self._state is not None else None)
+        if known is not None and known != fact["base_offset"]:
+            self._tell(heads, offset_misfit(heads, number, known))
+
+    def _check_sequence(self, heads: Facts, number: int, state: State) -> None:
+        fact = heads[number]
+        if fact["producer_id"] == BROKER:
+            return
+        known = state.producers.get(_producer(fact))
+        crowded = len(state.producers) >= ProducerLimits().most
+        if known is None:
+            misfit = None if crowded else unknown_producer_misfit(heads, number)
+        else:
+            due, epoch, used = known.next_sequence, known.epoch, known.last_append_time_ms
+            misfit = sequence_misfit(heads, number, due, epoch, used, may_be_forgotten=crowded)
+        if misfit is not None:
+            self._tell(heads, misfit)
+
+    def _apply(self, facts: Facts) -> None:
+        rows = facts.tolist()
+        names = facts.dtype.names
+        assert names is not None
+        at = {name: number for number, name in enumerate(names)}
+        for number, row in enumerate(rows):
+            key = (row[at["topic_id"]], row[at["queue"]])
+            end = row[at["base_offset"]] + row[at["count"]]
+            self._ends[key] = end
+            if self._state is None or not self._is_open(facts, number, self._state, *key):
+                continue
+            state = self._state
+            record = BatchRecord(
+                row[at["first_sequence"]], row[at["count"]], row[at["base_offset"]], row[at["append_time_ms"]],
+                row[at["index"]], row[at["term"]],
+            )  # fmt: skip
+            self._add(state, ProducerQueue(row[at["producer_id"]], *key), row[at["epoch"]], record)
+            state.put_end(*key, end)
+
+    @staticmethod
+    def _add(state: State, key: ProducerQueue, epoch: int, record: BatchRecord) -> None:
+        """A producer that begins anew in its epoch had been forgotten: of which some entries that were left out may
+        have been the reason."""
+        known = state.producers.get(key)
+        if known is not None and record.first_sequence == 0 and epoch == known.epoch and known.next_sequence:
+            state.producers.forget(key)
+        state.holds.expire(record.append_time_ms)
+        state.producers.add(key, epoch, record)
+
+    def _is_open(self, facts: Facts, number: int, state: State, topic_id: int, queue: int) -> bool:
+        topic = state.topics.get(topic_id)
+        if topic is not None and queue < topic.queues:
+            return True
+        what = f"topic {topic_id} was never made" if topic is None else f"topic {topic.name} has {topic.queues} queues"
+        if topic_id in self._deleted:
+            what = f"topic {topic_id} had been deleted"
+        reason = f"a batch of queue {queue} of topic {topic_id}, and {what}"
+        self._tell(facts, Misfit(ViolationKind.UNKNOWN_QUEUE, number, reason))
+        return False
+
+    def _command(self, step: CommandApplied) -> None:
+        state = self._state
+        if state is None:
+            return
+        try:
+            result = state.apply_command(step.body, step.append_time_ms, index=step.index)
+        except InternalError as error:
+            self._result.told.append(Told(ViolationKind.UNKNOWN_ENTRY, str(error), step.index, 0, 0, 0, 0))
+            self._state = None
+            return
+        if isinstance(result, DeletedTopic):
+            gone = result.topic.topic_id
+            self._deleted.add(gone)
+            self._ends = {key: end for key, end in self._ends.items() if key[0] != gone}
+        if isinstance(result, Topic):
+            self._result.topics[result.topic_id] = result.name
+
+    def _move(self, step: Moved) -> None:
+        if self._state is None:
+            return
+        topic = self._state.topics.get(step.topic_id)
+        if topic is not None and (consumer_group := consumer_group_of(topic.name)) is not None:
+            self._state.apply_move(consumer_group, *step.before)
+
+    def _tell(self, facts: Facts, misfit: Misfit) -> None:
+        if self._bound.takes(misfit.kind):
+            self._result.told.append(told(facts, misfit))
+
+
+def told(facts: Facts, misfit: Misfit) -> Told:
+    fact = facts[misfit.fact]
+    return Told(
+        misfit.kind,
+        misfit.reason,
+        int(fact["index"]),
+        int(fact["position"]),
+        int(fact["topic_id"]),
+        int(fact["queue"]),
+        int(fact["base_offset"]),
+    )
+
+
+def _producer(fact: np.void) -> ProducerQueue:
+    return ProducerQueue(int(fact["producer_id"]), int(fact["topic_id"]), int(fact["queue"]))

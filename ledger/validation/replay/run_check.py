@@ -1,0 +1,37 @@
+"""Whether entries that lie one behind the other follow each other.
+
+One idea: all of them are compared at once with what is right; the few that are not are judged once more, one by one,
+by the rule that also joins spans (`pieces.break_between`), which says what is wrong.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ledger.validation.replay.chains import chained_all
+from ledger.validation.replay.entries import Entries
+from ledger.validation.replay.pieces import Break, Run, break_between
+from store import Tail
+from store.log.grid import Grid
+
+
+def check_run(entries: Entries, grid: Grid) -> tuple[Run, list[Break]]:
+    """Of at least one entry."""
+    rows = entries.rows
+    before, after = rows[:-1], rows[1:]
+    wrong = after["index"] != before["index"] + np.uint64(1)
+    wrong |= after["term"] < before["term"]
+    wrong |= after["append_time_ms"] < before["append_time_ms"]
+    wrong |= after["commit"] > before["index"]
+    wrong |= after["size"].astype(np.int64) > grid.segment_bytes
+    wrong |= after["chain"] != chained_all(np.ascontiguousarray(before["chain"]), np.ascontiguousarray(after["crc"]))
+    breaks: list[Break] = []
+    due, due_at = None, -1
+    for number in np.flatnonzero(wrong).tolist():
+        tail = Tail.of(entries.header(number))
+        found, due = break_between(tail, entries.header(number + 1), grid, due if due_at == number else None)
+        due_at = number + 1
+        if found is not None:
+            breaks.append(found)
+    last_due = due if due_at == len(entries) - 1 else None
+    return Run(entries.header(0), entries.header(-1), int(rows["commit"].max()), last_due), breaks

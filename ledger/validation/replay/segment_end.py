@@ -1,0 +1,66 @@
+"""The end of a log, found from behind: without reading all that lies before it.
+
+    | ... | entry | entry | entry |          blank          |
+                    <- the last few entries    <- searched from here, a piece at a time
+
+One idea: blank space is zeros, and an entry says of itself where it stands; so the last bytes that are not zero, and
+the entries that lie just before them, are found in a few reads, however large the segment is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ledger.validation.replay.block import Block, written_in
+from ledger.validation.replay.entries import entries_from
+from ledger.validation.sources.access import Access
+from ledger.validation.sources.replica import LogReplica, Segment
+from store import Header
+from store.log.entry import ALIGNMENT
+
+_PIECE = 1 << 20
+
+
+def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] | None:
+    """(which segment, the whole entries that lie next to the end of its last one, ascending); None where the log has
+    no whole entry at all. They are whole each by itself; whether they follow each other is not looked at."""
+    for which in range(len(replica.segments) - 1, -1, -1):
+        segment = replica.segments[which]
+        end = segment.end
+        while (end := _last_byte(access, segment, end)) > segment.base:
+            found = _entries_before(replica, segment, access, end)
+            if found:
+                return which, found
+            end = max(segment.base, (end - _PIECE) & -ALIGNMENT)
+    return None
+
+
+def _last_byte(access: Access, segment: Segment, end: int) -> int:
+    """Behind the last byte before `end` that is not zero; the segment's beginning where all are."""
+    while end > segment.base:
+        begin = max(segment.base, end - _PIECE)
+        found = written_in(access.read(segment, begin, end))
+        if found is not None:
+            return begin + found[1] + 1
+        end = begin
+    return segment.base
+
+
+def _entries_before(replica: LogReplica, segment: Segment, access: Access, end: int) -> list[Header]:
+    """That begin in the piece before `end`; of large ones, the piece before that."""
+    for reach in (_PIECE, replica.largest_entry + _PIECE):
+        begin = max(segment.base, (end - reach) & -ALIGNMENT)
+        upto = min(end + ALIGNMENT, segment.base + segment.length)
+        block = Block.read(access, segment, begin, upto, replica.largest_entry)
+        found = list(_whole(block, begin))
+        if found or begin == segment.base:
+            return found
+    return []
+
+
+def _whole(block: Block, begin: int) -> Iterator[Header]:
+    position = begin
+    while (first := block.next_whole(position)) is not None:
+        entries, position = entries_from(block, first.position)
+        yield from (entries.header(number) for number in range(len(entries)))
+        position += ALIGNMENT

@@ -1,0 +1,105 @@
+"""Snapshots beside a log, against the state that its replay gives at their index.
+
+    <shard>/snapshots/00000000000000000412    index 412, place, configuration, state
+    replay                                at 412: place of entry 412, configuration, digest of the state
+
+One idea: a snapshot is never believed against the log by a node, but a new replica is given one; so a stale one would
+spread. It is right when its place is that of its entry, and its bytes have the digest of the replayed state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import xxhash
+
+from ledger.errors import LedgerError
+from ledger.state import State
+from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.replay.replay import Replay, Replayed
+from ledger.validation.sources.access import Access, SourceError, access_to
+from ledger.validation.sources.replica import LogReplica
+from store import Checkpoint, Snapshot
+
+
+def begin_replay(replica: LogReplica) -> Replay:
+    """From the base where the replica's log begins. Raises SourceError where it cannot be read."""
+    state, configuration = State(), b""
+    if replica.base is not None:
+        snapshot = _base_of(access_to(replica.base), replica.base)
+        if snapshot.tail != replica.start:  # the log begins later by now
+            return Replay(replica.number, state=None, start=replica.start, configuration=snapshot.configuration)
+        try:
+            state, configuration = State.decode(snapshot.state), snapshot.configuration
+        except LedgerError as error:
+            raise SourceError(f"{replica.base}: its state cannot be read: {error}") from error
+    known = replica.start is not None
+    return Replay(replica.number, state=state if known else None, start=replica.start, configuration=configuration)
+
+
+def _base_of(access: Access, path: str) -> Snapshot:
+    data = access.file(path)
+    if data is None:
+        raise SourceError(f"{path} is not there any more")
+    try:
+        return Snapshot.decode(data)
+    except ValueError as error:
+        raise SourceError(f"{path} is no base ({error})") from error
+
+
+def check_snapshots(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
+    """Those that are kept for later, and the checkpoint. What is gone meanwhile is passed over."""
+    for index, path in replica.kept:
+        yield from _check(replica, replayed, last_index, index, path)
+    if replica.checkpoint is not None:
+        yield from _check(replica, replayed, last_index, None, replica.checkpoint)
+
+
+def _check(
+    replica: LogReplica, replayed: Replayed, last_index: int, index: int | None, path: str
+) -> Iterator[Violation]:
+    data = access_to(path).file(path)
+    if data is None:
+        return
+
+    def violation(kind: ViolationKind, reason: str, at: int | None) -> Violation:
+        return Violation(kind, replica.shard, replica.source, reason, index=at, position=0, path=path)
+
+    try:
+        snapshot = Checkpoint.decode(data).snapshot if index is None else Snapshot.decode(data)
+    except (ValueError, TypeError) as error:
+        yield violation(
+            ViolationKind.DAMAGED_FILE, f"this is no {'checkpoint' if index is None else 'base'} ({error})", None
+        )
+        return
+    if index is not None and snapshot.index != index:
+        yield violation(ViolationKind.STALE_SNAPSHOT, f"it is of entry {snapshot.index}", index)
+        return
+    if snapshot.index > last_index and not replica.is_running and index is None:
+        reason = f"it is of entry {snapshot.index}, which was flushed, and the log ends with entry {last_index}"
+        yield violation(ViolationKind.LOG_CUT, reason, last_index + 1)
+        return
+    tail = replayed.tails.get(snapshot.index)
+    if tail is not None and tail != snapshot.tail:
+        yield violation(
+            ViolationKind.STALE_SNAPSHOT, f"it is of another log than entry {snapshot.index} here", snapshot.index
+        )
+        return
+    due = replayed.states.get(snapshot.index)
+    if due is not None:
+        found = xxhash.xxh3_64_intdigest(snapshot.state), xxhash.xxh3_64_intdigest(snapshot.configuration)
+        if found != due:
+            what = "state" if found[0] != due[0] else "configuration"
+            reason = f"its {what} is not the one that the log gives at entry {snapshot.index}"
+            yield violation(ViolationKind.STALE_SNAPSHOT, reason, snapshot.index)
+
+
+def index_of_checkpoint(replica: LogReplica) -> int | None:
+    """None where there is none that can be read."""
+    if replica.checkpoint is None:
+        return None
+    try:
+        data = access_to(replica.checkpoint).file(replica.checkpoint)
+        return Checkpoint.decode(data).index if data is not None else None
+    except (SourceError, ValueError, TypeError):
+        return None

@@ -1,0 +1,226 @@
+"""Reads one span: the bytes in, everything that can be told of them alone out.
+
+    bytes ─> runs of whole entries and gaps ─> of each run: does it hold together?  sums of windows, steps for the
+             (entries.py, pieces.py)           (run_check, batches, continuity)     replay, units, keys
+
+One idea: this is all the work there is, and it needs no other span; so it is done wherever the bytes are nearest, in
+any order, by one process or by a hundred. What is left for others is small, and a matter of how spans join.
+
+It must not know who runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ledger.validation.judging.bound import MAX_TOLD, Bound
+from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.judging.windows import WindowSum, window_sums
+from ledger.validation.replay.batches import Facts, batches_of
+from ledger.validation.replay.block import Block, written_in
+from ledger.validation.replay.continuity import Continuity, continuity_of
+from ledger.validation.replay.entries import Entries, entries_from
+from ledger.validation.replay.key_entries import KeyEntryCheck, WrongKeys
+from ledger.validation.replay.pieces import Break, Gap, GapKind, Piece
+from ledger.validation.replay.replay import Told, told
+from ledger.validation.replay.run_check import check_run
+from ledger.validation.replay.steps import Step, steps_of
+from ledger.validation.replay.unit_check import AbsentUnits, UnitCheck, WrongUnits, first_of_each
+from ledger.validation.sources.access import Access, SegmentGoneError, SourceError
+from ledger.validation.sources.replica import LogReplica, Segment, Span
+from store.log import entry
+from store.log.entry import ALIGNMENT, WORD, EntryFlawError, UnknownEntryError
+from store.log.grid import Grid
+
+
+@dataclass(slots=True)
+class SpanFacts:
+    """What one span holds."""
+
+    span: Span
+    pieces: list[Piece] = field(default_factory=list)
+    lead: tuple[int, int] | None = None
+    """Before its first entry, where that had to be searched for: the first and last byte that is not zero."""
+    breaks: list[Break] = field(default_factory=list)
+    misfits: list[Told] = field(default_factory=list)
+    windows: list[WindowSum] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    wrong_units: list[WrongUnits] = field(default_factory=list)
+    absent_units: list[AbsentUnits] = field(default_factory=list)
+    wrong_keys: list[WrongKeys] = field(default_factory=list)
+    absent_keys: list[WrongKeys] = field(default_factory=list)
+    bound: Bound = field(default_factory=Bound)
+    """Of `breaks`, `misfits`, `wrong_units` and `wrong_keys`."""
+    terms: list[tuple[int, int]] = field(default_factory=list)
+    """(term, index) where another term begins."""
+    first_index: int = 0
+    last_index: int = 0
+    entries: int = 0
+    messages: int = 0
+    units: int = 0
+    keys: int = 0
+    bytes: int = 0
+    is_gone: bool = False
+    """Its segment was dropped by retention meanwhile."""
+    unread: str = ""
+    """Why it could not be read."""
+
+    @property
+    def findings(self) -> int:
+        """How many things are wrong in it, as far as it knows alone."""
+        gaps = [piece for piece in self.pieces if isinstance(piece, Gap) and piece.kind is not GapKind.BLANK]
+        inside = len(self.breaks) + len(self.misfits) + len(self.wrong_units) + len(self.wrong_keys)
+        return inside + len(gaps) + self.bound.left_out().total()
+
+
+def read_span(replica: LogReplica, span: Span, access: Access, cuts: Sequence[int]) -> SpanFacts:
+    """`cuts`: indexes at which the replay is to tell the state, ascending. Whatever keeps the span from being read is
+    in what is returned."""
+    facts = SpanFacts(span, bytes=span.end - span.begin)
+    try:
+        segment = replica.segments[span.segment]
+        block = Block.read(access, segment, span.begin, span.end, replica.largest_entry)
+        if block.end < span.end and not (replica.is_running and block.end >= replica.settled):
+            raise SourceError(
+                f"{segment.path} ends at {block.end - segment.base}, and had {segment.length} bytes before"
+            )
+        _SpanReader(replica, block, facts, cuts).read()
+    except SegmentGoneError as error:
+        facts.is_gone, facts.unread = True, str(error)
+    except SourceError as error:
+        facts.unread = str(error)
+    except OSError as error:  # of the files beside the log
+        facts.unread = f"{error.filename} cannot be read: {error.strerror}"
+    return facts
+
+
+def runs_in(block: Block, position: int | None) -> Iterator[Entries | Gap]:
+    """The pieces of a block, from `position` on; from the first entry that is found, where there is none."""
+    if position is None:
+        found = block.next_whole(block.begin)
+        if found is None:
+            return
+        position = found.position
+    while position < block.end:
+        entries, position = entries_from(block, position)
+        if len(entries):
+            yield entries
+        if position >= block.end or position + WORD > block.segment.base + block.segment.length:
+            return
+        gap, following = look(block, position)
+        yield gap
+        if following is None:
+            return
+        position = following
+
+
+def look(block: Block, position: int) -> tuple[Gap, int | None]:
+    """What lies there, where no whole entry does; and where the next one is in this block."""
+    at = position - block.begin
+    if entry.is_blank(block.view, at):
+        junk = block.blank_from(position)
+        following = block.next_whole(position + ALIGNMENT) if junk is not None else None
+        gap = Gap(GapKind.BLANK, position, "a blank word", junk[0] if junk is not None else None)
+        return gap, following.position if following is not None else None
+    following = block.next_whole(position + ALIGNMENT)
+    kind, reason = GapKind.DAMAGE, "no whole entry lies here"
+    try:
+        block.whole(position)
+    except EntryFlawError as error:
+        reason = str(error)
+        sealed = entry.is_sealed(block.view, block.cells, at)
+        if isinstance(error, UnknownEntryError) and (following is None or sealed):
+            kind = GapKind.UNKNOWN
+    return Gap(kind, position, reason), following.position if following is not None else None
+
+
+def look_at(access: Access, segment: Segment, position: int, end: int, largest: int) -> Gap:
+    """The same of a place in [position, end) that no span begins with."""
+    return look(Block.read(access, segment, position, end, largest), position)[0]
+
+
+class _SpanReader:
+    def __init__(self, replica: LogReplica, block: Block, facts: SpanFacts, cuts: Sequence[int]) -> None:
+        self._replica = replica
+        self._block = block
+        self._facts = facts
+        self._cuts = cuts
+        self._grid = Grid(replica.segment_bytes)
+        self._units = UnitCheck(replica.indexes) if replica.indexes is not None else None
+        self._keys = KeyEntryCheck(replica.indexes) if replica.indexes is not None else None
+
+    def read(self) -> None:
+        facts, span = self._facts, self._facts.span
+        for piece in runs_in(self._block, span.begin if span.is_exact else None):
+            if isinstance(piece, Gap):
+                facts.pieces.append(piece)
+            else:
+                self._take(piece)
+        if not span.is_exact:
+            self._describe_lead()
+        self._close()
+
+    def _describe_lead(self) -> None:
+        """Whatever lies before the first entry: the rest of the entry that began in the span before, blank, or none
+        of both. The span before knows."""
+        first = self._facts.pieces[0] if self._facts.pieces else None
+        assert not isinstance(first, Gap)
+        end = first.first.position if first is not None else self._block.end
+        begin = self._block.begin
+        found = written_in(self._block.view[: end - begin])
+        self._facts.lead = (begin + found[0], begin + found[1]) if found is not None else None
+
+    def _take(self, entries: Entries) -> None:
+        run, breaks = check_run(entries, self._grid)
+        batches, broken = batches_of(self._block, entries)
+        continuity = continuity_of(batches)
+        facts = self._facts
+        facts.pieces.append(run)
+        facts.breaks += [each for each in (*breaks, *broken) if facts.bound.takes(each.kind, each.position)]
+        facts.misfits += self._bounded_misfits(batches, continuity)
+        facts.windows += window_sums(entries)
+        facts.steps += steps_of(self._block, entries, batches, continuity, self._cuts)
+        facts.terms += _terms(entries)
+        facts.entries += len(entries)
+        facts.messages += int(batches["count"].sum())
+        facts.first_index = facts.first_index or run.first.index
+        facts.last_index = run.last.index
+        if self._units is not None and self._keys is not None:
+            self._compare_indexes(entries, batches, continuity)
+
+    def _bounded_misfits(self, batches: Facts, continuity: Continuity) -> Iterator[Told]:
+        """In the order of the log."""
+        for misfit in sorted(continuity.misfits, key=lambda misfit: misfit.fact):
+            if self._facts.bound.takes(misfit.kind, int(batches["position"][misfit.fact])):
+                yield told(batches, misfit)
+
+    def _compare_indexes(self, entries: Entries, batches: Facts, continuity: Continuity) -> None:
+        """Of a running replica, what nobody changes any more."""
+        assert self._units is not None
+        assert self._keys is not None
+        begin, end = entries.header(0).position, entries.header(-1).position + 1
+        if self._replica.is_running:
+            end = min(end, self._replica.settled)
+            batches = batches[batches["position"] < end]
+            continuity = continuity_of(batches)
+        if begin < end:
+            self._units.compare(self._block, batches, continuity)
+            self._keys.compare(self._block, batches, begin, end)
+
+    def _close(self) -> None:
+        facts = self._facts
+        if self._units is not None and self._keys is not None:
+            bound = facts.bound
+            facts.wrong_units = [each for each in self._units.wrong if bound.takes(ViolationKind.UNIT_WRONG)]
+            facts.wrong_keys = [each for each in self._keys.wrong if bound.takes(each.kind)]
+            facts.absent_units, facts.absent_keys = first_of_each(self._units.absent), self._keys.absent[:MAX_TOLD]
+            facts.units, facts.keys = self._units.right, self._keys.right
+
+
+def _terms(entries: Entries) -> list[tuple[int, int]]:
+    terms = entries.rows["term"]
+    begins = np.append(0, np.flatnonzero(terms[1:] != terms[:-1]) + 1)[:MAX_TOLD]
+    return list(zip(terms[begins].tolist(), entries.rows["index"][begins].tolist(), strict=True))

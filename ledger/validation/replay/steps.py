@@ -1,0 +1,160 @@
+"""The steps by which a run of entries changes the replicated state: everything of it that a replay needs.
+
+    entries   batch batch batch ... batch  command  batch batch ... batch   cut   batch ...
+    steps     [the last few of each      ] command  [the last few         ] cut   [...
+
+One idea: the state remembers of a producer in a queue no more than its last few batches, and of a queue its end; so
+between two commands all but these few batches may be left out, and of all that leaders accept the state comes out the
+same (test_steps.py holds that; a log that holds what none accepts is violated anyway). So a replay costs what commands
+and producers cost, not what entries do.
+
+A *cut* is an index at which the state is to be told: where a snapshot is that says what it was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ledger.batch import Batch
+from ledger.batch.header import HEADERS
+from ledger.errors import LedgerError
+from ledger.retries import place_before
+from ledger.state.sequence import REMEMBERED_BATCHES
+from ledger.validation.replay.batches import Facts, body_of
+from ledger.validation.replay.block import Block
+from ledger.validation.replay.continuity import BROKER, Continuity
+from ledger.validation.replay.entries import Entries
+from store import Kind, Tail
+from store.log.entry import HEADER_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegins:
+    """Entries `index` and on, one behind the other. The facts are the first ones of each queue and producer."""
+
+    index: int
+    position: int
+    queue_heads: Facts
+    producer_heads: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnds:
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesApplied:
+    facts: Facts
+    """Those that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandApplied:
+    index: int
+    append_time_ms: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    index: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A batch of the broker's own: the message was elsewhere before."""
+
+    index: int
+    topic_id: int
+    before: tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    index: int
+    tail: Tail
+    """Of the entry there."""
+
+
+Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Cut
+_Boundary = CommandApplied | Configured | Moved | Cut
+
+
+def steps_of(block: Block, entries: Entries, facts: Facts, continuity: Continuity, cuts: Sequence[int]) -> list[Step]:
+    """`cuts`: ascending."""
+    first, last = int(entries.rows["index"][0]), int(entries.rows["index"][-1])
+    inside = [_cut(entries, cut - first) for cut in cuts if first <= cut <= last]
+    boundaries = _boundaries(block, entries, facts, [cut for cut in inside if cut is not None])
+    edges = np.array([_edge(boundary) for boundary in boundaries], np.int64)
+    indexes = facts["index"].astype(np.int64)
+    part = np.searchsorted(edges, indexes * 2 + 1)
+    kept = _kept(part, continuity)
+    kept_part = part[kept]
+    steps: list[Step] = [
+        RunBegins(
+            first,
+            int(entries.rows["position"][0]),
+            facts[np.sort(continuity.queue_heads)],
+            facts[np.sort(continuity.producer_heads)],
+        )
+    ]
+    cut_at = np.searchsorted(kept_part, np.arange(len(boundaries) + 2))
+    for number in range(len(boundaries) + 1):
+        mine = kept[cut_at[number] : cut_at[number + 1]]
+        if len(mine):
+            steps.append(BatchesApplied(facts[mine]))
+        if number < len(boundaries):
+            steps.append(boundaries[number])
+    steps.append(RunEnds(last))
+    return steps
+
+
+def _cut(entries: Entries, number: int) -> Cut | None:
+    """At that entry, if indexes follow each other up to there."""
+    if number >= len(entries) or int(entries.rows["index"][number]) != int(entries.rows["index"][0]) + number:
+        return None
+    header = entries.header(number)
+    return Cut(header.index, Tail.of(header))
+
+
+def _edge(boundary: _Boundary) -> int:
+    """Twice its index, and a little more where the entry of that index itself comes before: so that all can be
+    compared with batches, which stand at twice their index and one."""
+    return boundary.index * 2 + (2 if isinstance(boundary, Cut) else 0)
+
+
+def _kept(part: np.ndarray, continuity: Continuity) -> np.ndarray:
+    """The last few batches of each producer and queue in each part, in the order of the log."""
+    order = continuity.by_producer
+    starts = continuity.producer_starts.copy()
+    parts = part[order]
+    starts[1:] |= parts[1:] != parts[:-1]
+    group = np.cumsum(starts) - 1
+    ends = np.append(np.flatnonzero(starts)[1:], len(order))
+    from_behind = ends[group] - np.arange(len(order))
+    return np.sort(order[from_behind <= REMEMBERED_BATCHES])
+
+
+def _boundaries(block: Block, entries: Entries, facts: Facts, cuts: Sequence[Cut]) -> list[_Boundary]:
+    found: list[_Boundary] = [*cuts]
+    for number in np.flatnonzero((entries.rows["kind"] == Kind.COMMAND) | (entries.rows["kind"] == Kind.CONFIGURATION)):
+        header, at = entries.header(int(number)), int(entries.at[number])
+        body = block.data[at + HEADER_SIZE : at + header.size]
+        if header.kind is Kind.COMMAND:
+            found.append(CommandApplied(header.index, header.append_time_ms, body))
+        else:
+            found.append(Configured(header.index, body))
+    moved = (facts["producer_id"] == BROKER) & ((facts["columns"] & HEADERS) != 0)
+    for fact in facts[moved]:
+        try:
+            before = place_before(Batch(body_of(block, fact), check_crc=False).headers()[0])
+        except LedgerError:
+            continue  # whole by its CRC, and no batch all the same: consumers are told
+        if before is not None:
+            found.append(Moved(int(fact["index"]), int(fact["topic_id"]), before))
+    return sorted(found, key=_edge)

@@ -1,0 +1,140 @@
+"""ConsumeQueue units against the log: what the units of a span's messages say, and what its entries give.
+
+    entry 57: topic 3, queue 1, offsets 100 .. 119, at 4,096, 800 bytes
+    <queues>/3-1/00000000000000000000, units 100 .. 119     position 4,096, size 800, tag hash as in the batch
+
+One idea: offsets of a queue lie next to each other in a span, and so do its units in a file: what they must be is made
+once more for all of them together, and compared as bytes. Only where these differ is each unit looked at.
+
+It must not know where a queue ends: what is missing is told, and judged by those who know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ledger.validation.replay.batches import Facts, tag_hashes
+from ledger.validation.replay.block import Block
+from ledger.validation.replay.continuity import Continuity
+from ledger.validation.sources.access import read_part
+from store.disk.numbered import name_of
+from store.index.consume_queue import UNIT, UNIT_BYTES, UNITS_PER_FILE
+
+
+@dataclass(frozen=True, slots=True)
+class WrongUnits:
+    """A run of units that say something else than the log."""
+
+    topic_id: int
+    queue: int
+    offset: int
+    index: int
+    """Of the entry that the first one is of."""
+    path: str
+    position: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbsentUnits:
+    """Units that are not in the file, from there to the end of the span's messages in that queue."""
+
+    topic_id: int
+    queue: int
+    offset: int
+    index: int
+    path: str
+
+
+def first_of_each(absent: Iterable[AbsentUnits]) -> list[AbsentUnits]:
+    """The first missing unit of each queue."""
+    first: dict[tuple[int, int], AbsentUnits] = {}
+    for each in sorted(absent, key=lambda each: each.offset):
+        first.setdefault((each.topic_id, each.queue), each)
+    return list(first.values())
+
+
+class UnitCheck:
+    """Of one run of entries."""
+
+    def __init__(self, indexes: str) -> None:
+        self._directory = Path(indexes) / "queues"
+        self.right = 0
+        """How many units were there and right."""
+        self.wrong: list[WrongUnits] = []
+        self.absent: list[AbsentUnits] = []
+
+    def compare(self, block: Block, facts: Facts, continuity: Continuity) -> None:
+        if not len(facts):
+            return
+        tags = tag_hashes(block, facts)
+        first = np.cumsum(facts["count"].astype(np.int64)) - facts["count"]
+        for mine in np.split(continuity.by_queue, np.flatnonzero(continuity.queue_starts)[1:]):
+            for dense in _dense(facts, mine):
+                self._compare_queue(facts[dense], _tags_of(tags.values, first, facts, dense))
+
+    def _compare_queue(self, facts: Facts, tags: npt.NDArray[np.uint64]) -> None:
+        """Batches of one queue whose offsets go on from one to the next."""
+        counts = facts["count"].astype(np.int64)
+        due = np.empty(int(counts.sum()), UNIT)
+        due["position"] = np.repeat(facts["position"], counts)
+        due["size"] = np.repeat(facts["size"], counts)
+        due["tag_hash"] = tags.view(np.int64)
+        indexes = np.repeat(facts["index"], counts)
+        offset = int(facts["base_offset"][0])
+        done = 0
+        while done < len(due):
+            at = (offset + done) % UNITS_PER_FILE
+            count = min(len(due) - done, UNITS_PER_FILE - at)
+            piece = slice(done, done + count)
+            self._compare_file(facts[0], offset + done, at, due[piece], indexes[piece])
+            done += count
+
+    def _compare_file(self, one: np.void, offset: int, at: int, due: npt.NDArray[np.void], indexes: np.ndarray) -> None:
+        topic, queue = int(one["topic_id"]), int(one["queue"])
+        path = self._directory / f"{topic}-{queue}" / name_of(offset - at)
+        data = _read(path, at * UNIT_BYTES, len(due) * UNIT_BYTES)
+        there = np.frombuffer(data, UNIT, len(data) // UNIT_BYTES)
+        if len(there) < len(due):
+            missing = len(there)
+            self.absent.append(AbsentUnits(topic, queue, offset + missing, int(indexes[missing]), str(path)))
+        if there.tobytes() == due[: len(there)].tobytes():
+            self.right += len(there)
+            return
+        differs = there != due[: len(there)]
+        self.right += int((~differs).sum())
+        places = np.flatnonzero(differs)
+        for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+            first, last = int(run[0]), int(run[-1])
+            position, end = (at + first) * UNIT_BYTES, (at + last + 1) * UNIT_BYTES
+            self.wrong.append(WrongUnits(topic, queue, offset + first, int(indexes[first]), str(path), position, end))
+
+
+def _dense(facts: Facts, mine: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    begins = facts["base_offset"][mine]
+    breaks = np.flatnonzero(begins[1:] != begins[:-1] + facts["count"][mine][:-1]) + 1
+    return np.split(mine, breaks)
+
+
+def _tags_of(
+    tags: npt.NDArray[np.uint64], first: npt.NDArray[np.int64], facts: Facts, chosen: npt.NDArray[np.int64]
+) -> npt.NDArray[np.uint64]:
+    """The hashes of the messages of these batches, in their order."""
+    if len(chosen) == len(facts):
+        return tags
+    counts = facts["count"][chosen].astype(np.int64)
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    found: npt.NDArray[np.uint64] = tags[np.repeat(first[chosen], counts) + within]
+    return found
+
+
+def _read(path: Path, offset: int, count: int) -> bytes:
+    try:
+        return read_part(path, offset, count)
+    except FileNotFoundError:
+        return b""

@@ -1,0 +1,76 @@
+"""What a validation leaves in the directory that `--out` names.
+
+    verdict.json            the report
+    violations.parquet      all violations (a directory where Spark wrote it); violations.jsonl without pyarrow
+    index.html              the report as a page with pictures, where jinja2 and matplotlib are installed
+
+One idea: what is missing on this machine takes nothing from the verdict; it is told in one line with the way out. And
+what an earlier validation left is gone before this one begins, so that two are never mixed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from ledger.errors import LedgerError
+from ledger.validation.judging.violation import TYPES, Violation
+from ledger.validation.report.report import Report
+
+_PARQUET, _LINES, _VERDICT, _PAGE = "violations.parquet", "violations.jsonl", "verdict.json", "index.html"
+
+
+def prepare(out: Path) -> None:
+    """Makes the directory, and removes these files from it. Raises LedgerError."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name in (_PARQUET, _LINES, _VERDICT, _PAGE):
+            if (out / name).is_dir():
+                shutil.rmtree(out / name)
+            else:
+                (out / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise _cannot_write(out, error) from error
+
+
+def write_violations(violations: Sequence[Violation], out: Path) -> None:
+    """As Parquet where pyarrow is installed, else as JSON lines. Raises LedgerError."""
+    rows = [violation.fields() for violation in violations]
+    try:
+        if find_spec("pyarrow") is None:
+            (out / _LINES).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+            return
+        from ledger.spark.validation.parquet import write_rows
+
+        write_rows(rows, TYPES, out / _PARQUET)
+    except OSError as error:
+        raise _cannot_write(out, error) from error
+
+
+def write_verdict(report: Report, out: Path) -> tuple[str, ...]:
+    """The report, and the page where it can be drawn. Returns what a person must be told: a line for each thing that
+    is not there as it could be. Raises LedgerError."""
+    lacking: list[str] = []
+    if (out / _LINES).exists():
+        lacking.append(
+            f"{out / _LINES} and no Parquet: pyarrow is not installed (pip install 'ledgermq[spark]', or pyarrow alone)"
+        )
+    try:
+        (out / _VERDICT).write_text(json.dumps(report.fields(), indent=2) + "\n", encoding="utf-8")
+        missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
+        if missing:
+            lacking.append(f"no {out / _PAGE}: install {' and '.join(missing)} (pip install 'ledgermq[bench]')")
+        else:
+            from ledger.validation.report.page import write_page
+
+            write_page(report, out)
+    except OSError as error:
+        raise _cannot_write(out, error) from error
+    return tuple(lacking)
+
+
+def _cannot_write(out: Path, error: OSError) -> LedgerError:
+    return LedgerError(f"{out}: cannot be written: {error.strerror or error}")

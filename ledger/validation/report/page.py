@@ -1,0 +1,90 @@
+"""The page of a validation: one file that a browser shows without any network. Needs jinja2 and matplotlib.
+
+One idea: its size is bounded, whatever was found: violations in the table, shards with pictures, and notes are the
+first ones, and how many more there are is said.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from ledger.validation.judging.violation import Violation
+from ledger.validation.report import plots
+from ledger.validation.report.marks import without_place
+from ledger.validation.report.report import Report, ShardReport
+from ledger.validation.report.summary import acknowledged_sentence, only_counted, shard_sentence, violation_line
+
+PAGE = "index.html"
+PICTURES = 16
+"""Shards that have one: first those in which something is wrong."""
+ROWS = 500
+"""Violations in the table."""
+NOTES = 50
+"""Of each shard."""
+_MEANINGS = (
+    "everything that was looked at is as it must be",
+    "what is committed is damaged, differs, or is missing",
+    "something could not be looked at; it goes before 1, and violations are told all the same",
+)
+
+
+def write_page(report: Report, directory: Path) -> Path:
+    """`index.html` in that directory. Returns its path; raises OSError."""
+    environment = Environment(
+        loader=PackageLoader("ledger.validation.report", "."), autoescape=select_autoescape(), undefined=StrictUndefined
+    )
+    drawn = _drawn(report)
+    page = directory / PAGE
+    text = environment.get_template("page.html").render(
+        report=report,
+        meaning=_MEANINGS[report.status],
+        figures=_figures(report),
+        acknowledged=acknowledged_sentence(report),
+        shards=[_shard(report, shard, is_drawn=shard.shard in drawn) for shard in report.shards],
+        rows=report.violations[:ROWS],
+        more=report.violation_count - len(report.violations[:ROWS]),
+        only_counted=only_counted(report),
+        line=violation_line,
+    )
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def _drawn(report: Report) -> set[int]:
+    wrong = {violation.shard for violation in report.violations}
+    ordered = sorted(report.shards, key=lambda shard: (shard.shard not in wrong, shard.shard))
+    return {shard.shard for shard in ordered[:PICTURES]}
+
+
+def _shard(report: Report, shard: ShardReport, *, is_drawn: bool) -> dict[str, Any]:
+    violations = [violation for violation in report.violations if violation.shard == shard.shard]
+    return {
+        "shard": shard,
+        "sentence": shard_sentence(shard),
+        "replicas": [(replica, replica.terms[-1][0] if replica.terms else None) for replica in shard.replicas],
+        "picture": _picture(shard, violations) if is_drawn else "",
+        "undrawn": len(shard.replicas) - plots.REPLICAS_DRAWN,
+        "without_place": without_place(shard, violations),
+        "notes": shard.notes[:NOTES],
+        "more_notes": len(shard.notes) - NOTES,
+    }
+
+
+def _picture(shard: ShardReport, violations: list[Violation]) -> str:
+    return plots.as_svg(plots.draw(shard, violations), f"shard {shard.shard}")
+
+
+def _figures(report: Report) -> list[tuple[str, str]]:
+    replicas = [replica for shard in report.shards for replica in shard.replicas]
+    return [
+        ("shards", f"{len(report.shards):,}"),
+        ("replicas", f"{len(replicas):,}"),
+        ("entries read", f"{sum(replica.entries for replica in replicas):,}"),
+        ("messages read", f"{sum(replica.messages for replica in replicas):,}"),
+        ("MB read", f"{report.bytes / 1e6:,.1f}"),
+        ("seconds", f"{report.seconds:,.1f}"),
+        ("violations", f"{report.violation_count:,}"),
+    ]

@@ -1,0 +1,110 @@
+"""A report as a person reads it: tables, and sentences.
+
+One idea: what is said stands here once, for the command line, which knows colours, and spark-submit, which does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ledger.validation.judging.violation import Violation
+from ledger.validation.report.report import ReplicaReport, Report, ShardReport
+
+SHOWN = 20
+"""Violations that are told in full."""
+COLUMNS = ("source", "node", "entries", "from", "to", "commit", "behind", "messages", "units", "keys", "state")
+
+
+def rows_of(shard: ShardReport) -> list[tuple[object, ...]]:
+    """Of `COLUMNS`, one for each replica; None: nothing to tell."""
+    return [_row(replica) for replica in shard.replicas]
+
+
+def _row(replica: ReplicaReport) -> tuple[object, ...]:
+    source = replica.source + (" (running)" if replica.is_running else "")
+    units, keys = (replica.units, replica.keys) if replica.has_indexes else (None, None)
+    return (
+        source, replica.node, replica.entries, replica.first_index, replica.last_index, replica.known_commit,
+        replica.behind, replica.messages, units, keys, replica.state,
+    )  # fmt: skip
+
+
+def shard_sentence(shard: ShardReport) -> str:
+    """Above a shard's table."""
+    behind = [replica for replica in shard.replicas if replica.behind]
+    said = f"shard {shard.shard}: committed up to entry {shard.committed:,}"
+    if shard.last_index > shard.committed:
+        said += f", {shard.last_index - shard.committed:,} more in the tail"
+    if len(shard.replicas) > 1:
+        said += "; no replica is behind" if not behind else f"; {len(behind)} of {len(shard.replicas)} are behind"
+    return said
+
+
+def acknowledged_sentence(report: Report) -> str:
+    """Empty where there is no history."""
+    told = report.acknowledged
+    if told is None:
+        return ""
+    said = f"{told.acknowledged:,} messages were acknowledged, as {len(told.histories)} histories say"
+    if told.in_tail:
+        said += f"; {told.in_tail:,} of them lie in the tail, which these sources alone do not prove committed"
+    if told.dropped:
+        said += f"; {told.dropped:,} are of offsets that are not kept any more"
+    return said
+
+
+def violation_line(violation: Violation) -> str:
+    """Kind, place, and what is wrong there."""
+    place = [f"shard {violation.shard}" if violation.shard >= 0 else "", violation.source]
+    if violation.index is not None:
+        more = violation.last_index is not None and violation.last_index > violation.index
+        place.append(f"entries {violation.index} to {violation.last_index}" if more else f"entry {violation.index}")
+    if violation.topic is not None:
+        place.append(f"{violation.topic}:{violation.queue}:{violation.offset}")
+    if violation.path is not None:
+        place.append(violation.path)
+    if violation.position is not None:
+        place.append(f"position {violation.position}")
+    again = f"; right again from {violation.end}" if violation.end is not None else ""
+    return f"{violation.kind.upper()}: {', '.join(filter(None, place))}: {violation.reason}{again}"
+
+
+def closing_lines(report: Report) -> list[str]:
+    """Violations, what could not be judged, and the verdict."""
+    lines = [violation_line(violation) for violation in report.violations[:SHOWN]]
+    if report.violation_count > len(lines):
+        lines.append(f"... and {report.violation_count - len(lines):,} violations more{only_counted(report)}")
+    lines += [f"NOT JUDGED: {why}" for why in report.not_judged]
+    return [*lines, verdict_sentence(report)]
+
+
+def only_counted(report: Report) -> str:
+    """How many of them are told nowhere one by one; empty where that is none."""
+    more = report.violation_count - report.written
+    return f", {more:,} of which are only counted: there are too many of their kind" if more else ""
+
+
+def verdict_sentence(report: Report) -> str:
+    size, rate = report.bytes / 1e6, report.bytes / 1e6 / max(report.seconds, 1e-9)
+    read = f"{size:,.1f} MB of {len(report.sources)} sources in {report.seconds:.1f} s, {rate:,.0f} MB/s"
+    counts = ", ".join(f"{count:,} {kind}" for kind, count in report.counts)
+    violations = f"{report.violation_count:,} violation{'s' if report.violation_count != 1 else ''}"
+    found = f"{violations} ({counts})" if report.counts else "no violation found"
+    return f"{report.verdict.upper()}: {found}; {read}, {report.engine}"
+
+
+def as_text(report: Report) -> str:
+    """All of it, for where there are no tables."""
+    lines: list[str] = []
+    for shard in report.shards:
+        lines += [shard_sentence(shard), *_aligned(rows_of(shard)), *(f"  note: {note}" for note in shard.notes), ""]
+    lines += [acknowledged_sentence(report)] if report.acknowledged is not None else []
+    return "\n".join([*lines, *closing_lines(report)])
+
+
+def _aligned(rows: Sequence[Sequence[object]]) -> list[str]:
+    cells = [list(COLUMNS), *(["-" if value is None else str(value) for value in row] for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    ]

@@ -1,0 +1,258 @@
+"""What a path that somebody wants looked at is, and where a group's parts lie from there.
+
+    node-1/                 data/                                a node of a local cluster
+    <data>/                 identity.json, lock, shard-0/ ...     every group of a node
+    <data>/shard-0/         log/, queues/, vote, base, clean      one group
+    <indexes>/              indexes.json, shard-0/queues, keys    its indexes, where the node has them elsewhere
+    <data>/shard-0/log/     00000000000000000000 ...              its log, with the base that lies beside it
+    00000000000067108864                                          one segment, of which no neighbour is known
+
+One idea: whatever the path, what comes out is a list of logs, each with what is known of where it begins.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from raft.configuration_entry import decode_configuration
+from store import (
+    CleanMark,
+    Flaw,
+    FlawKind,
+    Found,
+    Kind,
+    LogReader,
+    PosixReadOnlyDisk,
+    SegmentFile,
+    Snapshot,
+    StoreError,
+    segment_files,
+)
+from store.directory.format_upgrade import FORMAT
+from store.disk.disk import read_file
+from store.disk.numbered import is_number
+from store.log.entry import HEADER_SIZE, EntryFlawError, padded, parse
+from store.log.log_files import usual_length
+from store.log.tail import EMPTY, Tail
+
+_SHARD = "shard-"
+
+
+class UnreadableError(Exception):
+    """There is nothing here to look at. The sentence says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPlace:
+    """One log to look at."""
+
+    path: Path
+    """As it is called in what is told."""
+    segments: tuple[SegmentFile, ...]
+    segment_bytes: int
+    start: Tail | None
+    """What the first entry follows; None where that is not known."""
+    shard: Path | None = None
+    """The directory with the shard's other files; None where only segments are to be looked at."""
+    indexes: Path | None = None
+    """The directory with its indexes, which may be the same; None where they are not to be looked at."""
+    clean: CleanMark | None = None
+    """Of the orderly stop; None without one."""
+    snapshot: Snapshot | None = None
+    void: bool = False
+    """A reset to `base` is under way: the segments that are here count no more."""
+    holder: int | None = None
+    """The process of the node that runs on it: what is read may be changing."""
+    flaws: tuple[Flaw, ...] = ()
+    """What is wrong with the files that say all this."""
+
+    def may_be_of(self, other: LogPlace) -> bool:
+        """Whether both can be replicas of one shard, as their directories are called."""
+        ours, theirs = self._number, other._number
+        return ours is None or theirs is None or ours == theirs
+
+    @property
+    def _number(self) -> int | None:
+        name = self.shard.name if self.shard is not None else ""
+        number = name.removeprefix(_SHARD)
+        return int(number) if name.startswith(_SHARD) and number.isdecimal() else None
+
+    def reader(self) -> LogReader:
+        segments = () if self.void else self.segments
+        orderly = self.clean is not None
+        return LogReader(
+            PosixReadOnlyDisk(), segments, segment_bytes=self.segment_bytes, start=self.start, orderly=orderly
+        )
+
+    def narrowed(self, first_index: int, segment: int | None) -> LogPlace:
+        """The same log without segments that end before entry `first_index`; with `segment`, only that one, which
+        holds the byte at that position. Raises `UnreadableError` where there is none."""
+        kept = self.segments
+        if segment is not None:
+            base = segment - segment % self.segment_bytes
+            kept = tuple(each for each in kept if each.base == base)
+            if not kept:
+                raise UnreadableError(f"{self.path} has no segment that holds position {segment}")
+        disk = PosixReadOnlyDisk()
+        behind = [at for at, each in enumerate(kept) if at and (_first_index(disk, each) or first_index) < first_index]
+        kept = kept[max(behind, default=0) :]
+        return self if kept == self.segments else replace(self, segments=kept, start=None)
+
+    def with_indexes(self, index_data: Path) -> LogPlace:
+        """The same log with the indexes that lie in another directory. Raises `UnreadableError` where that is not the
+        one of this node."""
+        if self.shard is None:
+            raise UnreadableError(f"{self.path} is no node's data directory, nor a shard's: it has no indexes")
+        mine, theirs = _owner(self.shard.parent / "identity.json"), _owner(index_data / "indexes.json")
+        if mine != theirs:
+            raise UnreadableError(f"{index_data} has the indexes of {theirs}, not of {mine}")
+        return replace(self, indexes=index_data / self.shard.name)
+
+    @property
+    def total_bytes(self) -> int:
+        return 0 if self.void else len(self.segments) * self.segment_bytes
+
+
+def places_of(path: Path) -> list[LogPlace]:
+    """The logs at `path`. Raises `UnreadableError`, `StoreError`."""
+    disk = PosixReadOnlyDisk()
+    if path.is_file():
+        return [_segment(disk, path)]
+    names = disk.list(path)
+    if not names:
+        raise UnreadableError(f"{path} is empty: there is no log in it")
+    if "indexes.json" in names:
+        raise UnreadableError(
+            f"{path} has a node's indexes, and no log: name the data directory, and this one with --index-data"
+        )
+    shards = [path / name for name in names if name.startswith(_SHARD) and (path / name).is_dir()]
+    if shards or "identity.json" in names:
+        flaws = _identity_flaws(disk, path)
+        holder = disk.lock_holder(path / "lock")
+        if not shards:
+            raise UnreadableError(f"{path} is the data directory of a node that has no shard yet")
+        return [_shard(disk, shard, holder, flaws if shard == shards[0] else ()) for shard in shards]
+    if (path / "log").is_dir():
+        return [_shard(disk, path, disk.lock_holder(path.parent / "lock"))]
+    if any(is_number(name) for name in names):
+        return [_log(disk, path)]
+    if _is_node(path / "data"):  # a node's directory in a local cluster
+        return places_of(path / "data")
+    nodes = [name for name in names if _is_node(path / name) or _is_node(path / name / "data")]
+    hint = f"; in it are {', '.join(nodes)}: name those that you mean" if nodes else ""
+    raise UnreadableError(f"{path} is neither a node's data directory, nor a shard's, nor a log's{hint}")
+
+
+def _is_node(path: Path) -> bool:
+    return (path / "identity.json").exists()
+
+
+def _first_index(disk: PosixReadOnlyDisk, segment: SegmentFile) -> int | None:
+    """Index of the entry with which the segment begins; None where none does."""
+    try:
+        return parse(segment.view(disk), 0).index
+    except EntryFlawError:
+        return None
+
+
+def _segment(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
+    if not is_number(path.name):
+        raise UnreadableError(f"{path} is no segment: those are named by the 20 digits of their first position")
+    segment = SegmentFile(path, int(path.name))
+    start = EMPTY if segment.base == 0 else None
+    return LogPlace(path, (segment,), _segment_bytes(disk, [segment], None), start)
+
+
+def _log(disk: PosixReadOnlyDisk, path: Path) -> LogPlace:
+    """A log directory: of the files beside it, only those that say where it begins and ends."""
+    shard = _shard(disk, path.parent, disk.lock_holder(path.parent.parent / "lock"), log=path)
+    return LogPlace(
+        path,
+        shard.segments,
+        shard.segment_bytes,
+        shard.start,
+        clean=shard.clean,
+        snapshot=shard.snapshot,
+        void=shard.void,
+        holder=shard.holder,
+        flaws=shard.flaws,
+    )
+
+
+def _shard(
+    disk: PosixReadOnlyDisk, path: Path, holder: int | None, flaws: tuple[Flaw, ...] = (), *, log: Path | None = None
+) -> LogPlace:
+    log = log or path / "log"
+    segments = tuple(segment_files(disk, log)) if disk.exists(log) else ()
+    found = list(flaws)
+    void = disk.exists(path / "snapshot.next")
+    snapshot_path = path / ("snapshot.next" if void else "snapshot")
+    snapshot, start = None, None
+    try:
+        snapshot = Snapshot.decode(read_file(disk, snapshot_path)) if disk.exists(snapshot_path) else None
+        start = snapshot.tail if snapshot is not None else EMPTY
+    except ValueError as error:
+        found.append(_flaw(snapshot_path, f"this is no base ({error})"))
+    clean = None
+    try:
+        clean = CleanMark.decode(read_file(disk, path / "clean")) if disk.exists(path / "clean") else None
+    except ValueError as error:
+        found.append(_flaw(path / "clean", f"this is no clean mark ({error})"))
+    segment_bytes = _segment_bytes(disk, segments, snapshot)
+    indexes = path if disk.exists(path / "queues") or disk.exists(path / "keys") else None
+    return LogPlace(path, segments, segment_bytes, start, path, indexes, clean, snapshot, void, holder, tuple(found))
+
+
+def _segment_bytes(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile], snapshot: Snapshot | None) -> int:
+    """As the shard's configuration fixed them, in the base or in entry 1; else what most files have."""
+    try:
+        body = snapshot.configuration if snapshot is not None else _first_configuration(disk, segments)
+        fixed = decode_configuration(body).segment_bytes if body else 0
+    except DecodeError:
+        fixed = 0
+    found = fixed or usual_length(disk, segments)
+    return max(HEADER_SIZE, padded(found))
+
+
+def _first_configuration(disk: PosixReadOnlyDisk, segments: Sequence[SegmentFile]) -> bytes:
+    """The body of entry 1; empty where it is not here, or no configuration."""
+    length = padded(usual_length(disk, segments[:1]))
+    if length < HEADER_SIZE:
+        return b""
+    reader = LogReader(disk, segments[:1], segment_bytes=length, start=None)
+    found = next((each for each in reader if isinstance(each, Found)), None)
+    is_first = found is not None and found.header.index == 1 and found.header.kind is Kind.CONFIGURATION
+    return bytes(found.body) if found is not None and is_first else b""
+
+
+def _owner(identity: Path) -> str:
+    """Whose directory that says it is. Raises `UnreadableError`."""
+    try:
+        found = json.loads(read_file(PosixReadOnlyDisk(), identity))
+        return f"node {found['node']} of cluster {found['cluster']!r}"
+    except (StoreError, ValueError, TypeError, KeyError) as error:
+        raise UnreadableError(f"{identity} does not say whose directory this is ({error})") from error
+
+
+def _identity_flaws(disk: PosixReadOnlyDisk, path: Path) -> tuple[Flaw, ...]:
+    """Raises `UnreadableError` where the directory is of a version that this program does not know."""
+    identity = path / "identity.json"
+    try:
+        layout = json.loads(read_file(disk, identity))["format"]
+    except (StoreError, ValueError, TypeError, KeyError) as error:
+        return (_flaw(identity, f"it does not say whose directory this is ({error})"),)
+    if layout != FORMAT:
+        raise UnreadableError(
+            f"{path} has directory format {layout}, this program knows {FORMAT}: use the version that wrote it, or, "
+            "if the format is older, start the node once with this version, which upgrades the directory"
+        )
+    return ()
+
+
+def _flaw(path: Path, reason: str) -> Flaw:
+    return Flaw(FlawKind.DAMAGE, path, 0, None, reason)

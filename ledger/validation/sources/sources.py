@@ -1,0 +1,271 @@
+"""Sources: what a person names to be validated, and the replicas that are found there.
+
+    /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
+    http://10.0.0.1:9872                             the HTTP port of a node that runs
+
+One idea: which shards there are, whose they are and where their logs begin is read from the data itself; and where each
+log ends is settled once, at the beginning, so that a log which grows meanwhile is judged as it was then.
+
+It must not know what entries mean, beyond the configuration that fixes a shard's grid.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+from google.protobuf.message import DecodeError
+
+from ledger.batch import MAX_PLAIN_BYTES
+from ledger.validation.replay.segment_end import last_entry
+from ledger.validation.sources.access import Access, FileAccess, HttpAccess, SegmentGoneError, SourceError, is_url
+from ledger.validation.sources.place import LogPlace, UnreadableError, places_of
+from ledger.validation.sources.replica import LogReplica, Segment
+from raft.configuration_entry import ShardConfiguration, decode_configuration
+from store import Header, Kind, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
+from store.disk.numbered import name_of, numbers_of
+from store.log.entry import HEADER_SIZE, EntryFlawError, parse
+from store.log.tail import EMPTY
+
+_TRIES = 3
+_SEEN = 64 << 10
+"""Of what was never written behind the log, so much is read: enough to see that nothing follows."""
+_LARGEST = MAX_PLAIN_BYTES + (2 << 20)
+"""Of an entry, where no configuration says it."""
+
+
+def open_sources(names: Sequence[str]) -> tuple[list[LogReplica], list[str]]:
+    """The replicas of all sources, numbered; and why nothing can be judged where a source cannot be read."""
+    replicas: list[LogReplica] = []
+    unread: list[str] = []
+    for name in names:
+        try:
+            found = _opened(name)
+        except (SourceError, UnreadableError, StoreError, SegmentGoneError, OSError) as error:
+            text = str(error)
+            unread.append(text if name in text else f"{name}: {text}")
+            continue
+        replicas += [replace(each, number=len(replicas) + at) for at, each in enumerate(found)]
+    return replicas, unread
+
+
+def _opened(name: str) -> list[LogReplica]:
+    """Tried again where retention takes files while they are looked at."""
+    for _ in range(_TRIES - 1):
+        try:
+            return _found(name)
+        except (SegmentGoneError, FileNotFoundError):
+            continue
+    return _found(name)
+
+
+def _found(name: str) -> list[LogReplica]:
+    return _at_url(name.rstrip("/")) if is_url(name) else _in_directory(name)
+
+
+# -- a directory
+
+
+def _in_directory(name: str) -> list[LogReplica]:
+    path = Path(name)
+    if not path.is_dir():
+        raise SourceError(f"{name} is no directory: name a node's data directory, or http://HOST:PORT of a node")
+    return [_of_place(name, place) for place in places_of(path)]
+
+
+def _of_place(name: str, place: LogPlace) -> LogReplica:
+    if place.shard is None:
+        raise SourceError(f"{place.path} is a log alone: name the node's data directory")
+    if place.void:
+        raise SourceError(f"{place.path}: its log is being replaced by another node's: start that node, and try again")
+    number = re.fullmatch(r"shard-(\d+)", place.shard.name)
+    if number is None:
+        raise SourceError(f"{place.shard} does not say which shard it is of: name the node's data directory")
+    bad = [flaw for flaw in place.flaws if flaw.path.name != "clean"]
+    if bad:
+        raise SourceError(f"{bad[0].path}: {bad[0].reason}")
+    shard = place.shard
+    segments = tuple(_segment_of(each) for each in place.segments)
+    kept = shard / "snapshots"
+    cluster, node = _identity(shard.parent / "identity.json")
+    replica = LogReplica(
+        number=0,
+        source=name,
+        shard=int(number[1]),
+        node=node,
+        cluster=cluster,
+        segments=segments,
+        segment_bytes=place.segment_bytes,
+        largest_entry=_LARGEST,
+        start=place.start,
+        base=str(shard / "snapshot") if place.snapshot is not None else None,
+        kept=tuple((each, str(kept / name_of(each))) for each in _numbers(kept)),
+        checkpoint=str(shard / "checkpoint") if (shard / "checkpoint").exists() else None,
+        indexes=str(place.indexes) if place.indexes is not None else None,
+        clean=place.clean,
+        is_running=place.holder is not None,
+    )
+    return _bounded(_configured(replica, FileAccess(), place.snapshot), FileAccess())
+
+
+def _segment_of(file: SegmentFile) -> Segment:
+    """Before it is read: what was read ahead counts as written. Raises SegmentGoneError, SourceError."""
+    try:
+        opened = PosixReadOnlyDisk().open(file.path)
+        try:
+            length = opened.size
+            written = max((part.stop for part in opened.written(0, length)), default=0)
+        finally:
+            opened.close()
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise SegmentGoneError(f"{file.path} is not there any more") from error
+        raise SourceError(f"{file.path} cannot be read: {_reason(error)}") from error
+    return Segment(str(file.path), file.base, length, max(0, length - written - _SEEN))
+
+
+def _reason(error: StoreError) -> str:
+    cause = error.__cause__
+    return (isinstance(cause, OSError) and cause.strerror) or str(error)
+
+
+def _numbers(directory: Path) -> list[int]:
+    return sorted(numbers_of([each.name for each in directory.iterdir()])) if directory.is_dir() else []
+
+
+def _identity(path: Path) -> tuple[str, int | None]:
+    try:
+        said = json.loads(path.read_bytes())
+        return str(said["cluster"]), int(said["node"])
+    except FileNotFoundError:
+        return "", None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise SourceError(f"{path} does not say whose directory this is ({error})") from error
+
+
+# -- a running node
+
+
+def _at_url(url: str) -> list[LogReplica]:
+    access = HttpAccess()
+    said = access.json(f"{url}/shards")
+    try:
+        node, cluster, shards = said["node"], said["cluster"], said["shards"]
+        return [_of_node(url, node, cluster, shard, access) for shard in shards]
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{url}/shards: what answers there is no node of ledgermq ({error!r})") from error
+
+
+def _of_node(url: str, node: int, cluster: str, shard: int, access: HttpAccess) -> LogReplica:
+    at = f"{url}/shards/{shard}"
+    said = access.json(f"{at}/segments")
+    segments = tuple(
+        Segment(f"{at}/segments/{each['name']}", each["position"], each["length"]) for each in said["segments"]
+    )
+    data = access.file(f"{at}/snapshot")
+    try:
+        snapshot = Snapshot.decode(data) if data is not None else None
+    except ValueError as error:
+        raise SourceError(f"{at}/snapshot is no base ({error})") from error
+    if snapshot is None and said["first_index"] > 1:
+        raise SourceError(f"{at}: the log begins at entry {said['first_index']}, and the node serves no base")
+    replica = LogReplica(
+        number=0,
+        source=url,
+        shard=shard,
+        node=node,
+        cluster=cluster,
+        segments=segments,
+        segment_bytes=_grid_of(segments),
+        largest_entry=_LARGEST,
+        start=snapshot.tail if snapshot is not None else EMPTY,
+        base=f"{at}/snapshot" if snapshot is not None else None,
+        is_running=True,
+        told_commit=said["commit"],
+    )
+    return _bounded(_configured(replica, access, snapshot), access)
+
+
+def _grid_of(segments: Sequence[Segment]) -> int:
+    """Where no configuration says it."""
+    if len(segments) > 1:
+        return min(later.base - segment.base for segment, later in pairwise(segments))
+    return 1 << 30
+
+
+# -- both
+
+
+def _configured(replica: LogReplica, access: Access, snapshot: Snapshot | None) -> LogReplica:
+    """With what its configuration fixed: in the base, or in entry 1."""
+    configuration = configuration_of(snapshot.configuration if snapshot is not None else _first_body(replica, access))
+    if configuration is None:
+        return replica
+    if replica.cluster and configuration.cluster != replica.cluster:
+        raise SourceError(
+            f"{replica.source}: the log of shard {replica.shard} is of cluster {configuration.cluster!r}, and the node "
+            f"of cluster {replica.cluster!r}: name the replicas of one"
+        )
+    return replace(
+        replica,
+        segment_bytes=configuration.segment_bytes or replica.segment_bytes,
+        largest_entry=min(_LARGEST, configuration.max_entry_bytes or _LARGEST),
+        cluster=replica.cluster or configuration.cluster,
+    )
+
+
+def configuration_of(body: bytes) -> ShardConfiguration | None:
+    """None where these bytes are of none."""
+    if not body:
+        return None
+    try:
+        return decode_configuration(body)
+    except DecodeError:
+        return None
+
+
+def _first_body(replica: LogReplica, access: Access) -> bytes:
+    """Of entry 1, where that is a configuration."""
+    if not replica.segments or replica.segments[0].base:
+        return b""
+    data = access.read(replica.segments[0], 0, min(replica.segments[0].length, 1 << 20))
+    try:
+        header = parse(data, 0)
+    except EntryFlawError:
+        return b""
+    is_one = header.kind is Kind.CONFIGURATION and header.index == 1 and header.size <= len(data)
+    return data[HEADER_SIZE : header.size] if is_one else b""
+
+
+def _bounded(replica: LogReplica, access: Access) -> LogReplica:
+    """With where it ends now; of one that runs, nothing behind that is read."""
+    segments = replica.segments
+    found = last_entry(replica, access)
+    if found is None:
+        last = replica.start.index if replica.start is not None else 0
+        return replace(replica, last_index=last, settled=replica.begin)
+    which, entries = found
+    tail = entries[-1]
+    if replica.is_running:
+        kept = segments[which]
+        end = min(kept.length, tail.end - kept.base)
+        full = (replace(each, unwritten=0) for each in segments[:which])  # also what was not when it was looked at
+        segments = (*full, replace(kept, length=end, unwritten=0))
+    commit = max(replica.told_commit, min(tail.commit, tail.index))
+    return replace(
+        replica,
+        segments=segments,
+        told_commit=min(commit, tail.index),
+        settled=_settled(entries, commit),
+        last_index=tail.index,
+    )
+
+
+def _settled(entries: Sequence[Header], commit: int) -> int:
+    """Behind the last of these that is committed; where none is, it begins with the first."""
+    committed = [header.end for header in entries if header.index <= commit]
+    return committed[-1] if committed else entries[0].position

@@ -1,0 +1,207 @@
+"""Between the core's messages and protobuf: the gRPC rim, where generated types stop.
+
+Sender and receiver are not in the messages: the stream knows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from raft.core import (
+    Append,
+    AppendResponse,
+    Heartbeat,
+    HeartbeatResponse,
+    Message,
+    SnapshotChunk,
+    SnapshotResponse,
+    TimeoutNow,
+    VoteRequest,
+    VoteResponse,
+)
+from raft.snapshot_piece import Piece
+from raft.transport.bulk import Bulk, serialize
+from raft.v1 import raft_pb2
+from store import Offer, Readable
+
+
+def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
+    """A vote or heartbeat, or the answer to one."""
+    match message:
+        case VoteRequest():
+            return raft_pb2.ControlMessage(
+                vote_request=raft_pb2.VoteRequest(
+                    term=message.term,
+                    last_index=message.last_index,
+                    last_term=message.last_term,
+                    pre=message.pre,
+                    transfer=message.transfer,
+                    unanimous=message.unanimous,
+                )
+            )
+        case VoteResponse():
+            return raft_pb2.ControlMessage(
+                vote_response=raft_pb2.VoteResponse(
+                    term=message.term, granted=message.granted, pre=message.pre, suspicion=message.suspicion
+                )
+            )
+        case Heartbeat():
+            return raft_pb2.ControlMessage(
+                heartbeat=raft_pb2.Heartbeat(
+                    term=message.term, commit=message.commit, round=message.round, lifted=message.lifted
+                )
+            )
+        case HeartbeatResponse():
+            return raft_pb2.ControlMessage(
+                heartbeat_response=raft_pb2.HeartbeatResponse(
+                    term=message.term, round=message.round, suspicion=message.suspicion
+                )
+            )
+        case TimeoutNow():
+            return raft_pb2.ControlMessage(timeout_now=raft_pb2.TimeoutNow(term=message.term))
+        case _:
+            raise AssertionError(f"{type(message).__name__} does not go by the control stream")
+
+
+def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int) -> Message | None:
+    """None for a kind of message that this version does not know."""
+    match wire.WhichOneof("message"):
+        case "vote_request":
+            vote = wire.vote_request
+            return VoteRequest(
+                sender=sender,
+                receiver=receiver,
+                term=vote.term,
+                last_index=vote.last_index,
+                last_term=vote.last_term,
+                pre=vote.pre,
+                transfer=vote.transfer,
+                unanimous=vote.unanimous,
+            )
+        case "vote_response":
+            answer = wire.vote_response
+            return VoteResponse(
+                sender=sender,
+                receiver=receiver,
+                term=answer.term,
+                granted=answer.granted,
+                pre=answer.pre,
+                suspicion=answer.suspicion,
+            )
+        case "heartbeat":
+            beat = wire.heartbeat
+            return Heartbeat(
+                sender=sender,
+                receiver=receiver,
+                term=beat.term,
+                commit=beat.commit,
+                round=beat.round,
+                lifted=beat.lifted,
+            )
+        case "heartbeat_response":
+            heard = wire.heartbeat_response
+            return HeartbeatResponse(
+                sender=sender, receiver=receiver, term=heard.term, round=heard.round, suspicion=heard.suspicion
+            )
+        case "timeout_now":
+            return TimeoutNow(sender=sender, receiver=receiver, term=wire.timeout_now.term)
+        case _:
+            return None
+
+
+def append_to_wire(append: Append, entries: Readable) -> Bulk:
+    """Terms and configurations are not sent: the receiver reads them from the entries."""
+    head = raft_pb2.AppendRequest(
+        term=append.term, prev_index=append.prev_index, prev_term=append.prev_term, commit=append.commit
+    )
+    return Bulk(head, entries)
+
+
+def ranges_to_wire(ranges: Iterable[tuple[Append, Readable]]) -> Iterator[tuple[int, bytes]]:
+    """(receiver, message) of each byte range that a leader sends in one turn. Followers that are level are sent
+    the same bytes, which are joined once."""
+    joined: dict[tuple[int, ...], bytes] = {}
+    for append, entries in ranges:
+        said = (append.term, append.prev_index, append.prev_term, append.last_index, append.commit)
+        if said not in joined:
+            joined[said] = serialize(append_to_wire(append, entries))
+        yield append.receiver, joined[said]
+
+
+def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> Append:
+    """Without entries yet: the driver reads what they are from the bulk that they came with."""
+    return Append(
+        sender=sender,
+        receiver=receiver,
+        term=wire.term,
+        prev_index=wire.prev_index,
+        prev_term=wire.prev_term,
+        runs=(),
+        last_index=wire.prev_index,
+        commit=wire.commit,
+        configurations=(),
+    )
+
+
+def snapshot_to_wire(chunk: SnapshotChunk, piece: Piece) -> Bulk:
+    """A piece of a base, which goes the way of byte ranges."""
+    offer = piece.offer
+    base = raft_pb2.SnapshotPiece(
+        index=offer.index,
+        index_term=offer.term,
+        size=offer.size,
+        crc=offer.crc,
+        offset=chunk.offset,
+        piece=piece.data,
+        piece_crc=piece.crc,
+    )
+    return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=base))
+
+
+def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, Piece]:
+    """The same, come in."""
+    base = wire.snapshot
+    chunk = SnapshotChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
+    offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
+    return chunk, Piece(offer, base.piece, base.piece_crc)
+
+
+def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.AppendResponse:
+    """A follower's acknowledgement or refusal."""
+    if isinstance(answer, SnapshotResponse):
+        base = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
+        return raft_pb2.AppendResponse(term=answer.term, snapshot=base, suspicion=answer.suspicion)
+    return raft_pb2.AppendResponse(
+        term=answer.term,
+        rejected=answer.rejected,
+        match=answer.match,
+        hint_index=answer.hint_index,
+        hint_term=answer.hint_term,
+        rejected_index=answer.rejected_index,
+        suspicion=answer.suspicion,
+    )
+
+
+def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse | SnapshotResponse:
+    """The same, come in."""
+    if wire.HasField("snapshot"):
+        return SnapshotResponse(
+            sender=sender,
+            receiver=receiver,
+            term=wire.term,
+            index=wire.snapshot.index,
+            received=wire.snapshot.received,
+            installed=wire.snapshot.installed,
+            suspicion=wire.suspicion,
+        )
+    return AppendResponse(
+        sender=sender,
+        receiver=receiver,
+        term=wire.term,
+        match=wire.match,
+        rejected=wire.rejected,
+        rejected_index=wire.rejected_index,
+        hint_index=wire.hint_index,
+        hint_term=wire.hint_term,
+        suspicion=wire.suspicion,
+    )

@@ -1,0 +1,57 @@
+"""The upgrade of a directory of format 1 to format 2: names change, bytes stay.
+
+    format 1                       format 2
+    group-0/                       shard-0/
+    group-0/base, base.next        shard-0/snapshot, snapshot.next
+    group-0/bases/                 shard-0/snapshots/
+
+The caller holds the directory's lock. It writes the new format number only after this upgrade has returned, so a
+process that dies in between repeats the upgrade at its next start: each step that is already done is passed over. A
+shard's own files are renamed before the shard's directory, and every directory is synced, so a power loss leaves names
+that the next start can complete.
+
+No shard may start before the upgrade is complete. A node that looked for `shard-0` beside a `group-0` would find
+nothing, call itself empty, and take part in forming a new cluster over the old data.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from store.disk.disk import Disk
+from store.errors import DirectoryUpgradeError
+
+FORMAT = 2
+UPGRADABLE = 1
+
+_OLD_SHARD = re.compile(r"group-(\d+)")
+_OLD_NAMES = {"base": "snapshot", "base.next": "snapshot.next", "bases": "snapshots"}
+
+
+def old_shards(disk: Disk, root: Path) -> list[int]:
+    """The numbers of the shards that still have their directory of format 1 below `root`, ascending."""
+    found = (_OLD_SHARD.fullmatch(name) for name in disk.list(root))
+    return sorted(int(match[1]) for match in found if match is not None)
+
+
+def upgrade(disk: Disk, root: Path) -> None:
+    """Renames everything below `root` that format 2 calls otherwise, durably.
+
+    Raises `DirectoryUpgradeError`, before anything is renamed, where a shard has a directory of each format."""
+    shards = [(root / f"group-{shard}", root / f"shard-{shard}") for shard in old_shards(disk, root)]
+    for old, new in shards:
+        _refuse_both(disk, root, old, new)
+    for old, new in shards:
+        for old_name, new_name in _OLD_NAMES.items():
+            if disk.exists(old / old_name):
+                _refuse_both(disk, root, old / old_name, old / new_name)
+                disk.rename(old / old_name, old / new_name)
+        disk.sync_directory(old)
+        disk.rename(old, new)
+    disk.sync_directory(root)
+
+
+def _refuse_both(disk: Disk, root: Path, old: Path, new: Path) -> None:
+    if disk.exists(new):
+        raise DirectoryUpgradeError(root, f"both {old} (format 1) and {new} (format 2) exist")

@@ -1,0 +1,217 @@
+"""The ConsumeQueue: for each message of one queue, where its entry lies in the CommitLog.
+
+    unit, 20 bytes, little-endian; offset N is unit N, so there is nothing to search
+
+     0                8            12               20
+    +----------------+------------+----------------+
+    | position       | size       | tag hash       |      position and size of the entry that holds the message;
+    +----------------+------------+----------------+      tag hash 0: no tag
+
+One idea: an index that can be lost. It holds committed messages only, is written by numpy a batch at a time (see
+unit_files.py for its files), and is never flushed for safety's sake: where its files are not as a checkpoint has them,
+it is rebuilt from the CommitLog (`ConsumeQueues.wipe`, then `put` again). Where the CommitLog begins later, so does the
+queue: at its first offset. The files of a queue that is no more stay until a checkpoint has come that does not vouch
+for them; else a start before that would find them missing.
+
+It must not know the CommitLog, nor what a batch is.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from store.disk.disk import Disk
+from store.disk.numbered import name_of, numbers_of
+from store.errors import OffsetDroppedError
+from store.index.file_mark import FileMark
+from store.index.unit_files import UnitFiles
+
+UNIT = np.dtype([("position", "<i8"), ("size", "<u4"), ("tag_hash", "<i8")])
+UNIT_BYTES = 20
+_ONE_UNIT = struct.Struct("<qIq")
+UNITS_PER_FILE = 300_000
+assert UNIT.itemsize == UNIT_BYTES
+
+Units = npt.NDArray[np.void]
+"""A structured array of `UNIT`: fields position, size, tag_hash."""
+
+
+class ConsumeQueue:
+    """Empty at first: `adopt`, or `put` again what the CommitLog has."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, disk: Disk, directory: Path, units_per_file: int = UNITS_PER_FILE) -> None:
+        self._rows = UnitFiles(disk, directory, UNIT_BYTES, units_per_file)
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the first message, present or to come. Not on the disk: at each start it is said again."""
+        return self._rows.first
+
+    @property
+    def end_offset(self) -> int:
+        """Offset of the next message: all below it can be read."""
+        return self._rows.end
+
+    def begin_at(self, offset: int) -> None:
+        """The messages before `offset` are not kept: an empty queue goes on there, in one that reaches beyond it files
+        of theirs are removed. Where the queue begins later already, nothing changes."""
+        self._rows.begin_at(offset)
+
+    def put(
+        self, base_offset: int, position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int
+    ) -> None:
+        """Add the messages base_offset .. base_offset + count - 1, all of the entry of `size` bytes at `position`.
+        Without `tag_hashes` none of them has a tag."""
+        assert base_offset == self._rows.end, "offsets are dense"
+        assert tag_hashes is None or len(tag_hashes) == count
+        self._rows.append(unit_bytes(position, size, tag_hashes, count))
+
+    def read(self, offset: int, max_units: int) -> Units:
+        """The units from `offset` on, up to `max_units` of them; none at or beyond the end. Raises `OffsetDroppedError`
+        below the first offset."""
+        assert offset >= 0
+        if offset < self._rows.first:
+            raise OffsetDroppedError(offset, self._rows.first)
+        pieces = [np.frombuffer(piece, UNIT) for piece in self._rows.read(offset, max_units)]
+        if len(pieces) == 1:
+            return pieces[0]
+        return np.concatenate(pieces) if pieces else np.empty(0, UNIT)
+
+    def marks(self) -> list[FileMark]:
+        """Of its files, as they are now."""
+        return self._rows.marks()
+
+    def adopt(self, first_offset: int, end_offset: int, marks: Mapping[str, FileMark]) -> bool:
+        """Hold the messages first_offset .. end_offset - 1 again, as the files did when these marks were made. Returns
+        False where they do not any more. `marks`: by name."""
+        return self._rows.adopt(first_offset, end_offset, marks)
+
+    def close(self) -> None:
+        """Let go of the files. They are opened again when needed."""
+        self._rows.close()
+
+
+def unit_bytes(position: int, size: int, tag_hashes: npt.NDArray[np.int64] | None, count: int) -> bytes:
+    """The units of one entry's messages; without numpy's overhead where there is one."""
+    if count == 1:
+        return _ONE_UNIT.pack(position, size, 0 if tag_hashes is None else int(tag_hashes[0]))
+    units = np.empty(count, UNIT)
+    units["position"] = position
+    units["size"] = size
+    units["tag_hash"] = 0 if tag_hashes is None else tag_hashes
+    return units.tobytes()
+
+
+class QueueSpan(NamedTuple):
+    """The messages that one queue holds."""
+
+    topic_id: int
+    queue: int
+    first_offset: int
+    end_offset: int
+
+
+class ConsumeQueues:
+    """All ConsumeQueues of a shard, at `<directory>/<topic id>-<queue>/`; `max_open` of them have files open. Empty at
+    first: `adopt`, or `wipe` and put again what the CommitLog has."""
+
+    def __init__(
+        self, disk: Disk, directory: Path, max_open: int = 256, *, units_per_file: int = UNITS_PER_FILE
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._max_open = max_open
+        self._units_per_file = units_per_file
+        self._queues: dict[tuple[int, int], ConsumeQueue] = {}
+        # Keys of the queues that may have files open, least recently used first.
+        self._used: OrderedDict[tuple[int, int], None] = OrderedDict()
+        self._dropped: list[str] = []
+        """Names of queues that are no more, and have files."""
+        disk.make_directory(directory)
+
+    def get(self, topic_id: int, queue: int) -> ConsumeQueue:
+        """The queue, made if it is new. To be asked for again at each use, so that it counts as used."""
+        key = (topic_id, queue)
+        if key not in self._used and len(self._used) >= self._max_open:
+            self._queues[self._used.popitem(last=False)[0]].close()
+        self._used[key] = None
+        self._used.move_to_end(key)
+        found = self._queues.get(key)
+        if found is None:
+            path = self._directory / _name(topic_id, queue)
+            found = self._queues[key] = ConsumeQueue(self._disk, path, self._units_per_file)
+        return found
+
+    def drop(self, topic_id: int) -> None:
+        """The queues of that topic are no more. Their files stay until `remove`. Queues handed out before are not to be
+        used."""
+        for key in [key for key in self._queues if key[0] == topic_id]:
+            self._queues.pop(key).close()
+            self._used.pop(key, None)
+            self._dropped.append(_name(*key))
+
+    def take_dropped(self) -> list[str]:
+        """The names of queues that were dropped since this was asked last: to be removed when no checkpoint vouches
+        for their files any more."""
+        dropped, self._dropped = self._dropped, []
+        return dropped
+
+    def remove(self, names: Iterable[str]) -> None:
+        """The files of these, which were dropped. May be called from another thread."""
+        for name in names:
+            for number in numbers_of(self._disk.list(self._directory / name)):
+                self._disk.unlink(self._directory / name / name_of(number))
+
+    def marks(self) -> list[FileMark]:
+        """Of all files, as they are now."""
+        return [mark.inside(_name(*key)) for key, queue in self._queues.items() for mark in queue.marks()]
+
+    def adopt(self, spans: Iterable[QueueSpan], marks: Iterable[FileMark]) -> bool:
+        """Hold these messages again, as the files did when the marks were made, and remove what is left of other
+        queues. Returns False, and all is to be wiped, where they do not any more."""
+        by_queue: dict[str, dict[str, FileMark]] = {}
+        for mark in marks:
+            name, _, file = mark.name.partition("/")
+            by_queue.setdefault(name, {})[file] = replace(mark, name=file)
+        held = {_name(span.topic_id, span.queue): span for span in spans}
+        if not all(
+            self.get(span.topic_id, span.queue).adopt(span.first_offset, span.end_offset, by_queue.get(name, {}))
+            for name, span in held.items()
+        ):
+            return False
+        self.remove(name for name in self._names_there() if name not in held)
+        return True
+
+    def wipe(self) -> None:
+        """Remove all units of all queues, those of earlier runs too. Queues handed out before are not to be used."""
+        self.close()
+        self._queues.clear()
+        self._dropped.clear()
+        self.remove(self._names_there())
+
+    def _names_there(self) -> list[str]:
+        """Of the queues that have a directory, used or not; others that lie there are nobody's business."""
+        return list(filter(_NAME.fullmatch, self._disk.list(self._directory)))
+
+    def close(self) -> None:
+        for key in self._used:
+            self._queues[key].close()
+        self._used.clear()
+
+
+_NAME = re.compile(r"[0-9]+-[0-9]+")
+
+
+def _name(topic_id: int, queue: int) -> str:
+    return f"{topic_id}-{queue}"

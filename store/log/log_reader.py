@@ -1,0 +1,254 @@
+"""The log reader: a log as it lies there, whole or damaged, for those who look at it and write nothing.
+
+    | entry | entry | #### | entry |  blank   | entry | blank
+      found   found   flaw   found              found   (the log ends)
+
+One idea: recovery refuses a log at its first flaw; this tells each one and goes on. What it skips, it skips to the next
+place where a whole entry stands that says so itself (`segment_view`). Whether it follows the last one found is judged
+by the same comparisons as at recovery.
+
+A blank word ends a log, unless something shows that there was more: a later segment that begins with an entry, an
+orderly stop, or an entry behind the blank that calls the missing one committed. Other bytes behind a blank word are
+torn: a killed write leaves them, and so does one that is just under way.
+
+It must not know what bodies mean, nor where a shard keeps its other files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from store.disk.disk import ReadOnlyDisk
+from store.disk.numbered import name_of
+from store.log import entry
+from store.log.entry import ALIGNMENT, HEADER_SIZE, WORD, EntryFlawError, Header, UnknownEntryError
+from store.log.flaw import Flaw, FlawKind
+from store.log.grid import Grid
+from store.log.log_files import SegmentFile
+from store.log.segment_view import SegmentView
+from store.log.tail import Tail
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A whole entry. `body` stays valid as long as anyone holds it."""
+
+    path: Path
+    header: Header
+    body: memoryview
+
+
+class LogReader:
+    """One pass over segments, which lie in the order of their positions. Reads what is there when it comes by."""
+
+    def __init__(
+        self,
+        disk: ReadOnlyDisk,
+        segments: Sequence[SegmentFile],
+        *,
+        segment_bytes: int,
+        start: Tail | None,
+        orderly: bool = False,
+    ) -> None:
+        """`start`: what the first entry follows (`EMPTY`: nothing; a base's tail), or None where that is not known, as
+        for a segment alone. Entries before its end are passed over. `orderly`: the node was stopped in order, so that
+        nothing may lie behind the last entry."""
+        self._disk = disk
+        self._segments = segments
+        self._grid = Grid(segment_bytes)
+        self._start = start
+        self._orderly = orderly
+        # What the next entry must follow; None where nothing is known of that (at first, perhaps).
+        self._tail = start
+        # Behind a flaw: entries are missing between the tail and the next one found.
+        self._lost = False
+        # The chain that the tail ought to have, where it says another one.
+        self._due_chain: int | None = None
+        self.position = segments[0].base if segments else 0
+        """How far it has come: for a progress bar."""
+        self.known_commit = start.index if start is not None else 0
+        """The largest commit that any entry found so far has mentioned."""
+
+    @property
+    def tail(self) -> Tail | None:
+        """The last entry found so far; before one is, `start`."""
+        return self._tail
+
+    def __iter__(self) -> Iterator[Found | Flaw]:
+        expected = self._segments[0].base if self._segments else 0
+        if self._start is not None and self._segments and expected > (due := self._grid.base(self._start.end)):
+            yield self._missing(self._segments[0], due)
+        for number, segment in enumerate(self._segments):
+            if segment.base != expected:
+                yield self._missing(segment, expected)
+            data = SegmentView.of(segment, self._disk)
+            yield from self._read_segment(number, data)
+            self._lost |= len(data.view) < self._grid.segment_bytes
+            expected = segment.base + self._grid.segment_bytes
+            self.position = expected
+
+    def _missing(self, following: SegmentFile, due: int) -> Flaw:
+        """The segments from position `due` to the one that follows."""
+        index, self._lost = self._due_index, True
+        path = following.path.with_name(name_of(due))
+        step = self._grid.segment_bytes
+        if due % step or following.base % step:
+            reason = f"segments of {step} bytes do not begin at {following.base}: had they another size?"
+        else:
+            reason = f"the segments from {due} to {following.base} are missing"
+        return Flaw(FlawKind.DAMAGE, path, due, index, reason, following.base)
+
+    @property
+    def _due_index(self) -> int | None:
+        """Of the entry that comes next, where that is known."""
+        return None if self._tail is None or self._lost else self._tail.index + 1
+
+    # -- one segment
+
+    def _read_segment(self, number: int, data: SegmentView) -> Iterator[Found | Flaw]:
+        segment, view = data.segment, data.view
+        yield from self._check_length(number, data)
+        at = 0 if self._start is None else max(0, self._start.end - segment.base)
+        while at + WORD <= len(view):
+            self.position = segment.base + at
+            there = self._look(number, data, at)
+            if isinstance(there, Header):
+                flaw = self._take(segment, there)
+                if flaw is not None:
+                    yield flaw
+                yield Found(segment.path, there, view[at + HEADER_SIZE : at + there.size])
+            elif there is not None:
+                yield there
+            if there is None or there.end is None or (isinstance(there, Flaw) and there.kind is FlawKind.TORN):
+                return
+            at = there.end - segment.base
+
+    def _look(self, number: int, data: SegmentView, at: int) -> Header | Flaw | None:
+        """What lies at `at`; None: the entries of this segment have ended, and all is blank."""
+        if entry.is_blank(data.view, at):
+            return self._judge_blank(number, data, at)
+        try:
+            return data.whole(at)
+        except EntryFlawError as error:
+            return self._broken(data, at, error)
+
+    def _check_length(self, number: int, data: SegmentView) -> Iterator[Flaw]:
+        length, due = len(data.view), self._grid.segment_bytes
+        if length != due:
+            blank_last = number == len(self._segments) - 1 and length < due and data.first_byte(0) is None
+            kind = FlawKind.TORN if blank_last and not self._orderly else FlawKind.DAMAGE
+            reason = f"the file has {length} bytes, and segments of this log {due}"
+            yield Flaw(kind, data.segment.path, data.segment.base + min(length, due), None, reason)
+
+    def _broken(self, data: SegmentView, at: int, error: EntryFlawError) -> Flaw:
+        """No whole entry lies where one begins."""
+        following = data.next_whole(at + ALIGNMENT)
+        kind = FlawKind.DAMAGE
+        if isinstance(error, UnknownEntryError) and (following is None or entry.is_sealed(data.view, data.cells, at)):
+            kind = FlawKind.UNKNOWN
+        flaw = self._gap(kind, data, at, str(error), following)
+        self._lost = True
+        return flaw
+
+    def _gap(self, kind: FlawKind, data: SegmentView, at: int, reason: str, following: Header | None) -> Flaw:
+        """A flaw that reaches from `at` to the entry that follows."""
+        index = self._due_index
+        place = (kind, data.segment.path, data.segment.base + at, index, reason)
+        if following is None:
+            return Flaw(*place)
+        last = following.index - 1 if index is not None and following.index > index else None
+        return Flaw(*place, following.position, last)
+
+    # -- blank space
+
+    def _judge_blank(self, number: int, data: SegmentView, at: int) -> Flaw | None:
+        """A blank word lies where an entry might begin. None where all is as it should be from there on."""
+        if (first := data.first_byte(at)) is None:
+            return None
+        there_was_more = self._orderly or self._goes_on_behind(number)
+        following = data.next_whole(at + ALIGNMENT)
+        if following is None:
+            kind = FlawKind.DAMAGE if there_was_more else FlawKind.TORN
+            reason = "bytes lie behind the last entry, where all should be blank"
+            return self._gap(kind, data, first, reason, None)
+        last, commit = self._read_behind(data, following)
+        due = self._due_index
+        reason = f"entries {following.index} to {last} lie behind a blank word"
+        if due is not None and commit >= due:
+            reason += f", and say that entry {commit} was committed"
+        elif due is not None and not there_was_more:
+            return self._gap(FlawKind.TORN, data, at, f"{reason}, as a killed write leaves them", following)
+        flaw = self._gap(FlawKind.DAMAGE, data, at, reason, following)
+        self._lost = True
+        return flaw
+
+    def _read_behind(self, data: SegmentView, header: Header) -> tuple[int, int]:
+        """Of the entries from `header` on to the next blank or flaw: the last one's index, the largest commit."""
+        last, commit = header.index, header.commit
+        while (at := header.end - data.segment.base) + HEADER_SIZE <= len(data.view):
+            try:
+                header = data.whole(at)
+            except EntryFlawError:
+                break
+            last, commit = header.index, max(commit, header.commit)
+        return last, commit
+
+    def _goes_on_behind(self, number: int) -> bool:
+        """Whether a later segment begins with an entry."""
+        for segment in self._segments[number + 1 :]:
+            try:
+                SegmentView.of(segment, self._disk).whole(0)
+                return True
+            except EntryFlawError:
+                continue
+        return False
+
+    # -- an entry that is whole in itself
+
+    def _take(self, segment: SegmentFile, header: Header) -> Flaw | None:
+        """Judge it by the one before, and go on from it."""
+        tail, flaw = self._tail, None
+        if tail is not None:
+            flaw = self._after_loss(segment, header, tail) if self._lost else self._follow(segment, header, tail)
+        self._tail = Tail.of(header)
+        self._lost = False
+        self.known_commit = max(self.known_commit, header.commit)
+        return flaw
+
+    def _follow(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw | None:
+        due_chain, self._due_chain = self._due_chain, None
+        if header.index > tail.index + 1:
+            return self._hole(segment, header, tail)
+        try:
+            tail.check_place(header, header.position, self._grid)
+            right = entry.chained(tail.chain, header.crc)
+            if header.chain != right and (due_chain is None or header.chain != entry.chained(due_chain, header.crc)):
+                self._due_chain = right
+                raise EntryFlawError(f"the chain of entry {header.index} does not continue the one before it")
+        except EntryFlawError as error:
+            return self._misplaced(segment, header, str(error))
+        return None
+
+    def _after_loss(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw | None:
+        """Of what came between nothing is known, but indexes rise and terms do not fall."""
+        self._due_chain = None
+        if header.index <= tail.index:
+            return self._misplaced(segment, header, f"index {header.index} follows index {tail.index}")
+        if header.term < tail.term:
+            return self._misplaced(segment, header, f"term {header.term} follows the higher term {tail.term}")
+        return None
+
+    def _hole(self, segment: SegmentFile, header: Header, tail: Tail) -> Flaw:
+        """Between the tail and this entry there is nothing, and indexes are missing."""
+        first, last = tail.index + 1, header.index - 1
+        path = segment.path if tail.end >= segment.base else self._path_of(tail.end)
+        reason = f"entries {first} to {last} are missing: entry {header.index} comes next"
+        return Flaw(FlawKind.DAMAGE, path, tail.end, first, reason, header.position, last)
+
+    def _misplaced(self, segment: SegmentFile, header: Header, reason: str) -> Flaw:
+        return Flaw(FlawKind.DAMAGE, segment.path, header.position, header.index, reason, header.end, header.index)
+
+    def _path_of(self, position: int) -> Path:
+        return self._segments[0].path.with_name(name_of(self._grid.base(position)))

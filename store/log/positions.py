@@ -1,0 +1,129 @@
+"""Where each entry of the log stands: a dense table from index to position and size, and the runs of equal terms.
+
+One idea: 12 bytes an entry in flat arrays, so that every look-up of the hot path is O(1) and cutting the end is too.
+`PositionFiles` keeps it beside the log, as far as a checkpoint goes; what follows is read from the log at each start.
+
+    index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)
+    position  0      160    400    1024         index 0 stands for "before the first entry": term 0, end 0
+    size      144    233    90     5000
+
+A log that begins later has its last entry before that, the base, in the place of index 0.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from store.log.entry import Header, padded
+from store.log.tail import EMPTY, Tail
+
+UNIT = np.dtype([("position", "<u8"), ("size", "<u4"), ("term", "<u8")])
+"""Of an entry, as `position_files` keeps it."""
+
+
+class Positions:
+    def __init__(self, start_tail: Tail = EMPTY) -> None:
+        self._start_tail = start_tail
+        # Entry i is element i - base.index - 1 of both.
+        self._positions = array("Q")
+        self._sizes = array("I")
+        # Runs of terms: the index where each begins, rising, and its term, rising too.
+        self._run_starts = array("Q")
+        self._run_terms = array("Q")
+
+    @property
+    def last_index(self) -> int:
+        return self._start_tail.index + len(self._positions)
+
+    def add(self, headers: Iterable[Header]) -> None:
+        for header in headers:
+            assert header.index == self.last_index + 1
+            if not self._run_terms or header.term != self._run_terms[-1]:
+                self._run_starts.append(header.index)
+                self._run_terms.append(header.term)
+            self._positions.append(header.position)
+            self._sizes.append(header.size)
+
+    def units(self, first: int, last: int) -> npt.NDArray[np.void]:
+        """The entries first..last as units of `position_files`."""
+        units = np.empty(max(0, last + 1 - first), UNIT)
+        if len(units):
+            at = slice(self._place(first), self._place(last) + 1)
+            units["position"], units["size"] = self._positions[at], self._sizes[at]
+            runs = [*self.runs(first, last), (last + 1, 0)]
+            for (begin, term), (end, _) in pairwise(runs):
+                units["term"][begin - first : end - first] = term
+        return units
+
+    def load(self, units: npt.NDArray[np.void]) -> None:
+        """Add the entries of these units behind those that are here."""
+        index, before = self.last_index + 1, self._run_terms[-1] if self._run_terms else 0
+        self._positions.frombytes(np.ascontiguousarray(units["position"]).tobytes())
+        self._sizes.frombytes(np.ascontiguousarray(units["size"]).tobytes())
+        begins = np.flatnonzero(np.diff(units["term"], prepend=np.uint64(before)))
+        self._run_starts.extend((begins + index).tolist())
+        self._run_terms.extend(units["term"][begins].tolist())
+
+    def truncate(self, last_index: int) -> None:
+        """Keep the entries up to `last_index`."""
+        kept = last_index - self._start_tail.index
+        assert kept >= 0
+        del self._positions[kept:]
+        del self._sizes[kept:]
+        runs = bisect_right(self._run_starts, last_index)
+        del self._run_starts[runs:]
+        del self._run_terms[runs:]
+
+    def drop_before(self, start_tail: Tail) -> None:
+        """Keep the entries behind `base`, which is one of them or the base that is."""
+        dropped = start_tail.index - self._start_tail.index
+        assert 0 <= dropped <= len(self._positions)
+        del self._positions[:dropped]
+        del self._sizes[:dropped]
+        runs = max(0, bisect_right(self._run_starts, start_tail.index + 1) - 1)
+        del self._run_starts[:runs]
+        del self._run_terms[:runs]
+        self._start_tail = start_tail
+
+    def position(self, index: int) -> int:
+        return self._positions[self._place(index)]
+
+    def size(self, index: int) -> int:
+        return self._sizes[self._place(index)]
+
+    def end(self, index: int) -> int:
+        """Position behind entry `index`, which may be the base, and its padding."""
+        return (
+            self._start_tail.end if index == self._start_tail.index else self.position(index) + padded(self.size(index))
+        )
+
+    def term(self, index: int) -> int:
+        """Term of entry `index`, which may be the base."""
+        if index == self._start_tail.index:
+            return self._start_tail.term
+        self._place(index)
+        return self._run_terms[bisect_right(self._run_starts, index) - 1]
+
+    def runs(self, first: int, last: int) -> list[tuple[int, int]]:
+        """(first index, term) of each run of equal terms in first..last."""
+        found = []
+        while first <= last:
+            run = bisect_right(self._run_starts, first)
+            found.append((first, self._run_terms[run - 1]))
+            first = self._run_starts[run] if run < len(self._run_starts) else last + 1
+        return found
+
+    def last_ending_by(self, limit: int) -> int:
+        """Largest index whose entry ends at or before position `limit`; the base's if none does."""
+        index = self._start_tail.index + bisect_right(self._positions, limit)
+        return index - 1 if index > self._start_tail.index and self.end(index) > limit else index
+
+    def _place(self, index: int) -> int:
+        assert self._start_tail.index < index <= self.last_index, f"no entry {index} in {self._start_tail.index + 1}.."
+        return index - self._start_tail.index - 1

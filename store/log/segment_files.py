@@ -1,0 +1,76 @@
+"""Segment files: how the files of a CommitLog's segments are opened, and what is made ready for the next one.
+
+The one idea: the only place that knows the ways of writing (`writing.py`). A blank segment may be staged; one that is
+found, or comes when no buffer is free, is written directly: a buffer would first have to be filled from it.
+
+It must not know positions. The log's thread calls `open`; `prepare` may run beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from pathlib import Path
+
+from store.disk import paging
+from store.disk.disk import Disk, File
+from store.log.staging import BufferPool, StagedFile
+from store.log.writing import Writing
+
+log = logging.getLogger("store.log.segments")
+
+_LOCKED = 2
+"""Segments that are kept in memory: the one in use and the next one."""
+
+
+class SegmentFiles:
+    def __init__(self, disk: Disk, writing: Writing, segment_bytes: int) -> None:
+        self._disk = disk
+        self._writing = writing
+        self._pool = BufferPool(segment_bytes, writing.staged_segments)
+        self._staged: StagedFile | None = None
+        """The newest one."""
+        # Views of mappings of their own: what they lock is the page cache's, however else the file is used.
+        self._locked: deque[memoryview] = deque(maxlen=_LOCKED)
+        self._may_lock = True
+
+    def prepare(self, path: Path, blank: int) -> None:
+        """A blank segment was made, the last one of so many: have ready what it needs. Takes its time."""
+        if self._writing.mode == "staged":
+            self._pool.prepare(blank)
+        if not (self._writing.warm or self._writing.lock_memory):
+            return
+        is_mapped = self._writing.mode == "mapped"
+        file = self._disk.open_mapped(path) if is_mapped else self._disk.open(path)
+        try:
+            if self._writing.warm:
+                paging.touch(file.view(), to_write=is_mapped)
+            if self._writing.lock_memory:
+                self._lock(path, file.view())
+        finally:
+            file.close()
+
+    def open(self, path: Path, *, is_blank: bool) -> File:
+        """`is_blank`: nothing was ever written to it, and it is the one that the log goes on in."""
+        file = self._disk.open_mapped(path) if self._writing.mode == "mapped" else self._disk.open(path)
+        if self._writing.read_ahead != "normal":
+            paging.advise(file.view(), self._writing.read_ahead)
+        return self._stage(path, file) if is_blank and self._writing.mode == "staged" else file
+
+    def _stage(self, path: Path, file: File) -> File:
+        if self._staged is not None:
+            self._staged.leave()
+            self._staged = None
+        buffer = self._pool.take()
+        if buffer is None:
+            log.warning("%s is written directly: all buffers are in use (see `staged_segments`)", path)
+            return file
+        self._staged = StagedFile(file, buffer)
+        return self._staged
+
+    def _lock(self, path: Path, view: memoryview) -> None:
+        if paging.lock(view):
+            self._locked.append(view)
+        elif self._may_lock:
+            self._may_lock = False
+            log.warning("%s cannot be locked in memory: the system does not permit it (see `ulimit -l`)", path)

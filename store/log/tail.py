@@ -1,0 +1,50 @@
+"""The tail: what must be known of a log's last entry to judge the next one.
+
+One idea: the same few comparisons decide whether an entry follows, for entries read back at start and for entries
+received from a leader alike. A tail is immutable, so another thread may read the log's current one at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.log.entry import EntryFlawError, Header, chained
+from store.log.grid import Grid
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    index: int
+    term: int
+    end: int
+    chain: int
+    append_time_ms: int
+
+    @staticmethod
+    def of(header: Header) -> Tail:
+        return Tail(header.index, header.term, header.end, header.chain, header.append_time_ms)
+
+    def check_place(self, header: Header, position: int, grid: Grid) -> None:
+        """Raises `EntryFlawError` unless an entry with this header, lying at `position`, may follow. Its chain is not
+        looked at: see `leads_to`."""
+        if header.position != position:
+            raise EntryFlawError(f"the entry says that it stands at position {header.position}")
+        if header.index != self.index + 1:
+            raise EntryFlawError(f"index {header.index} follows index {self.index}")
+        if not grid.fits(header.size):
+            raise EntryFlawError(f"an entry of {header.size} bytes does not fit in a segment")
+        if position != (expected := grid.place(self.end, header.size)):
+            raise EntryFlawError(f"entry {header.index} belongs at position {expected}")
+        if header.term < self.term:
+            raise EntryFlawError(f"term {header.term} follows the higher term {self.term}")
+        if header.append_time_ms < self.append_time_ms:
+            raise EntryFlawError(f"append time {header.append_time_ms} follows the later {self.append_time_ms}")
+        if header.commit > self.index:
+            raise EntryFlawError(f"entry {header.index} claims that {header.commit} was committed before it")
+
+    def leads_to(self, header: Header) -> bool:
+        """Whether the entry's chain continues this log's."""
+        return chained(self.chain, header.crc) == header.chain
+
+
+EMPTY = Tail(index=0, term=0, end=0, chain=0, append_time_ms=0)

@@ -1,0 +1,142 @@
+"""A base on its way from another node, in pieces, so that a transfer which was cut off goes on where it was.
+
+    the offer, 36 bytes: magic, version, index, term, size, crc of the whole (little-endian u32 u32 u64 u64 u64 u32);
+    then one frame for each piece that has come, without gaps:
+
+     0        4        8
+    +--------+--------+----------- - - -+
+    | size   | crc    | piece           |      crc = CRC32C of the piece
+    +--------+--------+----------- - - -+
+
+One idea: every piece carries its own proof, so nothing needs to be flushed on the way: after a kill or a power loss
+the frames are whole up to some point, and from there on the pieces are asked for again. A base counts only once the
+whole of it is here and right; what then happens to it is decided by `SnapshotFile.begin_reset`, not here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+import google_crc32c
+
+from store.disk.disk import Disk, File
+from store.errors import CorruptSnapshotError
+from store.snapshot.snapshot import Snapshot
+
+MAGIC = int.from_bytes(b"LMQI", "little")
+VERSION = 1
+_OFFER = struct.Struct("<IIQQQI")
+_FRAME = struct.Struct("<II")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What another node has: the base at (index, term), so many bytes, with this CRC32C."""
+
+    index: int
+    term: int
+    size: int
+    crc: int
+
+    @staticmethod
+    def of(snapshot: Snapshot, data: bytes) -> Offer:
+        """As its owner offers it; `data` is what `base` encodes to."""
+        return Offer(snapshot.index, snapshot.term, len(data), google_crc32c.value(data))
+
+    def encode(self) -> bytes:
+        return _OFFER.pack(MAGIC, VERSION, self.index, self.term, self.size, self.crc)
+
+
+class IncomingSnapshot:
+    def __init__(self, disk: Disk, path: Path, offer: Offer, file: File, received: int, end: int) -> None:
+        """Use `open`."""
+        self._disk = disk
+        self._path = path
+        self._offer = offer
+        self._file = file
+        self._received = received
+        # Of the last frame in the file.
+        self._end = end
+
+    @staticmethod
+    def open(disk: Disk, path: Path, offer: Offer) -> IncomingSnapshot:
+        """With what is here already of the same offer; anything else that is here is removed."""
+        if disk.exists(path):
+            file = disk.open(path)
+            if file.read(0, _OFFER.size) == offer.encode():
+                pieces, end = _frames(file, offer.size)
+                return IncomingSnapshot(disk, path, offer, file, sum(map(len, pieces)), end)
+            file.close()
+            disk.unlink(path)
+        file = disk.create(path, 0)
+        file.write(0, offer.encode())
+        return IncomingSnapshot(disk, path, offer, file, 0, _OFFER.size)
+
+    @property
+    def received(self) -> int:
+        """How many bytes are here: the offset of the piece to ask for next."""
+        return self._received
+
+    @property
+    def is_complete(self) -> bool:
+        return self._received == self._offer.size
+
+    def append(self, offset: int, piece: bytes, crc: int) -> None:
+        """Take the piece that begins at `offset`, which must be `received`. Raises `CorruptSnapshotError`."""
+        if offset != self._received:
+            raise CorruptSnapshotError(f"a piece for offset {offset} came where {self._received} was next")
+        if not piece or offset + len(piece) > self._offer.size:
+            raise CorruptSnapshotError(f"a piece of {len(piece)} bytes came for offset {offset} of {self._offer.size}")
+        if (found := google_crc32c.value(piece)) != crc:
+            raise CorruptSnapshotError(f"the CRC of the piece for offset {offset} is {found:#010x}, not {crc:#010x}")
+        self._file.write(self._end, _FRAME.pack(len(piece), crc) + piece)
+        self._end += _FRAME.size + len(piece)
+        self._received += len(piece)
+
+    def complete(self) -> Snapshot:
+        """The base, once all of it is here. Raises `CorruptSnapshotError` when it is not what was offered: then none
+        of it is kept, and the transfer begins anew."""
+        assert self.is_complete
+        pieces, _ = _frames(self._file, self._offer.size)
+        data = b"".join(pieces)
+        try:
+            snapshot = Snapshot.decode(data)
+            if Offer.of(snapshot, data) != self._offer:
+                raise ValueError("it is another one than was offered")
+        except ValueError as error:
+            self.remove()
+            raise CorruptSnapshotError(str(error)) from error
+        return snapshot
+
+    def close(self) -> None:
+        """What has come stays for the next time."""
+        self._file.close()
+
+    def remove(self) -> None:
+        """Done with, or given up."""
+        self._file.close()
+        if self._disk.exists(self._path):
+            self._disk.unlink(self._path)
+
+
+def _frames(file: File, size: int) -> tuple[list[bytes], int]:
+    """The pieces that are whole, `size` bytes of them at most, and where the last one ends in the file."""
+    pieces: list[bytes] = []
+    at = _OFFER.size
+    rest = size
+    while rest:
+        head = file.read(at, _FRAME.size)
+        if len(head) < _FRAME.size:
+            break
+        count, crc = _FRAME.unpack(head)
+        if not 0 < count <= rest:
+            break
+        piece = file.read(at + _FRAME.size, count)
+        if len(piece) < count or google_crc32c.value(piece) != crc:
+            break
+        pieces.append(piece)
+        at += _FRAME.size + count
+        rest -= count
+    return pieces, at

@@ -1,0 +1,79 @@
+"""The base: what a log that begins behind entry `index` says of all that came before, and its bytes.
+
+    little-endian
+
+     0        4        8                16               24               32               40       44       48
+    +--------+--------+----------------+----------------+----------------+----------------+--------+--------+
+    | magic  | version| index          | term           | end            | append_time_ms | chain  | size of|
+    |        |        |                |                |                |                |        | config.|
+    +--------+--------+----------------+----------------+----------------+----------------+--------+--------+
+    48               56
+    +----------------+-----------------+-----------------+--------+
+    | size of state  | configuration   | state           | crc    |      crc = CRC32C of all before it
+    +----------------+-----------------+-----------------+--------+
+
+One idea: with the place and chain of its last missing entry a log can go on as if that entry were there; with the
+configuration and the state of the machine there, so can those who read it. Both are bytes here.
+
+It must not know what they mean, nor where a base is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import google_crc32c
+
+from store.log.tail import Tail
+
+MAGIC = int.from_bytes(b"LMQB", "little")
+VERSION = 1
+_HEADER = struct.Struct("<IIQQQqIIQ")
+_CRC = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    index: int
+    """Of the last entry that the log lacks; what follows is of that entry, all of them committed."""
+    term: int
+    end: int
+    chain: int
+    append_time_ms: int
+    configuration: bytes
+    """The body of the newest configuration entry up to `index`."""
+    state: bytes
+    """Of the state machine that has applied the entries up to `index`."""
+
+    @property
+    def tail(self) -> Tail:
+        """What must be known of it to judge the entry that follows."""
+        return Tail(self.index, self.term, self.end, self.chain, self.append_time_ms)
+
+    def encode(self) -> bytes:
+        header = _HEADER.pack(
+            MAGIC, VERSION, self.index, self.term, self.end, self.append_time_ms, self.chain,
+            len(self.configuration), len(self.state),
+        )  # fmt: skip
+        data = header + self.configuration + self.state
+        return data + _CRC.pack(google_crc32c.value(data))
+
+    @staticmethod
+    def decode(data: bytes) -> Snapshot:
+        """Raises `ValueError` when the bytes are no base."""
+        if len(data) < _HEADER.size + _CRC.size:
+            raise ValueError(f"{len(data)} bytes are fewer than a base has")
+        magic, version, index, term, end, append_time_ms, chain, *sizes = _HEADER.unpack_from(data)
+        if magic != MAGIC:
+            raise ValueError(f"no base begins with {magic:#010x}")
+        if version != VERSION:
+            raise ValueError(f"base version {version} is not known to this program, which knows {VERSION}")
+        if len(data) != _HEADER.size + sum(sizes) + _CRC.size:
+            raise ValueError(f"it has {len(data)} bytes, and says {_HEADER.size + sum(sizes) + _CRC.size}")
+        crc = google_crc32c.value(data[: -_CRC.size])
+        if (crc,) != _CRC.unpack_from(data, len(data) - _CRC.size):
+            raise ValueError(f"the CRC of its bytes is {crc:#010x}, it says another one")
+        state_at = _HEADER.size + sizes[0]
+        configuration, state = data[_HEADER.size : state_at], data[state_at : -_CRC.size]
+        return Snapshot(index, term, end, chain, append_time_ms, configuration, state)
