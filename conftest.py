@@ -11,9 +11,9 @@ IN_CI = os.environ.get("CI") == "true"
 
 if find_spec("docker") is None and not IN_CI:  # `make test` installs it
     collect_ignore = [
-        "tests/chaos/test_containers.py",
-        "tests/cluster/test_compose.py",
-        "tests/cluster/test_docker_cluster.py",
+        "tests/chaos/live/test_containers.py",
+        "tests/cluster/local/test_compose.py",
+        "tests/cluster/local/test_docker_cluster.py",
     ]
 
 

@@ -1,0 +1,218 @@
+"""Each anomaly by the smallest tale that has it, next to the same tale without it."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import pytest
+
+from chaos.live.checker.anomaly import KINDS
+from chaos.live.checker.columns import columns_of
+from chaos.live.checker.verdict import Verdict, judge
+from ledger.history import Operation, Poll
+from tests.chaos.live.tell import Q, assign, closed, crc, end, opened, poll, progress, send
+
+Tale = list[Operation | list[Poll]]
+
+
+def told(tale: Tale) -> Verdict:
+    return judge(columns_of(chain.from_iterable(one if isinstance(one, list) else [one] for one in tale)))
+
+
+def kinds(tale: Tale) -> dict[str, int]:
+    return {finding.kind: finding.count for finding in told(tale).findings if finding.count}
+
+
+def test_a_clean_history_is_valid() -> None:
+    tale: Tale = [
+        opened(),
+        send(0, 0),
+        send(1, 1),
+        send(2, None, "fail"),
+        send(2, 2),
+        send(3, None, "unknown"),
+        closed(),
+    ]
+    verdict = told([*tale, poll((0, 0), (1, 1)), poll((2, 2)), end((0, 0), (1, 1), (2, 2))])
+    assert verdict.valid is True, verdict.as_json()
+    assert verdict.figures["acknowledged"] == 3
+    assert verdict.figures["nodes read at the end"] == 3
+
+
+def test_an_unknown_send_may_be_there() -> None:
+    assert told([opened(), send(0, 0), send(1, None, "unknown"), closed(), end((0, 0), (1, 1))]).valid
+
+
+ANOMALIES: dict[str, list[Tale]] = {
+    "lost": [
+        [send(0, 0), send(1, 1), end((0, 0))],
+        [send(0, 0), end()],  # all of it
+        [send(0, 0), send(1, None, "unknown"), poll((0, 0), (1, 1)), end((0, 0))],  # once seen it must stay
+    ],
+    "duplicate": [
+        [send(0, 0), end((0, 0), (1, 0))],
+        [send(0, 0), send(1, None, "unknown"), poll((0, 0), (1, 1)), end((0, 0), (1, 1), (2, 1))],
+    ],
+    "phantom": [
+        [opened(), send(0, 0), closed(), end((0, 0), (1, 7))],  # of a producer that told of all that it sent
+        [send(0, 0), poll((1, 0), producer=Q), end((0, 0))],  # of nobody
+    ],
+    "aborted read": [
+        [send(0, 0), send(1, None, "fail"), poll((1, 1)), end((0, 0), (1, 1))],
+    ],
+    "payload mixed up": [
+        [send(0, 0), poll((0, 0), payloads=[7]), end((0, 0))],
+    ],
+    "inconsistent offset": [
+        [send(0, 0), send(1, 0, at=(0, 5)), end((0, 0))],
+        [send(0, 0), send(1, None, "unknown"), poll((0, 1)), end((0, 0))],
+        [send(0, 0), poll((0, 0), payloads=[7]), end((0, 0))],
+    ],
+    "reordered": [
+        [send(0, 1, at=(0, 5)), send(1, 0, at=(0, 5)), end((0, 1), (1, 0))],
+        [send(0, 0, epoch=1), send(1, 1), poll(), end()],
+    ],
+    "internal poll skip": [
+        [send(0, 0), send(1, 1), send(2, 2), poll((0, 0), (2, 2)), end((0, 0), (1, 1), (2, 2))],
+    ],
+    "internal non-monotonic poll": [
+        [send(0, 0), send(1, 1), poll((1, 1), (0, 0)), end((0, 0), (1, 1))],
+        [send(0, 0), poll((0, 0), (0, 0)), end((0, 0))],
+    ],
+    "external poll skip": [
+        [send(0, 0), send(1, 1), send(2, 2), poll((0, 0)), poll((2, 2)), end((0, 0), (1, 1), (2, 2))],
+        [send(0, 0), send(1, 1), send(2, 2), assign(0), poll((0, 0)), poll((2, 2)), end((0, 0), (1, 1), (2, 2))],
+    ],
+    "external non-monotonic poll": [
+        [send(0, 0), send(1, 1), poll((0, 0), (1, 1)), poll((1, 1)), end((0, 0), (1, 1))],
+    ],
+    "non-monotonic send": [
+        [send(0, 1, at=(0, 50)), send(1, 0, at=(10, 50)), end((0, 1), (1, 0))],
+    ],
+    "real-time order": [
+        [send(0, 1, at=(0, 5)), send(0, 0, at=(10, 15), producer=Q), end((1, 0)), *end((0, 0))],
+        # Of unknown outcome, but a read tells where it lies.
+        [send(0, 1, at=(0, 5)), send(0, None, "unknown", producer=Q, at=(10, 15)), poll((0, 0), producer=Q)],
+        # Known by a read.
+        [send(0, 1, at=(0, 50)), poll((1, 0), at=(10, 20)), send(0, 0, producer=Q, at=(30, 40))],
+    ],
+    "divergence": [
+        [send(0, 0), send(1, 1), *end((0, 0), (1, 1), nodes=(1, 2)), *end((1, 1), nodes=(3,))],  # and nothing says why
+        [send(0, 0), send(1, 1), *end((0, 0), (1, 1), nodes=(1, 2)), *end((0, 0), nodes=(3,))],
+        [send(0, 0), *end((0, 0), nodes=(1, 2)), *end(nodes=(3,))],  # nothing at all
+        [send(0, 0), send(1, None, "unknown"), *end((0, 0), nodes=(1, 2)), *end((0, 1), nodes=(3,))],
+    ],
+    "offset regression": [
+        [send(0, 0), end((0, 0)), progress(1, 0, 5), progress(0, 6, 9)],
+    ],
+}
+
+
+def test_every_kind_has_a_tale() -> None:
+    assert list(ANOMALIES) == list(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "tale"), [(kind, tale) for kind, tales in ANOMALIES.items() for tale in tales])
+def test_it_is_found(kind: str, tale: Tale) -> None:
+    found = kinds(tale)
+    assert kind in found, found
+    assert told(tale).valid is False
+
+
+ALLOWED: dict[str, Tale] = {
+    "a killed producer may have sent more than it told": [opened(), send(0, 0), end((0, 0), (1, 1))],
+    "a consumer that seeks goes where it likes": [
+        send(0, 0),
+        send(1, 1),
+        poll((0, 0), (1, 1)),
+        assign(0),
+        poll((0, 0)),
+        end((0, 0), (1, 1)),
+    ],
+    "two consumers read the same": [send(0, 0), poll((0, 0)), poll((0, 0), process=3), end((0, 0))],
+    "sends at the same time come in any order": [
+        send(0, 1, at=(0, 50)),
+        send(0, 0, at=(0, 50), producer=Q),
+        *[poll((0, 0), producer=Q, process=100 + node, node=node, final=True) for node in (1, 2, 3)],
+        end((1, 0)),
+    ],
+    "a number that was refused is given again, and tells nothing of where the refused message lies": [
+        send(0, 0, at=(0, 5)),
+        send(1, None, "fail", at=(20, 25), payload=77),
+        send(1, 1, at=(10, 15)),
+        send(2, 2, at=(16, 18)),
+        end((0, 0), (1, 1), (2, 2)),
+    ],
+    "what goes round has no promised order": [
+        send(0, 1, at=(0, 50), queue=0, epoch=1, bound=False),
+        send(5, 0, at=(10, 50), bound=False),
+        [poll((0, 5), process=100 + node, node=node, final=True) for node in (1, 2, 3)],
+        [
+            Poll(100 + node, "t", 0, [1], ["000000000000000a"], [1], [0], [crc(0)], node, True, 10_002, 10_003)
+            for node in (1, 2, 3)
+        ],
+    ],
+    "a number that was refused is given again": [
+        send(0, 0),
+        send(1, None, "fail", payload=77),
+        send(1, 1),
+        end((0, 0), (1, 1)),
+    ],
+    "what retention let go is not lost": [
+        send(0, 0),
+        send(1, 1),
+        *(assign(1, process=100 + node) for node in (1, 2, 3)),
+        end((1, 1)),
+    ],
+    "what one node let go another may still have": [
+        send(0, 0),
+        send(1, 1),
+        *end((0, 0), (1, 1), nodes=(1, 2)),
+        assign(1, process=103),
+        *end((1, 1), nodes=(3,)),
+    ],
+    "answers at the same time may differ": [send(0, 0), end((0, 0)), progress(1, 0, 5), progress(0, 4, 9)],
+    "an epoch begins at 0 again": [
+        opened(),
+        send(0, 0),
+        send(1, 1),
+        send(0, 2, epoch=1, at=(20, 25), payload=55),
+        end((0, 0), (1, 1)),
+        *[
+            Poll(100 + node, "t", 0, [2], ["000000000000000a"], [1], [0], [55], node, True, 10_002, 10_003)
+            for node in (1, 2, 3)
+        ],
+    ],
+}
+
+
+@pytest.mark.parametrize("what", ALLOWED)
+def test_it_is_allowed(what: str) -> None:
+    assert kinds(ALLOWED[what]) == {}
+
+
+def test_a_history_that_proves_nothing_is_void() -> None:
+    assert told([]).valid is None
+    verdict = told([send(0, 0)])
+    assert verdict.valid is None
+    assert verdict.void == ("nobody read to the end: t:0",)
+
+
+def test_too_little_is_void() -> None:
+    columns = columns_of([send(0, 0), *end((0, 0))])
+    assert judge(columns, least_acknowledged=1).valid is True
+    assert judge(columns, least_acknowledged=2).valid is None
+
+
+def test_examples_are_few_and_counts_are_whole() -> None:
+    sent = [send(number, number) for number in range(100)]
+    verdict = told([*sent, end((0, 0))])
+    (lost,) = (finding for finding in verdict.findings if finding.kind == "lost")
+    assert lost.count == 99
+    assert len(lost.shown) == 20
+    assert lost.shown[0].sentence == "000000000000000a/0/1 was at t:0:1, and is not in that queue at the end"
+    assert lost.shown[0].operations == (1,)
+
+
+def test_payloads_differ_in_these_tales() -> None:
+    assert crc(0) != crc(1)

@@ -1,0 +1,64 @@
+"""The same seed is the same run: in another process, under another hash seed, and twice in one process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Wishes
+
+ROOT = Path(__file__).resolve().parents[3]
+SEED, WISHES = 11, Wishes(minutes=1)
+
+SCRIPT = """
+from chaos.sim.campaign.run import run
+from chaos.sim.campaign.swarm import Wishes
+for seed in {seeds}:
+    report = run(seed, Wishes(world={world!r}, minutes={minutes}, shards={shards}))
+    print(seed, report.history, sorted(report.figures.items()), sorted(report.happened.items()), report.reason)
+"""
+
+
+def history_under(hash_seed: str, world: str, minutes: float, shards: int, seeds: tuple[int, ...]) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(world=world, minutes=minutes, shards=shards, seeds=seeds)],
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("world", "minutes", "shards", "seeds"),
+    [("protocol", 1.0, 1, (11, 12, 13)), ("stack", 0.5, 3, (11, 13))],  # 13: two consumer groups
+)
+def test_the_hash_seed_of_the_process_is_no_part_of_a_run(
+    world: str, minutes: float, shards: int, seeds: tuple[int, ...]
+) -> None:
+    first, second = (history_under(hash_seed, world, minutes, shards, seeds) for hash_seed in "01")
+    assert first == second
+    assert len(first.splitlines()) == len(seeds)
+
+
+def test_a_second_run_in_the_same_process_is_the_same() -> None:
+    assert run(SEED, WISHES) == run(SEED, WISHES)
+
+
+def test_another_seed_is_another_history() -> None:
+    assert run(SEED, WISHES).history != run(SEED + 1, WISHES).history
+
+
+def test_a_schedule_without_its_last_event_is_the_same_run_until_then() -> None:
+    from chaos.sim.campaign.swarm import draw
+    from chaos.sim.engine import schedule as schedules
+
+    whole = schedules.make(draw(SEED, WISHES))
+    assert run(SEED, WISHES, whole) == run(SEED, WISHES)
+    assert run(SEED, WISHES, whole[:-1]).history != run(SEED, WISHES).history

@@ -1,0 +1,189 @@
+"""`ledgermq group`, `dlq` and `consume --group` as a person uses them: subprocesses against a real local cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.local.processes import DevCluster
+from ledger import AsyncGroupConsumer, Message
+from tests.cluster.cli.command import run
+from tests.cluster.ports import free_base_port
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cli-groups")
+
+
+@pytest.fixture(scope="module")
+def cluster(directory: Path) -> Iterator[DevCluster]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEDGERMQ_RETRY_DELAYS_S", "0.05")
+        made = DevCluster(directory / "ledgermq-data")
+        made.start(3, base_port=free_base_port(3))
+        yield made
+        made.purge()
+
+
+@pytest.fixture
+def ledgermq(cluster: DevCluster, directory: Path) -> Any:
+    def command(*arguments: str, **options: Any) -> tuple[str, str]:
+        done = run(*arguments, cwd=directory, **options)
+        return done.stdout.decode(), done.stderr.decode()
+
+    return command
+
+
+def rows(table: str) -> list[list[str]]:
+    return [line.split() for line in table.splitlines()[1:]]
+
+
+def test_a_shard_consumes_goes_on_is_moved_and_deleted(ledgermq: Any) -> None:
+    assert "no consumer groups yet" in ledgermq("group", "list")[1]
+    ledgermq("topic", "create", "orders", "--queues", "2")
+    ledgermq("produce", "orders", "--queue", "1", input=b"1\n2\n3\n4\n")
+    consume = ("consume", "orders", "--group", "billing")
+    assert ledgermq(*consume, "--count", "2")[0] == "1\n2\n"
+    assert ledgermq(*consume)[0] == "3\n4\n"
+    assert ledgermq(*consume)[0] == ""
+    ledgermq("produce", "orders", "--queue", "0", input=b"5\n")
+
+    (line,) = rows(ledgermq("group", "list")[0])
+    assert line[:5] == ["billing", "0", "-", "2", "1"]
+    (one,) = json.loads(ledgermq("group", "list", "--format", "json")[0])["consumer_groups"]
+    assert (one["name"], one["lag"], one["dead_letters"]) == ("billing", 1, 0)
+    table, said = ledgermq("group", "describe", "billing")
+    assert [line[:5] for line in rows(table)] == [["orders", "0", "0", "1", "1"], ["orders", "1", "4", "4", "0"]]
+    assert "no members" in said
+
+    reset = ("group", "reset", "billing", "--to", "1", "--topic", "orders", "--queue", "1")
+    table, said = ledgermq(*reset, "--dry-run")
+    assert (rows(table), "would go on at 1" in said) == ([["orders", "1", "4", "1"]], True)
+    assert json.loads(ledgermq(*reset, "--format", "json")[0])["queues"] == [
+        {"topic": "orders", "queue": 1, "before": 4, "after": 1}
+    ]
+    assert sorted(ledgermq(*consume)[0].split()) == ["2", "3", "4", "5"]
+    assert "goes on at earliest in 2 queues" in ledgermq("group", "reset", "billing", "--to", "earliest")[1]
+    assert ledgermq("group", "describe", "billing", "--format", "json")[0].count('"lag": 4') == 1
+    assert "had begun with 2 queues" in ledgermq("group", "delete", "billing")[1]
+    assert "no consumer groups yet" in ledgermq("group", "list")[1]
+
+
+def test_members_are_shown_and_keep_a_shard_from_being_deleted(cluster: DevCluster, ledgermq: Any) -> None:
+    ledgermq("topic", "create", "held", "--queues", "2")
+
+    async def look() -> tuple[str, dict[str, Any], str]:
+        consumer = AsyncGroupConsumer("held", group="holding", bootstrap_servers=cluster.bootstrap, client_id="me")
+        async with consumer:
+            while not consumer.assignment:
+                await consumer.getmany(timeout_ms=50)
+            shown = await asyncio.to_thread(ledgermq, "group", "describe", "holding")
+            told = await asyncio.to_thread(ledgermq, "group", "describe", "holding", "--format", "json")
+            refused = await asyncio.to_thread(ledgermq, "group", "delete", "holding", status=1)
+            return shown[0], json.loads(told[0]), refused[1]
+
+    table, told, refused = asyncio.run(look())
+    assert table.splitlines()[0].split() == ["MEMBER", "CLIENT", "ROOM", "QUEUES"]
+    assert "held 0,1" in table
+    (member,) = told["members"]
+    assert {"topic": "held", "queue": 0} in member["queues"]
+    assert (told["strategy"], member["client_id"]) == ("average", "me")
+    assert "stop its consumers first" in refused
+
+
+def give_up(cluster: DevCluster, topic: str, group: str, count: int) -> None:
+    async def work() -> None:
+        async with AsyncGroupConsumer(topic, group=group, bootstrap_servers=cluster.bootstrap) as consumer:
+            given_up: list[Message] = []
+            while len(given_up) < count:
+                for message in await consumer.getmany():
+                    await consumer.give_up(message)
+                    given_up.append(message)
+
+    asyncio.run(work())
+
+
+def test_dead_letters_are_listed_and_sent_again_once(cluster: DevCluster, ledgermq: Any) -> None:
+    ledgermq("topic", "create", "payments", "--queues", "2")
+    assert "has no dead letters" in ledgermq("dlq", "resend", "paying")[1]
+    assert ledgermq("dlq", "list", "paying") == ("", "0 dead letters.\n")
+    ledgermq("produce", "payments", "--key", "k", "--tag", "t", input=b"a\nb\nc\n")
+    give_up(cluster, "payments", "paying", 3)
+    listed = rows(ledgermq("dlq", "list", "paying")[0])
+    assert [(line[0], line[3], line[-1]) for line in listed] == [
+        (f"%DLQ%paying:0:{number}", "1", value) for number, value in enumerate("abc")
+    ]
+    assert all(line[2].startswith("payments:") for line in listed)
+
+    assert "Sent 2 messages again to payments" in ledgermq("dlq", "resend", "paying", "--max", "2")[1]
+    (left,) = rows(ledgermq("dlq", "list", "paying")[0])
+    assert left[-1] == "c"
+    assert len(rows(ledgermq("dlq", "list", "paying", "--all")[0])) == 3
+    (summary,) = [line for line in rows(ledgermq("group", "list")[0]) if line[0] == "paying"]
+    assert summary[-1] == "1"
+    assert json.loads(ledgermq("dlq", "resend", "paying", "--format", "json")[0])["topics"] == {"payments": 1}
+    assert "has no dead letters" in ledgermq("dlq", "resend", "paying")[1]
+
+    again = [json.loads(line) for line in ledgermq("consume", "payments", "--format", "json")[0].splitlines()]
+    assert [one["value"] for one in again] == ["a", "b", "c"] * 2
+    assert {(one["key"], one["tag"], len(one["headers"]), one["queue"]) for one in again} == {
+        ("k", "t", 0, again[0]["queue"])
+    }
+
+
+def test_topics_and_shards_are_deleted_with_all_that_is_in_them(cluster: DevCluster, ledgermq: Any) -> None:
+    """Dead letters of a topic that is no more have nowhere to go; and nothing goes without a question."""
+    ledgermq("topic", "create", "short-lived", "--queues", "1")
+    ledgermq("produce", "short-lived", input=b"a\nb\n")
+    give_up(cluster, "short-lived", "brief", 2)
+    assert "Delete topic short-lived with 2 messages?" in ledgermq("topic", "delete", "short-lived", status=1)[1]
+    assert "short-lived" in ledgermq("topic", "list")[0], "nobody said yes"
+    assert ledgermq("topic", "delete", "short-lived", input=b"y\n")[1].endswith("Deleted topic short-lived.\n")
+    assert "short-lived" not in ledgermq("topic", "list")[0]
+    assert 'no topic "short-lived"' in ledgermq("topic", "delete", "short-lived", "--yes", status=1)[1]
+    assert "is reserved" in ledgermq("topic", "delete", "%DLQ%brief", "--yes", status=1)[1]
+
+    resent = json.loads(ledgermq("dlq", "resend", "brief", "--format", "json")[0])
+    assert (resent["resent"], resent["stranded"]) == (0, {"short-lived": 2})
+    assert len(rows(ledgermq("dlq", "list", "brief", "--all")[0])) == 2
+    ledgermq("group", "delete", "brief", "--yes")
+    left = [one["name"] for one in json.loads(ledgermq("topic", "list", "--format", "json")[0])["topics"]]
+    assert "%RETRY%brief" not in left
+    assert "%DLQ%brief" not in left
+    assert json.loads(ledgermq("topic", "create", "short-lived", "--format", "json")[0])["name"] == "short-lived"
+    assert json.loads(ledgermq("topic", "delete", "short-lived", "--yes", "--format", "json")[0]) == {
+        "deleted": "short-lived"
+    }
+
+
+def test_a_shard_that_leaves_messages_is_deleted_by_yes(cluster: DevCluster, ledgermq: Any) -> None:
+    ledgermq("topic", "create", "left", "--queues", "1")
+    ledgermq("produce", "left", input=b"a\n")
+    give_up(cluster, "left", "leaving", 1)
+    asked = ledgermq("group", "delete", "leaving", status=1)[1]
+    assert "Delete leaving, with 0 messages to come again and 1 dead letter?" in asked
+    assert "Deleted consumer group leaving" in ledgermq("group", "delete", "leaving", input=b"y\n")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (("group", "describe", "nobody"), 1, 'no consumer group "nobody"'),
+        (("group", "delete", "nobody"), 1, 'no consumer group "nobody"'),
+        (("group", "reset", "nobody", "--to", "earliest"), 1, 'no consumer group "nobody"'),
+        (("group", "reset", "nobody", "--to", "soon"), 2, "neither earliest"),
+        (("group", "describe", "no spaces"), 1, "cannot be a consumer group's name"),
+        (("dlq", "list", "no spaces"), 1, "cannot be a consumer group's name"),
+        (("consume", "orders", "--group", "g", "--queue", "0"), 2, "exclude each other"),
+        (("consume", "orders", "--group", "g", "--from", "3"), 2, "earliest, latest or a time"),
+        (("consume", "nowhere", "--group", "g"), 1, "nowhere"),
+    ],
+)
+def test_what_cannot_be_done_is_said(ledgermq: Any, arguments: tuple[str, ...], status: int, said: str) -> None:
+    assert said in ledgermq(*arguments, status=status)[1]

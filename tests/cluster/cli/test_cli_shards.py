@@ -1,0 +1,71 @@
+"""The command line with several shards: started, shown, added to; topics that are given queues; one shard or all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.local.processes import DevCluster
+from tests.cluster.cli.command import run
+from tests.cluster.ports import free_base_port
+
+SHARDS = 2
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    directory = tmp_path_factory.mktemp("cli-shards")
+    port = str(free_base_port(3))
+    run("dev", "start", "--shards", str(SHARDS), "--base-port", port, cwd=directory)
+    yield directory
+    DevCluster(directory / "ledgermq-data").purge()
+
+
+def answer(*arguments: str, cwd: Path) -> Any:
+    return json.loads(run(*arguments, "--format", "json", cwd=cwd).stdout)
+
+
+def test_a_cluster_of_shards_is_started_and_shown(directory: Path) -> None:
+    nodes = answer("dev", "status", cwd=directory)["nodes"]
+    assert all(sorted(node["leaders"]) == ["0", "1"] for node in nodes)
+    rows = answer("cluster", "info", cwd=directory)["nodes"]
+    assert sorted((row["node"], row["shard"]) for row in rows) == [
+        (node, shard) for node in (1, 2, 3) for shard in (0, 1)
+    ]
+    refused = run("dev", "start", "--shards", "3", cwd=directory, status=1)
+    assert b"was made with 2 group(s)" in refused.stderr
+
+
+def test_topics_shards_and_queues(directory: Path) -> None:
+    run("topic", "create", "orders", "--queues", "2", cwd=directory)
+    assert answer("cluster", "add-shard", cwd=directory) == {"shard": SHARDS}
+    assert answer("topic", "alter", "orders", "--queues", "4", cwd=directory)["queues"] == 4
+    assert answer("topic", "describe", "orders", cwd=directory)["shards"] == [0, 1, 2, 0]
+    shown = run("topic", "describe", "orders", cwd=directory).stdout.decode().splitlines()[1:]
+    assert [line.split()[1] for line in shown] == ["0", "1", "2", "0"]
+    run("produce", "orders", cwd=directory, input=b"one\ntwo\nthree\n")
+    read = run("consume", "orders", "--from", "earliest", "--count", "3", cwd=directory).stdout
+    assert sorted(read.splitlines()) == [b"one", b"three", b"two"]
+    fewer = run("topic", "alter", "orders", "--queues", "1", cwd=directory, status=1)
+    assert b"it can only be given more" in fewer.stderr
+    wrong = run("cluster", "add-shard", "--nodes", "1;2", cwd=directory, status=2)
+    assert b"is not of the form 1,2,3" in wrong.stderr
+
+
+def test_one_shard_or_all(directory: Path) -> None:
+    run("cluster", "hold", "reader", cwd=directory)
+    run("cluster", "hold", "other", "--group", "1", cwd=directory)
+    holds = answer("cluster", "holds", cwd=directory)["holds"]
+    numbers = sorted(hold["shard"] for hold in holds if hold["name"] == "reader")
+    assert numbers[:SHARDS] == [*range(SHARDS)]
+    assert [hold["shard"] for hold in holds if hold["name"] == "other"] == [1]
+    cut = answer("cluster", "trim", "--keep-bytes", "0", "--dry-run", cwd=directory)
+    assert [each["shard"] for each in cut["by_shard"]] == numbers
+    moved = answer("cluster", "transfer-leader", "--group", "1", "--to", "3", cwd=directory)
+    assert (moved["node"], moved["leader"]) == (3, 3)
+    nowhere = run("cluster", "transfer-leader", "--group", "9", cwd=directory, status=1)
+    assert b"There is no shard 9" in nowhere.stderr

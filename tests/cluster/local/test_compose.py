@@ -1,0 +1,85 @@
+"""docker-compose.yml: what stands in it, and three containers that it makes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.local.containers import CLUSTER_LABEL
+from cluster.local.engine import connect
+from cluster.node.settings import NodeSettings
+from tests.cluster.ports import free_base_port
+
+ROOT = Path(__file__).resolve().parents[3]
+COMPOSE = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+NAME = f"ledgermq-test-{os.getpid()}"
+
+
+def test_every_variable_of_a_node_is_a_setting() -> None:
+    block = COMPOSE.partition("x-environment:")[2].partition("services:")[0]
+    named = re.findall(r"^  LEDGERMQ_(\w+):", block, re.MULTILINE)
+    assert {"DATA", "PEERS", "OUTSIDE"} < set(named)
+    assert {name.lower() for name in named} <= NodeSettings.model_fields.keys()
+
+
+def test_the_example_names_every_variable_with_its_default() -> None:
+    taken = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", COMPOSE))
+    example = (ROOT / ".env.example").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^(\w+)=(.*)$", example, re.MULTILINE)) == taken
+
+
+def test_the_defaults_of_settings_are_those_of_the_settings() -> None:
+    for name, default in re.findall(r"^  LEDGERMQ_(\w+): \$\{LEDGERMQ_\1:-([^}]*)\}", COMPOSE, re.MULTILINE):
+        meant = NodeSettings.model_fields[name.lower()].default
+        assert name == "CLUSTER" or type(meant)(default) == meant, name
+
+
+def compose(*arguments: str) -> str:
+    done = subprocess.run([ROOT / "scripts/compose", *arguments], capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def running(node_image: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    base = free_base_port(3)
+    ports = {f"LEDGERMQ_PORT_{node}": base + 2 * node - 2 for node in (1, 2, 3)}
+    http = {f"LEDGERMQ_HTTP_PORT_{node}": base + 2 * node - 1 for node in (1, 2, 3)}
+    off = dict.fromkeys((f"LEDGERMQ_DISK_{what}_RATIO" for what in ("CLEAN", "FORCE", "REFUSE")), 0)
+    bin = Path(sys.executable).parent
+    settings = {"COMPOSE_PROJECT_NAME": NAME, "LEDGERMQ_CLUSTER": NAME, "BIN": bin, "LEDGERMQ_IMAGE": node_image}
+    for name, value in {**settings, **ports, **http, **off, "LEDGERMQ_SEGMENT_BYTES": 16 << 20}.items():
+        monkeypatch.setenv(name, str(value))
+    try:
+        compose("up")
+        yield
+    finally:
+        compose("down", "--volumes")
+
+
+@pytest.mark.usefixtures("running")
+def test_three_containers_lose_nothing_when_the_leaders_is_killed(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b"".join(b"line %d\n" % number for number in range(20_000)))
+    engine = connect()
+    containers = engine.containers.list(filters={"label": f"{CLUSTER_LABEL}={NAME}"})
+    assert len(containers) == 3
+    for container in containers:
+        assert container.exec_run(["id", "-u"]).output == b"10001\n"
+        assert container.exec_run(["touch", "/anywhere"]).exit_code != 0, "the root file system is read-only"
+        assert container.exec_run(["python3", "-I", "-S", "/opt/ledgermq/alive.py"]).exit_code == 0
+
+    outcome = json.loads(compose("demo", "--input", str(tmp_path), "--format", "json"))
+    assert (outcome["holds"], outcome["messages"], outcome["nodes_read"]) == (True, 20_000, 3)
+    assert outcome["leader_after"] != outcome["leader_before"]
+
+    for container in containers:
+        container.stop(timeout=30)
+        assert engine.api.inspect_container(container.id)["State"]["ExitCode"] == 0, "SIGTERM ends it in order"
+    engine.close()

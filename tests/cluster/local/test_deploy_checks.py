@@ -1,0 +1,92 @@
+"""deploy/alive.py, which a container is asked by whether it lives, and deploy/ready.py, which waits for nodes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
+NOBODY = "127.0.0.1:1"
+
+
+class FakeNode(HTTPServer):
+    """A node that lives, and is ready from the third question on."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), FakeAnswer)
+        self.asked: list[str] = []
+        self.ready_from = 3
+        self.lives = True
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+class FakeAnswer(BaseHTTPRequestHandler):
+    server: FakeNode
+
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)
+        ready = self.server.asked.count("/readyz") >= self.server.ready_from
+        good = ready if self.path == "/readyz" else self.server.lives
+        self.send_response(200 if good else 503)
+        self.end_headers()
+        self.wfile.write(b'{"status": "ready"}' if good else b'{"status": "not ready", "reason": "no leader"}')
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def node() -> Iterator[FakeNode]:
+    server = FakeNode()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def alive(address: str) -> int:
+    command = [sys.executable, "-I", "-S", str(DEPLOY / "alive.py")]
+    return subprocess.run(command, env={"LEDGERMQ_HTTP": address}, capture_output=True, timeout=30).returncode
+
+
+def ready(addresses: str, within_s: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(DEPLOY / "ready.py"), addresses, within_s]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_node_lives_that_answers_whether_it_is_ready_or_not(node: FakeNode) -> None:
+    assert alive(node.address) == 0
+    assert node.asked == ["/healthz"], "readiness, which needs a quorum, is not asked for"
+
+
+def test_a_node_that_answers_badly_or_not_at_all_does_not_live(node: FakeNode) -> None:
+    node.lives = False
+    assert (alive(node.address), alive(NOBODY)) == (1, 1)
+
+
+def test_a_node_without_that_port_cannot_be_asked() -> None:
+    assert alive("") == 0
+
+
+def test_nodes_are_waited_for_until_they_are_ready(node: FakeNode) -> None:
+    assert ready(node.address, "30").returncode == 0
+    assert node.asked == ["/readyz"] * 3
+
+
+def test_who_does_not_get_ready_is_named_with_the_reason(node: FakeNode) -> None:
+    node.ready_from = 1_000_000
+    done = ready(f"{node.address},{NOBODY}", "0")
+    assert done.returncode == 1
+    assert f"the node at {node.address} is not ready: no leader" in done.stderr
+    assert f"the node at {NOBODY} is not ready: it does not answer" in done.stderr

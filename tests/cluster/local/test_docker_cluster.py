@@ -1,0 +1,63 @@
+"""`ledgermq dev --docker`: a cluster of containers that stays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from cluster.local.containers import CLUSTER_LABEL, DockerCluster
+from cluster.local.engine import connect
+from cluster.local.plan import DevError
+from ledger import Admin, Consumer, Producer
+from tests.cluster.cli.command import run
+from tests.cluster.local.at_once import assert_ports_of_their_own
+
+
+@pytest.fixture
+def cluster(node_image: str) -> Iterator[DockerCluster]:
+    cluster = DockerCluster(f"test-{os.getpid()}", node_image)
+    yield cluster
+    cluster.purge()
+
+
+def values(cluster: DockerCluster, topic: str, count: int) -> list[bytes]:
+    with Consumer(topic, bootstrap_servers=cluster.bootstrap, start="earliest") as consumer:
+        return [next(consumer).value for _ in range(count)]
+
+
+def test_it_starts_stops_goes_on_with_its_data_and_leaves_nothing(cluster: DockerCluster) -> None:
+    (state,) = cluster.start(1)
+    assert (state.role, state.leads, cluster.exists) == ("leader", [0], True)
+    with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
+        admin.create_topic("kept", 1)
+        producer.send("kept", b"one")
+
+    assert (cluster.stop(), cluster.stop()) == (1, 0)
+    assert [state.role for state in cluster.status()] == ["stopped"]
+    with pytest.raises(DevError, match="was made with 1 node"):
+        cluster.start(3)
+    assert [state.role for state in cluster.start()] == ["leader"]
+    assert values(cluster, "kept", 1) == [b"one"]
+
+    cluster.kill(1)
+    assert [state.pid for state in cluster.status()] == [None], "who was killed by hand stays down"
+    cluster.restart(1)
+    assert values(cluster, "kept", 1) == [b"one"]
+
+    assert (cluster.purge(), cluster.purge()) == (True, False)
+    engine, label = connect(), {"label": f"{CLUSTER_LABEL}={cluster.name}"}
+    assert engine.containers.list(all=True, filters=label) == []
+    assert engine.volumes.list(filters=label) == engine.networks.list(filters=label) == []
+    engine.close()
+
+
+def test_those_that_are_started_at_once_get_ports_of_their_own(node_image: str) -> None:
+    assert_ports_of_their_own([DockerCluster(f"test-{os.getpid()}-{name}", node_image) for name in ("one", "other")])
+
+
+@pytest.mark.parametrize("command", [("dev", "start"), ("dev", "status"), ("dev", "purge")])
+def test_without_an_engine_one_is_told_so(command: tuple[str, ...]) -> None:
+    done = run(*command, "--docker", status=1, environment={"DOCKER_HOST": "unix:///nowhere/docker.sock"})
+    assert b"no Docker engine answers: start it, or name one with DOCKER_HOST" in done.stderr

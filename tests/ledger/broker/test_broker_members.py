@@ -1,0 +1,327 @@
+"""What the leader makes of an operator's requests, judged over a driver that only remembers what it was given."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ledger.broker.members.handover import begin_transfer, successors
+from ledger.broker.members.members import CAUGHT_UP_BYTES, Introduction, Members
+from ledger.broker.members.membership import Membership
+from ledger.broker.replicas import Replicas
+from ledger.broker.rpc.operations import OperationsService, changed
+from ledger.broker.topics.topic_deletion import TopicDeletion
+from ledger.errors import (
+    ChangeInProgressError,
+    InvalidArgumentError,
+    LastVoterError,
+    LedgerError,
+    NodeBehindError,
+    NodeExistsError,
+    NodeRefusedError,
+    NotLeaderError,
+    NotSuspectError,
+    RecoveryRefusedError,
+    TransferRefusedError,
+    UnknownNodeError,
+    from_wire,
+)
+from ledger.state import State
+from ledger.v1 import operations_pb2
+from raft.configuration_entry import ShardConfiguration, decode_configuration
+from raft.core import ChangeInProgress, ChangeRefused, Configuration, Progress, TransferRefused
+from raft.core.progress import Mode
+from store import Suspect
+from tests.ledger.broker.test_broker_membership import configuration
+
+ONE, TWO, THREE, FOUR = (str(node).encode() * 16 for node in (1, 2, 3, 4))
+SHARD = configuration({1: ONE, 2: TWO}, {3: THREE})
+COMMIT = 100
+
+
+class Driver:
+    """Of node 1, which leads."""
+
+    def __init__(self) -> None:
+        progress = {node: Progress(COMMIT + 1) for node in (2, 3)}
+        for each in progress.values():
+            each.match, each.mode = COMMIT, Mode.REPLICATE
+        self.raft = SimpleNamespace(
+            node=1, leader=1, commit=COMMIT, progress=progress, configuration=Configuration((1, 2), (3,)),
+            log=SimpleNamespace(holds=lambda index, term: True), is_suspect=False, term=5, transferring_to=0,
+        )  # fmt: skip
+        self.leads = True
+        self.refuses: dict[int, Exception] = {}
+        """By node: what a transfer to it meets; 0: what a change meets."""
+        self.changes: list[tuple[ShardConfiguration, Configuration]] = []
+        self.transfers: list[int] = []
+        self.proposal: Any = None
+
+    def change(self, proposal: Any, core: Configuration) -> None:
+        if 0 in self.refuses:
+            raise self.refuses[0]
+        self.changes.append((decode_configuration(proposal.draft.body), core))
+        self.proposal = proposal
+        proposal.appended(SimpleNamespace(index=COMMIT + 1, term=5))
+
+    def transfer(self, to: int) -> None:
+        if to in self.refuses:
+            raise self.refuses[to]
+        self.transfers.append(to)
+
+
+class Site:
+    """Answers for every new node."""
+
+    def __init__(self) -> None:
+        self.answer: Introduction | None = None
+        self.lost: Suspect | None = None
+        self.accepted = False
+
+    async def ask_joining_node(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
+        return self.answer
+
+    def doubt(self) -> Suspect | None:
+        return self.lost
+
+    async def accept_loss(self) -> None:
+        self.accepted = True
+
+
+class Leader:
+    """As much of a Replica as this needs."""
+
+    def __init__(self) -> None:
+        self.shard = 0
+        self.driver = Driver()
+        self.log = SimpleNamespace(first_index=1, last_index=COMMIT, span=lambda first, last: (last - first + 1) << 20)
+        self.membership = Membership(1, ONE, {})
+        self.membership.applied(1, SHARD)
+        self.newest = SHARD
+        self.state = State()
+
+    def newest_configuration(self) -> ShardConfiguration:
+        return self.newest
+
+    def not_leading(self) -> LedgerError:
+        return NotLeaderError("not here", leader=2, leader_address="n2:1")
+
+    def refusal(self, trouble: Exception) -> LedgerError:
+        assert isinstance(trouble, ChangeInProgress)
+        return ChangeInProgressError("wait")
+
+
+@pytest.fixture
+def leader() -> Leader:
+    return Leader()
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+@pytest.fixture
+def members(leader: Leader, site: Site) -> Members:
+    return Members(leader, site.ask_joining_node)  # type: ignore[arg-type]
+
+
+async def test_a_new_node_becomes_a_learner(leader: Leader, site: Site, members: Members) -> None:
+    site.answer = Introduction(4, FOUR, empty=True, refusal="")
+    change = await members.add(4, "n4:1")
+    assert change is not None
+    ((written, core),) = leader.driver.changes
+    assert (written.learners[4].incarnation, written.learners[4].address) == (FOUR, "n4:1")
+    assert core == Configuration((1, 2), (3, 4))
+
+
+async def test_to_add_a_member_once_more_changes_nothing(leader: Leader, site: Site, members: Members) -> None:
+    site.answer = Introduction(3, THREE, empty=False, refusal="it has data")
+    assert await members.add(3, "n3:1") is None
+    with pytest.raises(NodeExistsError, match="a member already, at n3:1"):
+        await members.add(3, "moved:1")
+    assert leader.driver.changes == []
+
+
+@pytest.mark.parametrize(
+    ("node", "address", "answer", "error", "sentence"),
+    [
+        (4, "n4:1", None, NodeRefusedError, "no node answers at n4:1"),
+        (4, "n4:1", Introduction(4, FOUR, False, ""), NodeRefusedError, "node 4 has data already"),
+        (4, "n4:1", Introduction(5, FOUR, True, ""), NodeRefusedError, "at n4:1 is node 5, not node 4"),
+        (4, "n4:1", Introduction(4, FOUR, True, "of another cluster"), NodeRefusedError, "of another cluster"),
+        (2, "x:1", Introduction(2, FOUR, True, ""), NodeExistsError, "node 2 is a member already"),
+        (4, "n2:1", Introduction(4, FOUR, True, ""), NodeExistsError, "n2:1 is the address of node 2"),
+    ],
+)
+async def test_a_node_that_cannot_be_added(
+    leader: Leader,
+    site: Site,
+    members: Members,
+    node: int,
+    address: str,
+    answer: Introduction | None,
+    error: type[LedgerError],
+    sentence: str,
+) -> None:
+    site.answer = answer
+    with pytest.raises(error, match=sentence):
+        await members.add(node, address)
+    assert leader.driver.changes == []
+
+
+async def test_an_address_that_contradicts_the_settings_of_the_leader(leader: Leader, site: Site) -> None:
+    leader.membership = Membership(1, ONE, {4: "old:1"})
+    leader.membership.applied(1, SHARD)
+    site.answer = Introduction(4, FOUR, empty=True, refusal="")
+    with pytest.raises(NodeExistsError, match="say that node 4 is at old:1"):
+        await Members(leader, site.ask_joining_node).add(4, "n4:1")  # type: ignore[arg-type]
+
+
+async def test_a_learner_that_keeps_up_is_promoted(leader: Leader, site: Site, members: Members) -> None:
+    site.answer = Introduction(3, THREE, empty=False, refusal="")
+    assert await members.promote(3) is not None
+    assert leader.driver.changes[0][1] == Configuration((1, 2, 3))
+    assert await members.promote(2) is None, "it votes already"
+
+
+async def test_a_learner_that_lags_is_not_promoted(leader: Leader, site: Site, members: Members) -> None:
+    site.answer = Introduction(3, THREE, empty=False, refusal="")
+    progress = leader.driver.raft.progress[3]
+    lag = (CAUGHT_UP_BYTES >> 20) + 1
+    progress.match = COMMIT - lag
+    with pytest.raises(NodeBehindError, match=rf"node 3 lacks {lag} entries \({lag * 1.048576:.1f} MB\)"):
+        await members.promote(3)
+    progress.match = COMMIT - lag + 1
+    assert await members.promote(3) is not None
+
+
+@pytest.mark.parametrize("trouble", ["probes", "suspect", "silent", "another"])
+async def test_a_learner_that_is_not_there_is_not_promoted(
+    leader: Leader, site: Site, members: Members, trouble: str
+) -> None:
+    site.answer = Introduction(3, THREE, empty=False, refusal="")
+    progress = leader.driver.raft.progress[3]
+    if trouble == "probes":
+        progress.restart()
+    elif trouble == "suspect":
+        progress.suspect(7, COMMIT, 1)
+    else:
+        site.answer = None if trouble == "silent" else Introduction(3, FOUR, empty=False, refusal="")
+    with pytest.raises(NodeBehindError):
+        await members.promote(3)
+    assert leader.driver.changes == []
+
+
+async def test_removal(leader: Leader, members: Members) -> None:
+    change = members.remove(1)
+    assert leader.driver.changes[0][1] == Configuration((2,), (3,))
+    leader.driver.raft.commit = COMMIT + 1
+    change.settled(committed=False)  # a leader that removed itself leads no more, and has not applied it yet
+    assert await change.future == COMMIT + 1
+
+
+async def test_a_change_that_was_not_committed_ends_in_an_error(leader: Leader, members: Members) -> None:
+    change = members.remove(2)
+    change.settled(committed=False)
+    with pytest.raises(NotLeaderError):
+        await changed(change, wait=True)
+    assert (await changed(change, wait=False)).index == COMMIT + 1
+
+
+async def test_what_the_core_refuses(leader: Leader, members: Members) -> None:
+    with pytest.raises(UnknownNodeError, match="its members are 1, 2, 3"):
+        members.remove(9)
+    leader.driver.refuses[0] = ChangeRefused("a shard needs a voter")
+    with pytest.raises(LastVoterError):
+        members.remove(2)
+    leader.driver.refuses[0] = ChangeInProgress("wait")
+    with pytest.raises(ChangeInProgressError):
+        members.remove(2)
+    leader.driver.leads = False
+    with pytest.raises(NotLeaderError):
+        members.remove(2)
+
+
+def test_the_first_to_take_over_is_who_holds_most(leader: Leader) -> None:
+    raft: Any = leader.driver.raft
+    raft.configuration = Configuration((1, 2, 3))
+    assert successors(raft) == [2, 3]
+    raft.progress[2].match = COMMIT - 1
+    assert successors(raft) == [3, 2]
+    raft.progress[3].suspect(7, COMMIT, 1)
+    assert successors(raft) == [2]
+
+
+def test_a_successor_that_does_not_answer_is_passed_over(leader: Leader) -> None:
+    leader.driver.raft.configuration = Configuration((1, 2, 3))
+    leader.driver.refuses[2] = TransferRefused("node 2 does not answer")
+    assert begin_transfer(leader) == 3  # type: ignore[arg-type]
+    with pytest.raises(TransferRefusedError, match="node 2 does not answer; node 1 goes on leading"):
+        begin_transfer(leader, 2)  # type: ignore[arg-type]
+    leader.driver.leads = False
+    with pytest.raises(NotLeaderError):
+        begin_transfer(leader)  # type: ignore[arg-type]
+
+
+# -- the service
+
+
+@pytest.fixture
+def service(leader: Leader, site: Site) -> OperationsService:
+    replicas = Replicas()
+    replicas.add(leader)  # type: ignore[arg-type]
+    return OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)))
+
+
+async def transfer(service: OperationsService, to: int, from_node: int) -> int:
+    request = operations_pb2.TransferLeadershipRequest(to=to, from_node=from_node)
+    answer = await service.TransferLeadership(request, None)  # type: ignore[arg-type]
+    if answer.HasField("error"):
+        raise from_wire(answer.error)
+    return int(answer.to)
+
+
+async def test_a_transfer_that_came_about_is_not_done_again(leader: Leader, service: OperationsService) -> None:
+    assert await transfer(service, 0, 1) == 2
+    assert await transfer(service, 1, 0) == 1, "it leads already"
+    assert await transfer(service, 0, 2) == 1, "node 2 was to hand over, and has"
+    assert leader.driver.transfers == [2]
+
+
+async def recover(service: OperationsService, **request: Any) -> operations_pb2.RecoverNodeResponse:
+    answer = await service.RecoverNode(operations_pb2.RecoverNodeRequest(**request), None)  # type: ignore[arg-type]
+    if answer.HasField("error"):
+        raise from_wire(answer.error)
+    return answer
+
+
+async def test_recovery(leader: Leader, site: Site, service: OperationsService) -> None:
+    with pytest.raises(NotSuspectError):
+        await recover(service, node=1, accept_loss=True)
+    site.lost = Suspect("power loss", 5, 7)
+    leader.driver.raft.is_suspect = True
+    with pytest.raises(InvalidArgumentError, match="ask the suspect node itself"):
+        await recover(service, node=2, accept_loss=True)
+    leader.driver.raft.leader = 3
+    with pytest.raises(RecoveryRefusedError, match="follows node 3"):
+        await recover(service, node=1, accept_loss=True)
+    leader.driver.raft.leader = 0
+    explained = await recover(service, node=1)
+    assert (explained.reason, explained.since_ms, explained.last_index) == ("power loss", 5, 7)
+    assert not explained.recovered
+    assert not site.accepted
+    assert (await recover(service, node=1, accept_loss=True)).recovered
+    assert site.accepted
+
+
+async def test_another_shard_and_a_node_that_has_not_started(leader: Leader, site: Site) -> None:
+    replicas = Replicas()
+    service = OperationsService(1, "test", {0: site}, replicas, TopicDeletion(replicas, cast(Any, None)))
+    request = operations_pb2.RemoveNodeRequest(shard=7, node=2)
+    assert from_wire((await service.RemoveNode(request, None)).error).code == "UNAVAILABLE"  # type: ignore[arg-type]
+    replicas.add(leader)  # type: ignore[arg-type]
+    answer = await service.RemoveNode(request, None)  # type: ignore[arg-type]
+    assert "no shard 7" in answer.error.message

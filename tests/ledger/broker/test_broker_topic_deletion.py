@@ -1,0 +1,175 @@
+"""How a topic that was deleted in shard 0 goes from all other shards, over replicas that are no more than a state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+
+from ledger.broker.replicas import Replicas
+from ledger.broker.topics import topic_deletion
+from ledger.broker.topics.topic_deletion import TopicDeletion
+from ledger.errors import (
+    BusyError,
+    InvalidArgumentError,
+    NoLeaderError,
+    NotLeaderError,
+    ReplicaBehindError,
+    UnknownTopicError,
+)
+from ledger.state import Topic
+from ledger.v1 import command_pb2
+from tests.ledger.broker.test_broker_topic_opening import Shard, cluster, made
+
+
+class Elsewhere:
+    """The leaders of shards on other nodes."""
+
+    def __init__(self, trouble: Exception | None = None) -> None:
+        self.trouble = trouble
+        self.asked: list[tuple[int, int]] = []
+
+    async def drop_topic(self, shard: int, topic_id: int) -> None:
+        self.asked.append((shard, topic_id))
+        if self.trouble is not None:
+            raise self.trouble
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topic_deletion, "LOOK_S", 0)
+    monkeypatch.setattr(topic_deletion, "PATIENCE_S", 0.2)
+
+
+class Leading(Shard):
+    """As much of a Replica as this needs besides."""
+
+    @property
+    def leading_term(self) -> int:
+        return 1 if self.knows_the_end else 0
+
+    def check_leads(self, size: int) -> Any:
+        if not self.knows_the_end:
+            raise self.not_leading()
+        return self
+
+    def admit_deletion(self, topic_id: int) -> None:
+        self.proposed.append(f"{topic_id} is to go")
+
+    def propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+        self.proposed.pop()
+        return self.propose_checked(command)
+
+
+def opened(shard: Shard, topic: Topic) -> None:
+    wanted = command_pb2.OpenTopic(topic_id=topic.topic_id, name=topic.name, shards=topic.shards, created_ms=7)
+    shard.apply(open_topic=wanted)
+
+
+async def looks(deletion: TopicDeletion, done: Callable[[], bool]) -> None:
+    running = asyncio.create_task(deletion.run())
+    async with asyncio.timeout(5):
+        while not done():  # noqa: ASYNC110 (nobody announces it)
+            await asyncio.sleep(0)
+    running.cancel()
+
+
+async def test_it_goes_from_shard_0_and_then_from_those_that_have_queues_of_it() -> None:
+    first, second, elsewhere = Leading(0), Leading(1), Elsewhere()
+    replicas = cluster(first, second)
+    topic = made(first, 0, 1, 2)
+    opened(second, topic)
+    await TopicDeletion(replicas, elsewhere).delete(topic.topic_id)
+    assert first.proposed == second.proposed == ["delete_topic"]
+    assert elsewhere.asked == [(2, topic.topic_id)]
+    assert len(first.state.topics) == len(second.state.topics) == 0
+
+
+async def test_to_ask_once_more_is_no_error_and_asks_all_shards() -> None:
+    first, elsewhere = Leading(0), Elsewhere(NoLeaderError("nobody leads"))
+    deletion = TopicDeletion(cluster(first), elsewhere)
+    topic = made(first, 0, 2)
+    with pytest.raises(BusyError, match=r"not gone everywhere yet \(nobody leads\): it goes on"):
+        await deletion.delete(topic.topic_id)
+    elsewhere.trouble = None
+    await deletion.delete(topic.topic_id)
+    assert first.proposed == ["delete_topic"]
+    assert sorted(elsewhere.asked[1:]) == [(shard, topic.topic_id) for shard in (1, 2, 3)]
+    with pytest.raises(UnknownTopicError):
+        await deletion.delete(topic.topic_id + 1)
+
+
+async def test_a_leader_deletes_by_itself_what_its_node_knows_to_be_deleted() -> None:
+    """The leader of shard 0 died before it asked anybody; and what was opened late goes too."""
+    first, second = Leading(0, leads=False), Leading(1)
+    replicas = cluster(first, second)
+    topic, kept = made(first, 1), made_as(first, "kept", 1)
+    opened(second, topic)
+    opened(second, kept)
+    first.apply(delete_topic=command_pb2.DeleteTopic(topic_id=topic.topic_id))
+    deletion = TopicDeletion(replicas, Elsewhere())
+    await looks(deletion, lambda: second.proposed == ["delete_topic"])
+    opened(second, topic)
+    second.state.topics.changed_at += 1  # these entries all have one index
+    await looks(deletion, lambda: second.proposed == ["delete_topic"] * 2)
+    assert [each.name for each in second.state.topics] == ["kept"]
+
+
+async def test_what_a_node_has_not_heard_of_is_not_deleted() -> None:
+    first, second = Leading(0, leads=False), Leading(1)
+    replicas = cluster(first, second)
+    topic = made(first, 1)
+    opened(second, topic)
+    ahead = Topic(topic.topic_id + 1, "ahead", (1,), 7, 1)  # shard 0 here is behind: it does not know this one yet
+    opened(second, ahead)
+    deletion = TopicDeletion(replicas, Elsewhere())
+    for each in (topic, ahead):
+        with pytest.raises(ReplicaBehindError):
+            await deletion.drop(cast(Any, second), each.topic_id)
+    await deletion._look(cast(Any, second))
+    assert second.proposed == []
+    assert len(second.state.topics) == 2
+
+
+async def test_who_does_not_lead_leaves_it_to_the_leader() -> None:
+    first, second = Leading(0, leads=False), Leading(1, leads=False)
+    replicas = cluster(first, second)
+    topic = made(first, 1)
+    opened(second, topic)
+    first.apply(delete_topic=command_pb2.DeleteTopic(topic_id=topic.topic_id))
+    deletion = TopicDeletion(replicas, Elsewhere())
+    refused: list[Awaitable[None]] = [
+        deletion.delete(topic.topic_id), deletion.drop(cast(Any, second), topic.topic_id)
+    ]  # fmt: skip
+    for each in refused:
+        with pytest.raises(NotLeaderError):
+            await each
+    await deletion._look(cast(Any, second))
+    assert second.proposed == []
+
+
+async def test_before_shard_0_has_started_nothing_is_looked_at() -> None:
+    replicas = Replicas()
+    replicas.add(cast(Any, Leading(1)))
+    await TopicDeletion(replicas, Elsewhere())._look(cast(Any, Leading(1)))
+
+
+def test_whoever_asks_for_a_queue_of_it_is_told_that_it_was_deleted() -> None:
+    first, second = Leading(0, leads=False), Leading(1)
+    replicas = cluster(first, second)
+    topic = made(first, 1)
+    opened(second, topic)
+    assert replicas.of_queue(topic.topic_id, 0).shard == 1
+    first.apply(delete_topic=command_pb2.DeleteTopic(topic_id=topic.topic_id))
+    assert replicas.topic(topic.topic_id) is None
+    with pytest.raises(UnknownTopicError, match="was deleted"):
+        replicas.of_queue(topic.topic_id, 0)
+    with pytest.raises(InvalidArgumentError):
+        replicas.require(9)
+
+
+def made_as(first: Shard, name: str, *shards: int) -> Topic:
+    wanted = command_pb2.CreateTopic(name=name, queues=len(shards), shards=shards)
+    return cast(Topic, first.apply(create_topic=wanted))

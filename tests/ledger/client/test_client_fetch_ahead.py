@@ -1,0 +1,66 @@
+"""What a consumer has asked for while its reader is busy."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ledger
+from ledger.batch import encode
+from ledger.v1 import broker_pb2
+from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
+
+
+class AskedBroker(FakeBroker):
+    """Tells other threads that it was asked for what comes behind its only message."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        super().__init__(1, cluster)
+        self.asked_for_more = threading.Event()
+
+    async def Fetch(self, request: broker_pb2.FetchRequest, context: Any) -> broker_pb2.FetchResponse:  # noqa: N802
+        if request.queues[0].offset == 1:
+            self.asked_for_more.set()
+        return await super().Fetch(request, context)
+
+
+@pytest.fixture
+def broker() -> Iterator[AskedBroker]:
+    """Serves from a thread of its own, whatever the event loop of the test is doing."""
+    cluster = FakeCluster()
+    topic = cluster.create("t", 1)
+    batch = encode(
+        [b"first"],
+        topic_id=topic.topic_id,
+        queue=0,
+        producer_id=1,
+        epoch=0,
+        first_sequence=0,
+        base_timestamp_ms=0,
+    )
+    cluster.append(batch)
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    async def served() -> AskedBroker:
+        broker = AskedBroker(cluster)
+        await broker.start()
+        return broker
+
+    broker = asyncio.run_coroutine_threadsafe(served(), loop).result()
+    yield broker
+    asyncio.run_coroutine_threadsafe(broker.stop(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+async def test_the_next_fetch_is_sent_before_a_reader_is_woken(broker: AskedBroker) -> None:
+    async with ledger.AsyncConsumer("t", bootstrap_servers=list(broker.cluster.addresses.values())) as consumer:
+        assert [message.value for message in await consumer.getmany()] == [b"first"]
+        assert broker.asked_for_more.wait(10)  # the loop stands still meanwhile, as for a reader that computes
