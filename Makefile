@@ -14,6 +14,8 @@ VOLUMES ?=
 BENCH ?= normal
 LONG ?=
 PEERS ?=
+WORKERS ?= auto
+PARALLEL = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help demo test check sim chaos mutants gates kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 
@@ -35,8 +37,9 @@ compose-demo: image $(VENV)/.chaos ## the demo against these containers: a corpu
 compose-down: ## remove the containers and their network (VOLUMES=1: the data too)
 	BIN=$(BIN) scripts/compose down $(if $(VOLUMES),--volumes)
 
-test: $(VENV)/.test ## the whole test suite
-	$(BIN)/pytest
+test: $(VENV)/.test ## the whole test suite: in parallel, and what compares speeds alone afterwards (WORKERS=2)
+	$(BIN)/pytest -m "not floor" $(PARALLEL)
+	$(BIN)/pytest -m floor
 
 check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
 	$(BIN)/ruff check .

@@ -31,3 +31,9 @@ def node_image() -> str:
             pytest.fail(f"CI must have an engine and the image: {error}")
         pytest.skip(str(error))
     return IMAGE
+
+
+pytest_plugins = ["tests.workers"]
+
+# What tests start compiles this repository's modules once, not at each start, whatever the user's shell says.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

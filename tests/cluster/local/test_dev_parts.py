@@ -53,7 +53,7 @@ def test_nodes_come_and_go_and_keep_their_numbers(tmp_path: Path) -> None:
     assert (joining.node, joining.join, joining.peers) == (5, True, {})
 
 
-@pytest.mark.parametrize("pid", ["", "junk", "999999999", str(os.getpid())])
+@pytest.mark.parametrize("pid", ["", "junk", "999999999", str(os.getpid())], ids=["none", "junk", "nobody's", "ours"])
 def test_a_pid_that_is_not_ours_is_never_signalled(tmp_path: Path, pid: str) -> None:
     node = DevNode(1, tmp_path, "127.0.0.1:1", "127.0.0.1:2")
     (tmp_path / "pid").write_text(pid)
