@@ -45,14 +45,14 @@ class BufferPool:
         self._made = 0
         # No locks: a loan may end in any thread, in the middle of anything.
         self._clean: deque[Buffer] = deque()
-        self._attempt_ended: deque[Buffer] = deque()
+        self._returned: deque[Buffer] = deque()
         self._is_locked = True
 
     def prepare(self, count: int) -> None:
         """Have so many blank buffers ready to be taken, as far as there are any. Takes its time."""
         while len(self._clean) < count:
-            if self._attempt_ended:
-                memory = self._attempt_ended.popleft()
+            if self._returned:
+                memory = self._returned.popleft()
                 paging.clear(memory.data)
             elif self._made < self._count:
                 memory = self._make()
@@ -66,7 +66,7 @@ class BufferPool:
             return None
         memory = self._clean.popleft()
         buffer = memory[:]  # what stands for this loan
-        weakref.finalize(buffer, self._attempt_ended.append, memory).atexit = False
+        weakref.finalize(buffer, self._returned.append, memory).atexit = False
         return buffer
 
     def _make(self) -> Buffer:
