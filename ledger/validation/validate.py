@@ -21,11 +21,10 @@ from ledger.validation.judging.acknowledged import KnownQueue, topic_hash
 from ledger.validation.judging.engine import AcknowledgedFound, Bounds, Engine, Plan, Wanted, misfit_violation
 from ledger.validation.judging.judging import Judged, ShardJudge, place_violations
 from ledger.validation.judging.violation import ORDER, Violation, ViolationKind
-from ledger.validation.replay.index_ends import IndexEnds
+from ledger.validation.replay.index_ends import IndexEnds, notes_of
 from ledger.validation.replay.joining import JoinedLog, join
 from ledger.validation.replay.pieces import Gap
 from ledger.validation.replay.replay import Replayed
-from ledger.validation.replay.snapshots import index_of_checkpoint
 from ledger.validation.replay.span_reader import SpanFacts, look_at
 from ledger.validation.report.out_directory import prepare
 from ledger.validation.report.report import AcknowledgedReport, Report, ShardReport
@@ -80,7 +79,7 @@ def plan_of(replicas: Sequence[LogReplica], span_bytes: int) -> Plan:
 def _cuts(replicas: Sequence[LogReplica]) -> tuple[int, ...]:
     """Where snapshots of any replica are, and the last entry that all of them have and that is settled."""
     indexes = {index for replica in replicas for index, _ in replica.kept}
-    indexes |= {index for replica in replicas if (index := index_of_checkpoint(replica)) is not None}
+    indexes |= {replica.checkpoint_index for replica in replicas if replica.checkpoint_index}
     indexes |= {replica.start.index for replica in replicas if replica.start is not None}
     indexes.add(min(replica.last_index for replica in replicas))
     indexes.add(min(replica.last_index if not replica.told_commit else replica.told_commit for replica in replicas))
@@ -139,7 +138,7 @@ class _Validation:
         acknowledged = self._acknowledged(histories, judged, replayed, logs, violations)
         names = {shard: self._names(shard, replayed) for shard in self._by_shard}
         bounds = {
-            number: Bounds(self._begin_of(log.replica), log.end, names[log.replica.shard])
+            number: Bounds(self._begin_of(log.replica), log.end, names[log.replica.shard], frozenset(log.excused))
             for number, log in logs.items()
         }
         for replay in told:
@@ -268,7 +267,8 @@ class _Validation:
                 replica=log.replica,
                 ends=replayed[number].ends,
                 deleted=replayed[number].deleted,
-                knows_all=replayed[number].is_known,
+                knows_queues=replayed[number].is_known,
+                is_continuous=replayed[number].is_known,
                 log_end=log.end,
                 committed=min(judged[log.replica.shard].committed, log.last_index),
                 absent_units=[each for facts in by_replica[number] for each in facts.absent_units],
@@ -280,7 +280,7 @@ class _Validation:
         found = self._engine.index_ends(known)
         for each in found:
             self._not_judged += each.unread
-            for shard, note in each.notes:
+            for shard, note in notes_of(each.left):
                 self._notes[shard].append(note)
         return [violation for each in found for violation in each.violations]
 

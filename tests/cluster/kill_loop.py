@@ -29,10 +29,10 @@ from typing import get_args
 
 import click
 
-from cluster.inspection.verify import Verified, verify
 from ledger import AsyncAdmin, AsyncConsumer, Message
 from ledger.errors import UnavailableError
 from ledger.v1 import broker_pb2
+from ledger.validation.replica_check import Checked, check_replica
 from ledger.validation.sources.place import places_of
 from store import FlawKind
 from store.log.writing import WriteMode
@@ -163,7 +163,7 @@ class KillLoop:
 
     def _verify(self, node: int, *, orderly: bool) -> None:
         (place,) = places_of(self.fleet.data(node))
-        flaws = list(verify(place, Verified()))
+        flaws = list(check_replica(place, Checked()))
         wrong = [flaw for flaw in flaws if orderly or flaw.kind is not FlawKind.TORN]
         assert not wrong, f"node {node}: {wrong}"
         self.figures.restarts_verified += 1

@@ -112,8 +112,15 @@ class StoppedNode:
         return {str(path.relative_to(self.path)): path.read_bytes() for path in self.path.rglob("*") if path.is_file()}
 
     def set_format(self, number: int) -> None:
+        self._set_identity(format=number)
+
+    def set_node(self, number: int) -> None:
+        """The directory says that it is of that node."""
+        self._set_identity(node=number)
+
+    def _set_identity(self, **changes: int) -> None:
         identity = self.path / "identity.json"
-        identity.write_text(json.dumps({**json.loads(identity.read_text()), "format": number}))
+        identity.write_text(json.dumps({**json.loads(identity.read_text()), **changes}))
 
 
 def save_checkpoint(disk: PosixDisk, directory: NodeDirectory, log: CommitLog, index: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from cluster.cli.log.dump import entry_fields
 from cluster.cli.log.flaws import flaw_fields, flaw_line
 from cluster.cli.log.progress import LogProgress
-from cluster.inspection.difference import Comparison, Divergence, Prefix, Replica, compare
+from ledger.validation.difference import Comparison, Divergence, Prefix, Replica, compare
 from ledger.validation.sources.place import LogPlace
 from store import Header
 

@@ -11,7 +11,7 @@ from typing import Any
 from cluster.cli.log.flaws import flaw_fields, flaw_line
 from cluster.cli.log.progress import LogProgress
 from cluster.cli.output import counted
-from cluster.inspection.verify import Verified, verify
+from ledger.validation.replica_check import Checked, check_replica
 from ledger.validation.sources.place import LogPlace
 from store import FlawKind
 
@@ -23,34 +23,34 @@ def verify_logs(places: Sequence[LogPlace], *, as_json: bool) -> int:
     verdicts = []
     with LogProgress(places) as progress:
         for number, place in enumerate(places):
-            verified, started = Verified(), time.perf_counter()
-            for flaw in verify(place, verified, lambda done, number=number: progress.update(number, done)):  # type: ignore[misc]
+            checked, started = Checked(), time.perf_counter()
+            for flaw in check_replica(place, checked, lambda done, number=number: progress.update(number, done)):  # type: ignore[misc]
                 _write(json.dumps(flaw_fields(flaw)) if as_json else flaw_line(flaw))
-            verdicts.append(_verdict(verified))
+            verdicts.append(_verdict(checked))
             seconds = time.perf_counter() - started
-            fields = _fields(place, verified, verdicts[-1], seconds)
-            _write(json.dumps(fields) if as_json else _line(place, verified, verdicts[-1], seconds))
+            fields = _fields(place, checked, verdicts[-1], seconds)
+            _write(json.dumps(fields) if as_json else _line(place, checked, verdicts[-1], seconds))
     return next((status for verdict, status in _STATUS.items() if verdict in verdicts), 0)
 
 
-def _verdict(verified: Verified) -> str:
-    if FlawKind.DAMAGE in verified.kinds:
+def _verdict(checked: Checked) -> str:
+    if FlawKind.DAMAGE in checked.kinds:
         return "damaged"
-    return "unknown" if FlawKind.UNKNOWN in verified.kinds else "whole"
+    return "unknown" if FlawKind.UNKNOWN in checked.kinds else "whole"
 
 
-def _line(place: LogPlace, verified: Verified, verdict: str, seconds: float) -> str:
+def _line(place: LogPlace, checked: Checked, verdict: str, seconds: float) -> str:
     what = "no entries"
-    if verified.entries:
+    if checked.entries:
         what = (
-            f"{counted(verified.entries, 'entry') if verified.entries == 1 else f'{verified.entries:,} entries'} "
-            f"({verified.first_index} to {verified.last_index}), ends at {verified.end} in term {verified.last_term}, "
-            f"{verified.known_commit} and before surely committed"
+            f"{counted(checked.entries, 'entry') if checked.entries == 1 else f'{checked.entries:,} entries'} "
+            f"({checked.first_index} to {checked.last_index}), ends at {checked.end} in term {checked.last_term}, "
+            f"{checked.known_commit} and before surely committed"
         )
-    if verified.units:
-        what += f"; {counted(verified.units, 'unit')} of {counted(verified.queues, 'queue')}"
-    if verified.keys:
-        what += f"; {counted(verified.keys, 'key')}"
+    if checked.units:
+        what += f"; {counted(checked.units, 'unit')} of {counted(checked.queues, 'queue')}"
+    if checked.keys:
+        what += f"; {counted(checked.keys, 'key')}"
     speed = place.total_bytes / max(seconds, 1e-9) / 1e6
     files = f"{counted(len(place.segments), 'segment')} read in {seconds:.2f} s, {speed:,.0f} MB/s"
     sentence = {
@@ -61,24 +61,24 @@ def _line(place: LogPlace, verified: Verified, verdict: str, seconds: float) -> 
     return f"{place.path}: {sentence}. {what}; {files}"
 
 
-def _fields(place: LogPlace, verified: Verified, verdict: str, seconds: float) -> dict[str, Any]:
+def _fields(place: LogPlace, checked: Checked, verdict: str, seconds: float) -> dict[str, Any]:
     return {
         "type": "log",
         "path": str(place.path),
         "verdict": verdict,
-        "torn": FlawKind.TORN in verified.kinds,
+        "torn": FlawKind.TORN in checked.kinds,
         "changing": place.holder is not None,
         "segments": len(place.segments),
-        "entries": verified.entries,
-        "first_index": verified.first_index,
-        "last_index": verified.last_index,
-        "last_term": verified.last_term,
-        "end": verified.end,
-        "chain": verified.chain,
-        "known_commit": verified.known_commit,
-        "queues": verified.queues,
-        "units": verified.units,
-        "keys": verified.keys,
+        "entries": checked.entries,
+        "first_index": checked.first_index,
+        "last_index": checked.last_index,
+        "last_term": checked.last_term,
+        "end": checked.end,
+        "chain": checked.chain,
+        "known_commit": checked.known_commit,
+        "queues": checked.queues,
+        "units": checked.units,
+        "keys": checked.keys,
         "bytes": place.total_bytes,
         "seconds": round(seconds, 3),
     }

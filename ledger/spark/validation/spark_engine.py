@@ -45,7 +45,7 @@ from ledger.validation.judging.violation import TYPES, Violation
 from ledger.validation.judging.windows import WINDOW, Divergence, Said, WindowSum, differ, divergences, joined
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
-from ledger.validation.replay.snapshots import begin_replay, check_snapshots
+from ledger.validation.replay.snapshots import begin_replay, check_files
 from ledger.validation.replay.span_reader import SpanFacts, read_span
 from ledger.validation.replay.steps import Step
 from ledger.validation.report.report import first_of_each_kind
@@ -149,7 +149,7 @@ class SparkEngine:
                     replay.take(some, end=bounds[number])
                     last = max(last, index)
                 result = replay.result()
-                return result, list(check_snapshots(replica, result, last)), ""
+                return result, list(check_files(replica, result, last)), ""
             except SourceError as error:
                 return Replayed(number, is_known=False), [], str(error)
 

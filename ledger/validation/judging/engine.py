@@ -63,6 +63,8 @@ class Bounds:
     """Where its log ends: what begins there or behind is no part of it."""
     names: Mapping[int, str]
     """Of topics, by id."""
+    excused: frozenset[int] = frozenset()
+    """Positions of entries whose chain is right, and continues the right one of an entry that says a wrong one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,10 @@ class Engine(Protocol):
 
 def outline_of(facts: SpanFacts) -> SpanFacts:
     """What is needed of a span to join it."""
-    return replace(facts, windows=[], steps=[], breaks=[], misfits=[], wrong_units=[], wrong_keys=[], bound=Bound())
+    return replace(
+        facts, windows=[], steps=[], breaks=[], misfits=[], wrong_positions=[], wrong_units=[], wrong_keys=[],
+        bound=Bound(),
+    )  # fmt: skip
 
 
 def left_out_of(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Counter[str]:
@@ -161,7 +166,7 @@ def violations_in(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Iter
     end = _end_of(replica, bounds)
     path = replica.segments[facts.span.segment].path
     for each in facts.breaks:
-        if each.position < end:
+        if each.position < end and not (each.kind is ViolationKind.CHAIN_BROKEN and each.position in bounds.excused):
             yield Violation(
                 each.kind, replica.shard, replica.source, each.reason, index=each.index, position=each.position,
                 last_index=each.last_index, end=each.end, path=path,
@@ -169,12 +174,17 @@ def violations_in(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Iter
     for told in facts.misfits:
         if told.position < end:
             yield misfit_violation(replica, told.kind, told.reason, told, bounds.names, path)
+    for positions in facts.wrong_positions:
+        yield Violation(
+            ViolationKind.POSITION_WRONG, replica.shard, replica.source, positions.reason, index=positions.index,
+            position=positions.position, last_index=positions.last_index, end=positions.end, path=positions.path,
+        )  # fmt: skip
     for units in facts.wrong_units:
         reason = f"the unit of offset {units.offset} is not what the log gives for entry {units.index}"
         yield Violation(
             ViolationKind.UNIT_WRONG, replica.shard, replica.source, reason, index=units.index,
-            position=units.position, end=units.end, topic=topic_name(bounds.names, units.topic_id),
-            queue=units.queue, offset=units.offset, path=units.path,
+            position=units.position, last_index=units.last_index, end=units.end,
+            topic=topic_name(bounds.names, units.topic_id), queue=units.queue, offset=units.offset, path=units.path,
         )  # fmt: skip
     for keys in (each for each in facts.wrong_keys if each.log_position >= bounds.begin):
         what = {ViolationKind.KEY_MISSING: "are missing", ViolationKind.KEY_WRONG: "are not those that the log gives"}
@@ -182,8 +192,9 @@ def violations_in(facts: SpanFacts, replica: LogReplica, bounds: Bounds) -> Iter
         if keys.kind is ViolationKind.KEY_SURPLUS:
             reason = "entries are of batches that the log does not have, or that have no keys"
         yield Violation(
-            keys.kind, replica.shard, replica.source, reason, index=keys.index, position=keys.position, path=keys.path
-        )
+            keys.kind, replica.shard, replica.source, reason, index=keys.index, position=keys.position, end=keys.end,
+            path=keys.path,
+        )  # fmt: skip
 
 
 def misfit_violation(

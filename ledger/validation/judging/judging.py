@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.judging.windows import Divergence
-from ledger.validation.replay.joining import JoinedLog
+from ledger.validation.replay.joining import JoinedLog, Place
 from ledger.validation.replay.replay import Replayed
 from ledger.validation.report.report import COURSE_POINTS, ReplicaReport, ShardReport
 from ledger.validation.sources.replica import LogReplica
@@ -264,10 +264,11 @@ def _some(course: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 def place_violations(replica: LogReplica, log: JoinedLog) -> list[Violation]:
     """What is wrong with how its spans join."""
-    return [
-        Violation(
-            place.kind, replica.shard, replica.source, place.reason, index=place.index, position=place.position,
-            last_index=place.last_index, end=place.end, path=place.path,
-        )
-        for place in log.wrong
-    ]  # fmt: skip
+    return [place_violation(replica, place) for place in log.wrong]
+
+
+def place_violation(replica: LogReplica, place: Place) -> Violation:
+    return Violation(
+        place.kind, replica.shard, replica.source, place.reason, index=place.index, position=place.position,
+        last_index=place.last_index, end=place.end, path=place.path,
+    )  # fmt: skip

@@ -33,7 +33,7 @@ from ledger.validation.judging.violation import Violation
 from ledger.validation.judging.windows import SAID, Divergence, WindowSum, differing, divergences, joined
 from ledger.validation.replay.index_ends import IndexEnds, IndexEndsFound, check_index_ends
 from ledger.validation.replay.replay import Replayed
-from ledger.validation.replay.snapshots import begin_replay, check_snapshots
+from ledger.validation.replay.snapshots import begin_replay, check_files
 from ledger.validation.replay.span_reader import SpanFacts, read_span
 from ledger.validation.report.out_directory import write_violations
 from ledger.validation.report.report import first_of_each_kind
@@ -75,7 +75,7 @@ class PlainEngine:
                     replay.take(facts.steps, end=ends[replica.number])
                 replayed.append(replay.result())
                 last = max((facts.last_index for facts in self._of(replica)), default=0)
-                violations += check_snapshots(replica, replayed[-1], last)
+                violations += check_files(replica, replayed[-1], last)
             except SourceError as error:
                 not_judged.append(str(error))
                 replayed.append(Replayed(replica.number, is_known=False))

@@ -7,6 +7,7 @@ is never anything in them that the log does not have.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +30,10 @@ class IndexEnds:
     """Next offsets by topic id and queue."""
     deleted: frozenset[int]
     """Topics whose queues may have files or not."""
-    knows_all: bool
+    knows_queues: bool
     """Whether every queue that may have units is in `ends`."""
+    is_continuous: bool
+    """Whether no entry is missing: so that keys behind the log's end are of no batch."""
     log_end: int
     committed: int
     absent_units: Sequence[AbsentUnits]
@@ -40,8 +43,8 @@ class IndexEnds:
 @dataclass(frozen=True, slots=True)
 class IndexEndsFound:
     violations: tuple[Violation, ...] = ()
-    notes: tuple[tuple[int, str], ...] = ()
-    """With their shard."""
+    left: tuple[Violation, ...] = ()
+    """What a kill leaves, and the next start puts right: no violations."""
     unread: tuple[str, ...] = ()
     """Why something could not be judged."""
 
@@ -56,7 +59,19 @@ def check_index_ends(known: IndexEnds) -> IndexEndsFound:
     except OSError as error:
         what = f"{known.replica.source}, shard {known.replica.shard}: {error.filename} cannot be read: {error.strerror}"
         return IndexEndsFound(unread=(what,))
-    return IndexEndsFound(violations, tuple((known.replica.shard, note) for note in check.notes))
+    return IndexEndsFound(violations, tuple(check.left))
+
+
+def notes_of(left: Sequence[Violation]) -> Iterator[tuple[int, str]]:
+    """What a kill left, in words, with its shard."""
+    for shard, source in sorted({(each.shard, each.source) for each in left}):
+        mine = Counter(each.kind for each in left if (each.shard, each.source) == (shard, source))
+        said = (
+            (ViolationKind.UNIT_MISSING, f"the units of {mine[ViolationKind.UNIT_MISSING]} queues lag behind the log"),
+            (ViolationKind.KEY_MISSING, "the key index lags behind the log"),
+            (ViolationKind.DAMAGED_FILE, f"{mine[ViolationKind.DAMAGED_FILE]} files of units end within a unit"),
+        )
+        yield from ((shard, f"{source}: {what}, as after a kill") for kind, what in said if mine[kind])
 
 
 class _Check:
@@ -66,7 +81,7 @@ class _Check:
         assert known.replica.indexes is not None
         self._queues = Path(known.replica.indexes) / "queues"
         self._keys = Path(known.replica.indexes) / "keys"
-        self.notes: list[str] = []
+        self.left: list[Violation] = []
 
     # -- units
 
@@ -79,36 +94,41 @@ class _Check:
                 yield from self._surplus((int(topic), int(queue)), files)
 
     def _absent(self, files: Mapping[str, Sequence[tuple[Path, int]]]) -> Iterator[Violation]:
-        lagging = 0
         for absent in first_of_each(self._known.absent_units):
             if absent.topic_id in self._known.deleted or absent.index > self._known.committed:
                 continue
             behind = files.get(f"{absent.topic_id}-{absent.queue}", ())
             goes_on = any(int(path.name) + units > absent.offset for path, units in behind)
-            if self._replica.clean is None and not goes_on:
-                lagging += 1
-                continue
             reason = f"the units end before offset {absent.offset}, though entry {absent.index} was committed"
-            yield self._violation(
+            missing = self._violation(
                 ViolationKind.UNIT_MISSING, reason, absent.path, absent.offset % UNITS_PER_FILE * UNIT_BYTES,
                 absent.index, absent.topic_id, absent.queue, absent.offset,
             )  # fmt: skip
-        if lagging:
-            self.notes.append(
-                f"{self._replica.source}: the units of {lagging} queues lag behind the log, as after a kill"
-            )
+            if self._replica.clean is None and not goes_on:
+                self.left.append(missing)
+            else:
+                yield missing
 
     def _surplus(self, key: tuple[int, int], files: Sequence[tuple[Path, int]]) -> Iterator[Violation]:
-        end = self._known.ends.get(key, 0 if self._known.knows_all else None)
+        end = self._known.ends.get(key, 0 if self._known.knows_queues else None)
         if end is None:
             return
         for path, units in files:
+            self._look_at_last_unit(path, units, key)
             base = int(path.name)
             first = max(0, end - base)
             if first < units:
                 reason = f"units from offset {base + first} on are of messages that the log does not have"
                 place = first * UNIT_BYTES
                 yield self._violation(ViolationKind.UNIT_SURPLUS, reason, str(path), place, None, *key, base + first)
+
+    def _look_at_last_unit(self, path: Path, units: int, key: tuple[int, int]) -> None:
+        size = path.stat().st_size
+        if size != units * UNIT_BYTES:
+            reason = f"the file ends within a unit, at {size} bytes"
+            self.left.append(
+                self._violation(ViolationKind.DAMAGED_FILE, reason, str(path), units * UNIT_BYTES, None, *key)
+            )
 
     # -- keys
 
@@ -124,18 +144,21 @@ class _Check:
 
     def _surplus_keys(self, file: KeyFile) -> Iterator[Violation]:
         there = file.between(self._known.log_end, (1 << 63) - 1)
-        if len(there.entries) and self._known.knows_all:
+        if len(there.entries) and self._known.is_continuous:
             reason = f"{len(there.entries)} entries are of batches behind the log's end"
             yield self._violation(ViolationKind.KEY_SURPLUS, reason, str(file.path), file.place(there.first))
 
     def _absent_keys(self) -> Iterator[Violation]:
         missing = [each for each in self._known.absent_keys if (each.index or 0) <= self._known.committed]
-        if missing and self._replica.clean is None:
-            self.notes.append(f"{self._replica.source}: the key index lags behind the log, as after a kill")
-        elif missing:
-            first = min(missing, key=lambda each: each.log_position)
-            reason = f"the keys of entry {first.index} are missing, though it was committed"
-            yield self._violation(first.kind, reason, first.path, first.position, first.index)
+        if not missing:
+            return
+        first = min(missing, key=lambda each: each.log_position)
+        reason = f"the keys of entry {first.index} are missing, though it was committed"
+        violation = self._violation(first.kind, reason, first.path, first.position, first.index)
+        if self._replica.clean is None:
+            self.left.append(violation)
+        else:
+            yield violation
 
     def _violation(
         self,

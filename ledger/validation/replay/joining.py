@@ -12,15 +12,16 @@ It must not know other replicas.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.replay.pieces import Break, Gap, GapKind, Run, break_between
 from ledger.validation.replay.span_reader import SpanFacts
-from ledger.validation.sources.replica import LogReplica
+from ledger.validation.sources.replica import LogReplica, Segment
 from store import Tail
 from store.disk.numbered import name_of
+from store.log.entry import chained
 from store.log.grid import Grid
 
 Look = Callable[[int, int, int], Gap]
@@ -61,6 +62,9 @@ class JoinedLog:
     """Behind its end, and such as a killed write leaves there; or in the changing end of a node that runs."""
     misled: list[tuple[int, int]] = field(default_factory=list)
     """Numbers of spans whose first entry was searched for, and found within another one; and where it really begins."""
+    excused: list[int] = field(default_factory=list)
+    """Positions of entries that the span calls broken in their chain, and that go on from the right one: the entry
+    before, which begins the span, says a wrong chain."""
     terms: list[tuple[int, int]] = field(default_factory=list)
     course: list[tuple[int, int]] = field(default_factory=list)
     """(index, position) of the first and the last entry of each run."""
@@ -73,15 +77,20 @@ class JoinedLog:
 def join(replica: LogReplica, spans: Iterable[SpanFacts], look: Look) -> JoinedLog:
     """`spans`: all of the replica's that could be read, in any order."""
     ordered = sorted(spans, key=lambda facts: facts.span.begin)
-    joining = _Joining(replica, ordered, look)
+    last_begun = max(map(_begun, ordered), default=-1)
+    joining = Joining(replica, lambda: last_begun, look)
     for facts in ordered:
         joining.take(facts)
     return joining.finish()
 
 
-class _Joining:
-    def __init__(self, replica: LogReplica, ordered: Sequence[SpanFacts], look: Look) -> None:
+class Joining:
+    """Takes the spans of one replica in the order of their positions."""
+
+    def __init__(self, replica: LogReplica, last_begun: Callable[[], int], look: Look) -> None:
+        """`last_begun`: tells the base of the last segment that begins with an entry; -1 where none does."""
         self._replica = replica
+        self._last_begun = last_begun
         self._look = look
         self._grid = Grid(replica.segment_bytes)
         self._tail = replica.start
@@ -91,14 +100,17 @@ class _Joining:
         self._gap: Gap | None = None
         """That is open: the next entry closes it."""
         self._segment = -1
-        self._last_begun = max(map(_begun, ordered), default=-1)
-        """Base of the last segment that begins with an entry."""
-        self._ended = False
+        self.has_ended = False
+        """What comes now was left behind the end."""
         self._is_blind = False
         """The span before could not be read."""
-        """What comes now was left behind the end."""
         known = replica.start.index if replica.start is not None else 0
-        self._log = JoinedLog(replica, last=replica.start, end=replica.begin, known_commit=known)
+        self.log = JoinedLog(replica, last=replica.start, end=replica.begin, known_commit=known)
+
+    @property
+    def due(self) -> int | None:
+        """Where the next entry begins, if it lies right behind the last one; None where that is not known."""
+        return self.log.end if self._gap is None else None
 
     # -- the next span
 
@@ -119,33 +131,63 @@ class _Joining:
                 self._run(piece, facts)
 
     def finish(self) -> JoinedLog:
-        log = self._log
+        log = self.log
         if self._gap is not None:
             self._close_last(self._gap)
-        log.last, log.entries = self._tail, log.entries
+        if self._segment == len(self._replica.segments) - 1 and self._segment >= 0:
+            self._check_length(self._replica.segments[self._segment], is_last=True)
+        log.last = self._tail
         self._compare_clean()
         return log
 
     def _pass_over(self, facts: SpanFacts) -> None:
         """Nothing is known of it: whatever comes next may follow."""
         self._segment, self._tail, self._due_chain, self._gap = facts.span.segment, None, None, None
-        self._log.is_read = False
+        self.log.is_read = False
         self._is_blind = True
 
     def _next_segment(self, number: int, base: int) -> None:
+        self._leave_segment()
         before = self._replica.segments[self._segment] if self._segment >= 0 else None
         due = before.base + self._replica.segment_bytes if before is not None else self._grid.base(self._replica.begin)
         if before is None and (self._replica.start is None or base == self._next_base(self._replica.begin)):
             due = base
-        if base != due and not self._ended:
+        if base != due and not self.has_ended:
             self._wrong(self._missing_segments(due, base))
-            self._gap, self._lost = None, True
-        elif before is not None and before.length < self._replica.segment_bytes and not self._replica.is_running:
-            reason = f"the file has {before.length} bytes, and segments of this log {self._replica.segment_bytes}"
-            where = before.base + before.length
-            self._wrong(Place(ViolationKind.DAMAGED_ENTRY, reason, where, None, path=before.path))
             self._lost = True
         self._segment = number
+        if number < len(self._replica.segments) - 1:
+            self._check_length(self._replica.segments[number], is_last=False)
+
+    def _leave_segment(self) -> None:
+        """Damage does not reach into the next segment: there an entry begins where the segment does."""
+        gap, self._gap = self._gap, None
+        if gap is None:
+            pass
+        elif gap.kind is not GapKind.BLANK:
+            self._wrong(self._damage(gap, None))
+            self._lost = True
+        elif gap.junk is not None and not self.has_ended:
+            self._tell_junk(gap, gap.junk)
+        if self._segment >= 0:
+            segment = self._replica.segments[self._segment]
+            self._lost |= segment.length < self._replica.segment_bytes and not self._replica.is_running
+
+    def _check_length(self, segment: Segment, *, is_last: bool) -> None:
+        due = self._replica.segment_bytes
+        if segment.length == due or self._replica.is_running:
+            return
+        reason = f"the file has {segment.length} bytes, and segments of this log {due}"
+        place = Place(
+            ViolationKind.DAMAGED_ENTRY, reason, segment.base + min(segment.length, due), None, path=segment.path
+        )
+        gap = self._gap
+        is_written = gap is not None and (gap.kind is not GapKind.BLANK or gap.junk is not None)
+        is_blank = is_last and segment.length < due and self.log.end <= segment.base and not is_written
+        if is_blank and self._replica.clean is None:
+            self.log.torn.append(place)
+        else:
+            self._wrong(place)
 
     def _next_base(self, begin: int) -> int:
         """Where the log goes on if it begins behind the last entry of a segment, which need not be kept; whether it
@@ -171,14 +213,14 @@ class _Joining:
             return
         due = self._due_position(facts)
         if isinstance(first, Run) and found < due:
-            self._log.misled.append((facts.span.number, due))
+            self.log.misled.append((facts.span.number, due))
         elif due < found and due < facts.span.end:
             self._open(self._look(facts.span.segment, max(due, begin), facts.span.end))
 
     def _due_position(self, facts: SpanFacts) -> int:
         """Where the next entry of this segment begins, or the blank."""
         base = self._replica.segments[facts.span.segment].base
-        return max(base, self._log.end)
+        return max(base, self.log.end)
 
     # -- pieces
 
@@ -189,14 +231,17 @@ class _Joining:
         if self._gap is not None:
             self._close(self._gap, run)
             self._gap = None
-        if self._ended:
+        if self.has_ended:
             return
         due = None
         if self._tail is not None:
             found, due = self._judge(run, self._tail)
             if found is not None:
-                self._wrong(_place_of(found))
-        log = self._log
+                self._wrong(_place_of(found, self._path_of(found.position)))
+            second = run.second
+            if due is not None and second is not None and second.chain == chained(due, second.crc):
+                self.log.excused.append(second.position)
+        log = self.log
         if log.first_index is None:
             log.first_index = run.first.index
         self._tail, self._lost = Tail.of(run.last), False
@@ -229,18 +274,13 @@ class _Joining:
 
     def _close_blank(self, gap: Gap, run: Run) -> None:
         path = self._path_of(gap.position)
-        if self._grid.base(run.first.position) != self._grid.base(gap.position):
-            if gap.junk is not None:
-                reason = "bytes lie behind the last entry, where all should be blank"
-                self._wrong(Place(ViolationKind.NOT_BLANK, reason, gap.junk, self._due_index, path=path))
-            return
         due = self._due_index
         reason = f"entries {run.first.index} to {run.last.index} lie behind a blank word"
         place = Place(ViolationKind.DAMAGED_ENTRY, reason, gap.position, due, run.first.position, None, path)
         says_more = due is not None and run.commit >= due
         if due is not None and not says_more and not self._goes_on_behind(gap.position):
-            self._log.torn.append(place)
-            self._ended = True
+            self.log.torn.append(place)
+            self.has_ended = True
             return
         if says_more:
             reason += f", and say that entry {run.commit} was committed"
@@ -248,19 +288,23 @@ class _Joining:
         self._lost = True
 
     def _goes_on_behind(self, position: int) -> bool:
-        return self._replica.clean is not None or self._last_begun > self._grid.base(position)
+        return self._replica.clean is not None or self._last_begun() > self._grid.base(position)
 
     def _close_last(self, gap: Gap) -> None:
         """Nothing follows any more."""
         if gap.kind is not GapKind.BLANK:
             self._wrong(self._damage(gap, None))
-        elif gap.junk is not None and not self._ended:
-            reason = "bytes lie behind the last entry, where all should be blank"
-            place = Place(ViolationKind.NOT_BLANK, reason, gap.junk, self._due_index, path=self._path_of(gap.position))
-            if self._replica.clean is not None:
-                self._wrong(place)
-            else:
-                self._log.torn.append(place)
+        elif gap.junk is not None and not self.has_ended:
+            self._tell_junk(gap, gap.junk)
+
+    def _tell_junk(self, gap: Gap, junk: int) -> None:
+        """Bytes behind the last entry of a segment."""
+        reason = "bytes lie behind the last entry, where all should be blank"
+        place = Place(ViolationKind.NOT_BLANK, reason, junk, self._due_index, path=self._path_of(gap.position))
+        if self._goes_on_behind(gap.position):
+            self._wrong(place)
+        else:
+            self.log.torn.append(place)
 
     def _damage(self, gap: Gap, run: Run | None) -> Place:
         kind = ViolationKind.UNKNOWN_ENTRY if gap.kind is GapKind.UNKNOWN else ViolationKind.DAMAGED_ENTRY
@@ -289,9 +333,9 @@ class _Joining:
     def _wrong(self, place: Place) -> None:
         """Of a running replica, what lies where bytes may still be replaced is told, and no violation."""
         if self._replica.is_running and place.position >= self._replica.settled:
-            self._log.torn.append(place)
+            self.log.torn.append(place)
         else:
-            self._log.wrong.append(place)
+            self.log.wrong.append(place)
 
     @property
     def _due_index(self) -> int | None:
@@ -309,5 +353,5 @@ def _begun(facts: SpanFacts) -> int:
     return facts.span.begin if at_begin else -1
 
 
-def _place_of(found: Break) -> Place:
-    return Place(found.kind, found.reason, found.position, found.index, found.end, found.last_index)
+def _place_of(found: Break, path: str | None) -> Place:
+    return Place(found.kind, found.reason, found.position, found.index, found.end, found.last_index, path)

@@ -10,6 +10,7 @@ out, and the rest is told. How entries are linked is looked at for each file by 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +38,8 @@ class WrongKeys:
     position: int
     """In the file."""
     log_position: int
+    end: int | None = None
+    """In the file, behind the last entry that is not right; None where entries are only missing."""
 
 
 class KeyEntryCheck:
@@ -91,13 +94,16 @@ class KeyEntryCheck:
         self.right += first + same_behind
         index = _index_at(facts, int(missing["position"][0])) if len(missing) else None
         at = int(missing["position"][0]) if len(missing) else int(extra["position"][0])
-        path, position = self._place(there, first, at)
         kind = ViolationKind.KEY_WRONG if len(missing) and len(extra) else ViolationKind.KEY_MISSING
         if not len(missing):
             kind = ViolationKind.KEY_SURPLUS
+        if len(extra):
+            self.wrong += _in_files(there, kind, index, at, first, first + len(extra))
+            return
+        path, position = self._place(there, first, at)
         wrong = WrongKeys(kind, index, path, position, at)
         goes_on = same_behind > 0 or any(file.reaches(at) for file in self._files or ())
-        (self.wrong if len(extra) or goes_on else self.absent).append(wrong)
+        (self.wrong if goes_on else self.absent).append(wrong)
 
     def _place(self, there: list[KeyEntries], number: int, log_position: int) -> tuple[str, int]:
         """File and place of the entry with that number; where there are not so many, the place where it belongs."""
@@ -141,6 +147,21 @@ def _joined(there: list[KeyEntries]) -> Due:
         part["append_time_ms"] = each.entries["time"].astype(np.int64) + each.file.begin_ms
         parts.append(part)
     return np.concatenate(parts) if parts else np.empty(0, DUE)
+
+
+def _in_files(
+    there: list[KeyEntries], kind: ViolationKind, index: int | None, at: int, first: int, end: int
+) -> Iterator[WrongKeys]:
+    """The entries from the number `first` to before the number `end`, which are not right, in each of their files."""
+    begin = 0
+    for each in there:
+        low, high = max(first - begin, 0), min(end - begin, len(each.entries))
+        if low < high:
+            file = each.file
+            yield WrongKeys(
+                kind, index, str(file.path), file.place(each.first + low), at, file.place(each.first + high)
+            )
+        begin += len(each.entries)
 
 
 def _index_at(facts: Facts, position: int) -> int:

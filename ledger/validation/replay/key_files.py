@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,8 @@ class KeyFile:
         magic, version, self.slots, self.capacity, self.begin_ms = HEADER.unpack(head)
         if (magic, version) != (MAGIC, VERSION) or not self.slots:
             raise ValueError(f"no file of a key index that this program knows begins with {magic:#010x}, {version}")
+        self.limit: int | None = None
+        """Where the next file begins in the log, if there is one: no batch of this file lies there or behind."""
         self.count = (path.stat().st_size - HEADER.size) // ENTRY_BYTES
 
     def place(self, number: int) -> int:
@@ -57,7 +60,7 @@ class KeyFile:
         """Those of batches in [begin, end) of the log. `thoroughly`: also where some positions are wrong."""
         if thoroughly:
             said = self.entries()["position"]
-            positions = _mended(said)
+            positions = _mended(said, self.limit)
             first, last = np.searchsorted(positions, np.array([begin, end], np.uint64)).tolist()
             while first and said[first - 1] != positions[first - 1]:
                 first -= 1  # it may be of the first batch here as well as of the one before
@@ -102,6 +105,8 @@ def key_files_in(directory: Path) -> list[KeyFile]:
             files.append(KeyFile(path))
         except (ValueError, FileNotFoundError):  # retention takes them, of a node that runs
             continue
+    for file, following in pairwise(files):
+        file.limit = int(following.path.name)
     return files
 
 
@@ -153,9 +158,12 @@ def _slot_flaws(path: Path, due: bytes, *, is_last: bool) -> Iterator[Flaw]:
         yield Flaw(FlawKind.DAMAGE, path, at, None, "its slots are not those that the entries give")
 
 
-def _mended(positions: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Positions in order: one that does not lie between its neighbours is taken to be that of the one before."""
+def _mended(positions: npt.NDArray[np.uint64], limit: int | None) -> npt.NDArray[np.uint64]:
+    """Positions in order: one that does not lie between its neighbours, or is not below the limit, is taken to be that
+    of the one before."""
     mended = positions.astype(np.int64).clip(0)
+    if limit is not None and len(mended) > 1 and mended[-1] >= limit:
+        mended[-1] = mended[-2]
     if len(mended) > 2:
         odd = (mended[1:-1] < mended[:-2]) | (mended[1:-1] > mended[2:])
         fits = mended[2:] >= mended[:-2]

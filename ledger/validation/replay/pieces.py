@@ -37,6 +37,8 @@ class Run:
     """The largest that any of them mentions."""
     due_chain: int | None
     """The chain that the last one ought to have, where it says another one."""
+    second: Header | None = None
+    """The entry behind the first one, where its chain does not continue the chain that the first one says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import xxhash
+from google.protobuf.message import DecodeError
 
 from ledger.errors import InternalError
 from ledger.retries import consumer_group_of
 from ledger.state import BatchRecord, DeletedTopic, ProducerLimits, ProducerQueue, State, Topic
+from ledger.v1 import command_pb2
 from ledger.validation.judging.bound import Bound
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.replay.batches import Facts
@@ -78,6 +80,8 @@ class Replayed:
     """The newest."""
     is_known: bool = True
     """Whether the state was known to the end."""
+    is_continuous: bool = True
+    """Whether no entry is missing, from the known beginning on."""
 
 
 class Replay:
@@ -112,9 +116,9 @@ class Replay:
         self._result.is_known = self._state is not None
         return self._result
 
-    def _cut(self, index: int, tail: Tail) -> None:
+    def _cut(self, index: int, tail: Tail, *, is_reached: bool = True) -> None:
         self._result.tails[index] = tail
-        if self._state is not None:
+        if self._state is not None and is_reached:
             configuration = xxhash.xxh3_64_intdigest(self._result.configuration)
             self._result.states[index] = (self._state.digest(), configuration)
 
@@ -132,12 +136,12 @@ class Replay:
                 self._result.configuration = body
             case Moved():
                 self._move(step)
-            case Cut(index, tail):
-                self._cut(index, tail)
+            case Cut():
+                self._cut(step.index, step.tail, is_reached=step.is_reached)
 
     def _begin(self, run: RunBegins) -> None:
         if run.index != self._index + 1:  # told as missing entries already
-            self._state = None
+            self._state, self._result.is_continuous = None, False
             self._ends.clear()
         for number in range(len(run.queue_heads)):
             self._check_offset(run.queue_heads, number)
@@ -209,6 +213,7 @@ class Replay:
     def _command(self, step: CommandApplied) -> None:
         state = self._state
         if state is None:
+            self._forget(deleted_topic(step.body))
             return
         try:
             result = state.apply_command(step.body, step.append_time_ms, index=step.index)
@@ -217,11 +222,14 @@ class Replay:
             self._state = None
             return
         if isinstance(result, DeletedTopic):
-            gone = result.topic.topic_id
-            self._deleted.add(gone)
-            self._ends = {key: end for key, end in self._ends.items() if key[0] != gone}
+            self._forget(result.topic.topic_id)
         if isinstance(result, Topic):
             self._result.topics[result.topic_id] = result.name
+
+    def _forget(self, topic_id: int | None) -> None:
+        if topic_id is not None:
+            self._deleted.add(topic_id)
+            self._ends = {key: end for key, end in self._ends.items() if key[0] != topic_id}
 
     def _move(self, step: Moved) -> None:
         if self._state is None:
@@ -246,6 +254,15 @@ def told(facts: Facts, misfit: Misfit) -> Told:
         int(fact["queue"]),
         int(fact["base_offset"]),
     )
+
+
+def deleted_topic(command: bytes) -> int | None:
+    """Its id, where that command deletes a topic."""
+    try:
+        parsed = command_pb2.Command.FromString(command)
+    except DecodeError:
+        return None
+    return parsed.delete_topic.topic_id if parsed.HasField("delete_topic") else None
 
 
 def _producer(fact: np.void) -> ProducerQueue:

@@ -33,5 +33,6 @@ def check_run(entries: Entries, grid: Grid) -> tuple[Run, list[Break]]:
         due_at = number + 1
         if found is not None:
             breaks.append(found)
+    second = entries.header(1) if breaks and breaks[0].position == int(rows["position"][1]) else None
     last_due = due if due_at == len(entries) - 1 else None
-    return Run(entries.header(0), entries.header(-1), int(rows["commit"].max()), last_due), breaks
+    return Run(entries.header(0), entries.header(-1), int(rows["commit"].max()), last_due, second), breaks

@@ -16,7 +16,7 @@ from ledger.validation.replay.entries import entries_from
 from ledger.validation.sources.access import Access
 from ledger.validation.sources.replica import LogReplica, Segment
 from store import Header
-from store.log.entry import ALIGNMENT
+from store.log.entry import ALIGNMENT, EntryFlawError
 
 _PIECE = 1 << 20
 
@@ -33,6 +33,20 @@ def last_entry(replica: LogReplica, access: Access) -> tuple[int, list[Header]] 
                 return which, found
             end = max(segment.base, (end - _PIECE) & -ALIGNMENT)
     return None
+
+
+def last_begun(replica: LogReplica, access: Access) -> int:
+    """The base of the last segment that begins with a whole entry; -1 where none does."""
+    for segment in reversed(replica.segments):
+        block = Block.read(
+            access, segment, segment.base, min(segment.end, segment.base + _PIECE), replica.largest_entry
+        )
+        try:
+            block.whole(segment.base)
+        except EntryFlawError:
+            continue
+        return segment.base
+    return -1
 
 
 def _last_byte(access: Access, segment: Segment, end: int) -> int:

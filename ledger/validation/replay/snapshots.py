@@ -10,6 +10,7 @@ spread. It is right when its place is that of its entry, and its bytes have the 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import xxhash
 
@@ -17,6 +18,7 @@ from ledger.errors import LedgerError
 from ledger.state import State
 from ledger.validation.judging.violation import Violation, ViolationKind
 from ledger.validation.replay.replay import Replay, Replayed
+from ledger.validation.replay.small_files import check_small_files
 from ledger.validation.sources.access import Access, SourceError, access_to
 from ledger.validation.sources.replica import LogReplica
 from store import Checkpoint, Snapshot
@@ -45,6 +47,12 @@ def _base_of(access: Access, path: str) -> Snapshot:
         return Snapshot.decode(data)
     except ValueError as error:
         raise SourceError(f"{path} is no base ({error})") from error
+
+
+def check_files(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
+    """All files beside a log but its indexes. Raises SourceError."""
+    yield from check_small_files(replica)
+    yield from check_snapshots(replica, replayed, last_index)
 
 
 def check_snapshots(replica: LogReplica, replayed: Replayed, last_index: int) -> Iterator[Violation]:
@@ -77,7 +85,7 @@ def _check(
         return
     if snapshot.index > last_index and not replica.is_running and index is None:
         reason = f"it is of entry {snapshot.index}, which was flushed, and the log ends with entry {last_index}"
-        yield violation(ViolationKind.LOG_CUT, reason, last_index + 1)
+        yield replace(violation(ViolationKind.LOG_CUT, reason, last_index + 1), last_index=snapshot.index)
         return
     tail = replayed.tails.get(snapshot.index)
     if tail is not None and tail != snapshot.tail:
@@ -92,14 +100,3 @@ def _check(
             what = "state" if found[0] != due[0] else "configuration"
             reason = f"its {what} is not the one that the log gives at entry {snapshot.index}"
             yield violation(ViolationKind.STALE_SNAPSHOT, reason, snapshot.index)
-
-
-def index_of_checkpoint(replica: LogReplica) -> int | None:
-    """None where there is none that can be read."""
-    if replica.checkpoint is None:
-        return None
-    try:
-        data = access_to(replica.checkpoint).file(replica.checkpoint)
-        return Checkpoint.decode(data).index if data is not None else None
-    except (SourceError, ValueError, TypeError):
-        return None

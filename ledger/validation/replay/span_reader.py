@@ -25,6 +25,7 @@ from ledger.validation.replay.continuity import Continuity, continuity_of
 from ledger.validation.replay.entries import Entries, entries_from
 from ledger.validation.replay.key_entries import KeyEntryCheck, WrongKeys
 from ledger.validation.replay.pieces import Break, Gap, GapKind, Piece
+from ledger.validation.replay.position_check import PositionCheck, WrongPositions
 from ledger.validation.replay.replay import Told, told
 from ledger.validation.replay.run_check import check_run
 from ledger.validation.replay.steps import Step, steps_of
@@ -48,12 +49,13 @@ class SpanFacts:
     misfits: list[Told] = field(default_factory=list)
     windows: list[WindowSum] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    wrong_positions: list[WrongPositions] = field(default_factory=list)
     wrong_units: list[WrongUnits] = field(default_factory=list)
     absent_units: list[AbsentUnits] = field(default_factory=list)
     wrong_keys: list[WrongKeys] = field(default_factory=list)
     absent_keys: list[WrongKeys] = field(default_factory=list)
     bound: Bound = field(default_factory=Bound)
-    """Of `breaks`, `misfits`, `wrong_units` and `wrong_keys`."""
+    """Of `breaks`, `misfits`, `wrong_positions`, `wrong_units` and `wrong_keys`."""
     terms: list[tuple[int, int]] = field(default_factory=list)
     """(term, index) where another term begins."""
     first_index: int = 0
@@ -72,7 +74,8 @@ class SpanFacts:
     def findings(self) -> int:
         """How many things are wrong in it, as far as it knows alone."""
         gaps = [piece for piece in self.pieces if isinstance(piece, Gap) and piece.kind is not GapKind.BLANK]
-        inside = len(self.breaks) + len(self.misfits) + len(self.wrong_units) + len(self.wrong_keys)
+        beside = len(self.wrong_positions) + len(self.wrong_units) + len(self.wrong_keys)
+        inside = len(self.breaks) + len(self.misfits) + beside
         return inside + len(gaps) + self.bound.left_out().total()
 
 
@@ -151,6 +154,7 @@ class _SpanReader:
         self._grid = Grid(replica.segment_bytes)
         self._units = UnitCheck(replica.indexes) if replica.indexes is not None else None
         self._keys = KeyEntryCheck(replica.indexes) if replica.indexes is not None else None
+        self._positions = PositionCheck(replica)
 
     def read(self) -> None:
         facts, span = self._facts, self._facts.span
@@ -186,6 +190,7 @@ class _SpanReader:
         facts.terms += _terms(entries)
         facts.entries += len(entries)
         facts.messages += int(batches["count"].sum())
+        self._positions.compare(entries)
         facts.first_index = facts.first_index or run.first.index
         facts.last_index = run.last.index
         if self._units is not None and self._keys is not None:
@@ -211,9 +216,9 @@ class _SpanReader:
             self._keys.compare(self._block, batches, begin, end)
 
     def _close(self) -> None:
-        facts = self._facts
+        facts, bound = self._facts, self._facts.bound
+        facts.wrong_positions = [each for each in self._positions.wrong if bound.takes(ViolationKind.POSITION_WRONG)]
         if self._units is not None and self._keys is not None:
-            bound = facts.bound
             facts.wrong_units = [each for each in self._units.wrong if bound.takes(ViolationKind.UNIT_WRONG)]
             facts.wrong_keys = [each for each in self._keys.wrong if bound.takes(each.kind)]
             facts.absent_units, facts.absent_keys = first_of_each(self._units.absent), self._keys.absent[:MAX_TOLD]

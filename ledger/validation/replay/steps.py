@@ -79,6 +79,8 @@ class Cut:
     index: int
     tail: Tail
     """Of the entry there."""
+    is_reached: bool = True
+    """No entry of the run is missing before it: else its place is known, and the state there is not."""
 
 
 Step = RunBegins | RunEnds | BatchesApplied | CommandApplied | Configured | Moved | Cut
@@ -88,7 +90,7 @@ _Boundary = CommandApplied | Configured | Moved | Cut
 def steps_of(block: Block, entries: Entries, facts: Facts, continuity: Continuity, cuts: Sequence[int]) -> list[Step]:
     """`cuts`: ascending."""
     first, last = int(entries.rows["index"][0]), int(entries.rows["index"][-1])
-    inside = [_cut(entries, cut - first) for cut in cuts if first <= cut <= last]
+    inside = [_cut(entries, cut) for cut in cuts if first <= cut <= last]
     boundaries = _boundaries(block, entries, facts, [cut for cut in inside if cut is not None])
     edges = np.array([_edge(boundary) for boundary in boundaries], np.int64)
     indexes = facts["index"].astype(np.int64)
@@ -114,12 +116,13 @@ def steps_of(block: Block, entries: Entries, facts: Facts, continuity: Continuit
     return steps
 
 
-def _cut(entries: Entries, number: int) -> Cut | None:
-    """At that entry, if indexes follow each other up to there."""
-    if number >= len(entries) or int(entries.rows["index"][number]) != int(entries.rows["index"][0]) + number:
+def _cut(entries: Entries, index: int) -> Cut | None:
+    """At that entry, if it is here."""
+    places = np.flatnonzero(entries.rows["index"] == np.uint64(index))
+    if not len(places):
         return None
-    header = entries.header(number)
-    return Cut(header.index, Tail.of(header))
+    header = entries.header(int(places[0]))
+    return Cut(index, Tail.of(header), is_reached=index == int(entries.rows["index"][0]) + int(places[0]))
 
 
 def _edge(boundary: _Boundary) -> int:

@@ -38,6 +38,8 @@ class WrongUnits:
     path: str
     position: int
     end: int
+    last_index: int
+    """Of the entry that the last one is of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,10 @@ class UnitCheck:
         for run in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
             first, last = int(run[0]), int(run[-1])
             position, end = (at + first) * UNIT_BYTES, (at + last + 1) * UNIT_BYTES
-            self.wrong.append(WrongUnits(topic, queue, offset + first, int(indexes[first]), str(path), position, end))
+            entries = int(indexes[first]), int(indexes[last])
+            self.wrong.append(
+                WrongUnits(topic, queue, offset + first, entries[0], str(path), position, end, entries[1])
+            )
 
 
 def _dense(facts: Facts, mine: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:

@@ -55,6 +55,10 @@ class LogReplica:
     kept: tuple[tuple[int, str], ...] = ()
     """(index, file) of the bases that are kept for later."""
     checkpoint: str | None = None
+    checkpoint_index: int = 0
+    """Of the checkpoint's entry: it vouches for the positions up to there. 0: there is none that can be read."""
+    directory: str | None = None
+    """The shard's directory with its small files; None where they cannot be looked at."""
     indexes: str | None = None
     """The directory with its ConsumeQueues and key index; None where they cannot be looked at."""
     clean: CleanMark | None = None

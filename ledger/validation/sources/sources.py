@@ -26,7 +26,7 @@ from ledger.validation.sources.access import Access, FileAccess, HttpAccess, Seg
 from ledger.validation.sources.place import LogPlace, UnreadableError, places_of
 from ledger.validation.sources.replica import LogReplica, Segment
 from raft.configuration_entry import ShardConfiguration, decode_configuration
-from store import Header, Kind, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
+from store import Checkpoint, Header, Kind, PosixReadOnlyDisk, SegmentFile, Snapshot, StoreError
 from store.disk.numbered import name_of, numbers_of
 from store.log.entry import HEADER_SIZE, EntryFlawError, parse
 from store.log.tail import EMPTY
@@ -88,28 +88,57 @@ def _of_place(name: str, place: LogPlace) -> LogReplica:
     bad = [flaw for flaw in place.flaws if flaw.path.name != "clean"]
     if bad:
         raise SourceError(f"{bad[0].path}: {bad[0].reason}")
-    shard = place.shard
-    segments = tuple(_segment_of(each) for each in place.segments)
-    kept = shard / "snapshots"
-    cluster, node = _identity(shard.parent / "identity.json")
+    cluster, node = _identity(place.shard.parent / "identity.json")
+    return replica_at(place, name, shard=int(number[1]), node=node, cluster=cluster)
+
+
+def replica_at(
+    place: LogPlace, source: str, *, shard: int = -1, node: int | None = None, cluster: str = ""
+) -> LogReplica:
+    """The replica there. `cluster`: its node's, where that is known; the log of another cluster is refused. Of a log
+    without a shard's directory, the files beside it are not looked at. Raises SourceError, SegmentGoneError."""
     replica = LogReplica(
         number=0,
-        source=name,
-        shard=int(number[1]),
+        source=source,
+        shard=shard,
         node=node,
         cluster=cluster,
-        segments=segments,
+        segments=() if place.void else tuple(_segment_of(each) for each in place.segments),
         segment_bytes=place.segment_bytes,
         largest_entry=_LARGEST,
         start=place.start,
-        base=str(shard / "snapshot") if place.snapshot is not None else None,
-        kept=tuple((each, str(kept / name_of(each))) for each in _numbers(kept)),
-        checkpoint=str(shard / "checkpoint") if (shard / "checkpoint").exists() else None,
-        indexes=str(place.indexes) if place.indexes is not None else None,
-        clean=place.clean,
+        base=str(place.shard / "snapshot") if place.shard is not None and place.snapshot is not None else None,
+        clean=place.clean if not place.void else None,
         is_running=place.holder is not None,
     )
+    if place.shard is not None:
+        replica = _with_files(replica, place.shard)
+    if not place.void:
+        replica = _with_indexes(replica, place)
     return _bounded(_configured(replica, FileAccess(), place.snapshot), FileAccess())
+
+
+def _with_files(replica: LogReplica, shard: Path) -> LogReplica:
+    kept = shard / "snapshots"
+    return replace(
+        replica, directory=str(shard), kept=tuple((each, str(kept / name_of(each))) for each in _numbers(kept))
+    )
+
+
+def _with_indexes(replica: LogReplica, place: LogPlace) -> LogReplica:
+    """And with the checkpoint, which vouches for them."""
+    checkpoint = place.shard / "checkpoint" if place.shard is not None else None
+    if checkpoint is not None and checkpoint.exists():
+        replica = replace(replica, checkpoint=str(checkpoint), checkpoint_index=_index_in(checkpoint))
+    return replace(replica, indexes=str(place.indexes) if place.indexes is not None else None)
+
+
+def _index_in(checkpoint: Path) -> int:
+    """0 where it cannot be read."""
+    try:
+        return Checkpoint.decode(checkpoint.read_bytes()).index
+    except (OSError, ValueError, TypeError):
+        return 0
 
 
 def _segment_of(file: SegmentFile) -> Segment:

@@ -33,6 +33,7 @@ from store import (
     KeyIndex,
     Kind,
     NodeDirectory,
+    PositionFiles,
     PosixDisk,
     Snapshot,
     VoteFile,
@@ -159,7 +160,12 @@ class Writer:
         self.snapshots.keep(self._snapshot())
 
     def checkpoint(self) -> None:
-        self.snapshots.save(Checkpoint(self._snapshot(), 1, False, ()), self.snapshots.log_number)
+        """As a node writes it: with the positions of all entries up to there."""
+        positions = PositionFiles(PosixDisk(), self.directory.shard_directory(self.shard) / "positions")
+        positions.wipe(1)
+        marks = positions.add(self.log.position_units(1, self.log.last_index))
+        positions.close()
+        self.snapshots.save(Checkpoint(self._snapshot(), 1, False, tuple(marks)), self.snapshots.log_number)
 
     def _snapshot(self) -> Snapshot:
         index = self.log.last_index

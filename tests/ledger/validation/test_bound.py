@@ -10,9 +10,12 @@ import pytest
 from ledger.validation.judging.bound import MAX_TOLD, Bound
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.judging.violation import ViolationKind
+from ledger.validation.replica_check import Checked, check_replica
 from ledger.validation.report.report import SHOWN, VIOLATED, Report
 from ledger.validation.report.summary import as_text
+from ledger.validation.sources.place import places_of
 from ledger.validation.validate import validate
+from store import FlawKind
 from tests.ledger.validation.wrong_everywhere import COUNTS, UNITS, write_wrong_log
 
 
@@ -51,6 +54,18 @@ def test_the_page_says_how_many_there_are(judged: Report, tmp_path: Path) -> Non
     more = sum(COUNTS.values()) - len(judged.violations)
     assert f"{more:,} violations more, {sum(COUNTS.values()) - judged.written:,} of which are only counted" in page
     assert f"has {judged.written:,}." in page
+
+
+def test_the_check_of_one_replica_tells_the_first_ones_and_how_many_more_there_are(tmp_path: Path) -> None:
+    source, _ = write_wrong_log(tmp_path)
+    (place,) = places_of(Path(source))
+    checked = Checked()
+    flaws = list(check_replica(place, checked))
+    counted = [flaw for flaw in flaws if "only counted" in flaw.reason]
+    more = COUNTS[ViolationKind.DAMAGED_BATCH] - MAX_TOLD
+    assert [flaw.reason.split(" are ")[0] for flaw in counted] == [f"{more:,} more of the kind 'damaged batch'"]
+    assert len(flaws) == MAX_TOLD + UNITS + 1
+    assert checked.kinds == {FlawKind.DAMAGE}
 
 
 def test_what_is_left_out_counts_up_to_the_end_of_the_log() -> None:

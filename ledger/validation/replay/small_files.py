@@ -1,0 +1,58 @@
+"""The small files beside a log: the vote, and the marks of stops, boots, doubts and repairs.
+
+Each of these files says by itself whether it is whole: so nothing else is needed to judge it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ledger.validation.judging.violation import Violation, ViolationKind
+from ledger.validation.sources.access import SourceError
+from ledger.validation.sources.replica import LogReplica
+from store import CleanMark, Flaw, PosixReadOnlyDisk, RepairMark, StoreError, Suspect
+from store.directory.boot import decode_boot_record
+from store.directory.vote_file import examined
+from store.disk.disk import read_file
+
+_MARKS: tuple[tuple[str, str, Callable[[bytes], object]], ...] = (
+    ("clean", "clean mark", CleanMark.decode),
+    ("boot", "boot record", decode_boot_record),
+    ("suspect", "suspect mark", Suspect.decode),
+    ("repair", "repair mark", RepairMark.decode),
+)
+
+
+def check_small_files(replica: LogReplica) -> Iterator[Violation]:
+    """Raises SourceError where a file is there and cannot be read."""
+    if replica.directory is None or not Path(replica.directory).exists():  # gone meanwhile
+        return
+    shard = Path(replica.directory)
+    for name, reason, position in (*_votes(shard), *_marks(shard)):
+        yield Violation(
+            ViolationKind.DAMAGED_FILE, replica.shard, replica.source, reason, position=position, path=str(shard / name)
+        )
+
+
+def _votes(shard: Path) -> Iterator[tuple[str, str, int]]:
+    path = shard / "vote"
+    if PosixReadOnlyDisk().exists(path):
+        flaws = [Flaw.of(error) for error in examined(PosixReadOnlyDisk(), path)[1]]
+        yield from (("vote", flaw.reason, flaw.position) for flaw in flaws)
+    else:
+        yield "vote", "it is missing: without it this node might vote twice in a term", 0
+
+
+def _marks(shard: Path) -> Iterator[tuple[str, str, int]]:
+    disk = PosixReadOnlyDisk()
+    for name, what, decode in _MARKS:
+        if not disk.exists(shard / name):
+            continue
+        try:
+            decode(read_file(disk, shard / name))
+        except ValueError as error:
+            yield name, f"this is no {what} ({error})", 0
+        except StoreError as error:
+            if disk.exists(shard / name):  # a node that runs takes marks away
+                raise SourceError(str(error)) from error

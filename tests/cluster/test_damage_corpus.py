@@ -1,0 +1,88 @@
+"""On one corpus of damage, the verifier finds all that was found before there was one verifier.
+
+`damage_found.json` was written when there were two verifiers: `ledgermq log verify` with `log diff`, and `ledgermq
+validate`. It is not written anew when the verifier changes. A finding is found again where a finding of the same file
+covers its place: the wrong units of one file may be told as one run or as several.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.damage_corpus import CASES, Corpus
+from tests.cluster.damage_found import Area, Finding, Found, found_in
+
+Saved = dict[str, list[Finding]]
+TOLD_BETTER: dict[str, dict[Finding, Finding | None]] = {
+    # The verifier names the file, and does not call the next entry, which is right, broken as well.
+    "node: flipped chain of entry 1": {
+        "chain-broken node 1 0": "chain-broken node/shard-0/log/00000000000000000000 1 0",
+        "chain-broken node/shard-0/log/00000000000000000000 2 80": None,
+    },
+    "node: old copy of a segment": {
+        "missing-entries node 6 1200": "missing-entries node/shard-0/log/00000000000000000000 6 1200",
+    },
+    # It knows which entry that is.
+    "node: shortened segment": {
+        "damaged-entry node/shard-0/log/00000000000000004096 - 4936":
+            "damaged-entry node/shard-0/log/00000000000000004096 19 4936",
+    },
+    # It tells each segment, of which only the first one begins with a known index.
+    "node: entries of another version": {
+        "unknown-entry node/shard-0/log/00000000000000008192 1 8192":
+            "unknown-entry node/shard-0/log/00000000000000000000 1 0",
+    },
+    # It tells the entry that is wrong, and not that its keys are missing elsewhere.
+    "node: wrong key 15 of file 0, byte 12": {
+        "key-missing node/shard-0/keys/00000000000000004656 17 24":
+            "key-wrong node/shard-0/keys/00000000000000000080 17 444",
+    },
+}  # fmt: skip
+"""What `validate` says in other words than the saved ones; None: it was wrong."""
+VERIFY_FINDS_MORE = {"plant: a batch that is damaged in a whole entry": ["1", "1", "1", "0", "1"]}
+"""What only `validate` found, though one replica shows it: so now `log verify` ends with 1."""
+NOT_TORN = {"plant: an entry left out": "torn node-2/shard-0/keys/00000000000000005568 34 836"}
+"""What `log verify` called torn: the file ends there. Its entries before are wrong, and are told up to that place."""
+SAVED: dict[str, Saved] = json.loads(Path(__file__).with_name("damage_found.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return Corpus.make(tmp_path_factory.mktemp("corpus"))
+
+
+def test_the_corpus_has_the_saved_cases() -> None:
+    assert set(SAVED) <= set(CASES)
+
+
+@pytest.mark.parametrize("case", SAVED)
+def test_everything_is_found_that_was_found_before(case: str, corpus: Corpus, tmp_path: Path) -> None:
+    found, saved = found_in(case, corpus, tmp_path), SAVED[case]
+    assert found.status == VERIFY_FINDS_MORE.get(case, saved["status"])
+    assert found.diff == saved["diff"]
+    assert uncovered(saved["verify"], found.verified) == [torn for torn in [NOT_TORN.get(case)] if torn]
+    better = TOLD_BETTER.get(case, {})
+    due = {better.get(finding, finding) for finding in saved["validate"]} - {None}
+    assert due - set(found.validate) == set()
+
+
+@pytest.mark.parametrize("case", SAVED)
+def test_validate_finds_what_verify_found(case: str, corpus: Corpus, tmp_path: Path) -> None:
+    """The union of both. What a kill leaves is torn, and no violation."""
+    found = found_in(case, corpus, tmp_path)
+    damage = [finding for finding in SAVED[case]["verify"] if not finding.startswith("torn ")]
+    left = uncovered(damage, found.validated)
+    assert [finding for finding in left if not is_not_judged(finding, found)] == []
+
+
+def uncovered(findings: Sequence[Finding], areas: Sequence[Area]) -> list[Finding]:
+    return [finding for finding in findings if not any(area.covers(finding) for area in areas)]
+
+
+def is_not_judged(finding: Finding, found: Found) -> bool:
+    """A replica that cannot be opened because of that file is named with it, and nothing of the replica is judged."""
+    return any(finding.split()[1] in why for why in found.not_judged)
