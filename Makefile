@@ -15,7 +15,7 @@ BENCH ?= normal
 LONG ?=
 PEERS ?=
 WORKERS ?= auto
-PARALLEL = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 .PHONY: help demo test check sim chaos mutants gates kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 

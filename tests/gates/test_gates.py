@@ -13,7 +13,6 @@ import pytest
 
 from tests.gates.open_gates import open_gate
 from tests.gates.red_gates import ROOT, Gate, gates, planted
-from tests.workers import NAMESPACES
 
 IN_CI = os.environ.get("CI") == "true"
 missing = [program for program in ("ip", "nsenter", "iptables") if shutil.which(program) is None]
@@ -36,7 +35,6 @@ def test_a_plant_fits_the_code_and_changes_it(gate: Gate, tmp_path: Path) -> Non
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 @pytest.mark.skipif(bool(missing) and not IN_CI, reason=f"not installed: {', '.join(missing)}")
-@pytest.mark.xdist_group(NAMESPACES)
 def test_an_acknowledgement_before_a_majority_is_caught() -> None:
     (gate,) = (gate for gate in gates() if gate.name == "acknowledge before a majority")
     opened = open_gate(replace(gate, options=SHORT), tries=5)

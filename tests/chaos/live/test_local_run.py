@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from chaos.live.run import judged
-from tests.workers import NAMESPACES
 
 PROGRAMS = ("ip", "nsenter", "iptables", "mkfs.ext4")
 IN_CI = os.environ.get("CI") == "true"
@@ -24,7 +23,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts and network namespaces need root"),
     pytest.mark.skipif(bool(missing) and not IN_CI, reason=f"not installed: {', '.join(missing)}"),
     pytest.mark.timeout(240),
-    pytest.mark.xdist_group(NAMESPACES),
 ]
 
 
