@@ -4,8 +4,8 @@ Tests of one group run in one worker, one after the other. A file is a group, so
 Files that share something which exists once, such as the Spark session, are one group. A file whose tests are long and
 independent is no group: each of its tests goes to the next free worker.
 
-pytest-xdist's own groups (`--dist loadgroup`, `xdist_group`) have no effect under pytest 9.2: it writes the group into a
-node id that pytest no longer reads. Hence this scheduler, which derives the group from the path.
+pytest-xdist's own groups (`--dist loadgroup`, `xdist_group`) have no effect under pytest 9.2: pytest-xdist writes the
+group into a node id that pytest no longer reads. Hence this scheduler, which derives the group from the path.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
     """The scheduler of `--dist loadscope`, with our groups as its scopes."""
     from xdist.scheduler import LoadScopeScheduling  # here, since a run without workers does not need it
 
-    class GroupScheduling(LoadScopeScheduling):
+    class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
 
