@@ -33,7 +33,7 @@ class Waking:
         if self.wake is None or now >= self.wake:
             self.wake = None
             self.polled.set()
-        return SimpleNamespace(settled=[], dispatches=[])
+        return SimpleNamespace(results=[], dispatches=[])
 
     def abandon(self) -> list[Any]:
         return []
