@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ledger.report.text import markdown_table
+
 
 def options(description: str | None) -> argparse.ArgumentParser:
     """A parser with what every measurement takes; scripts may add more."""
@@ -28,7 +30,9 @@ def show(parts: Mapping[str, Sequence[Any]], *, as_json: bool) -> None:
         print(json.dumps(found, indent=2))
         return
     for title, rows in found.items():
-        print(f"\n{title}\n\n| {' | '.join(rows[0])} |\n|{' --- |' * len(rows[0])}")
-        for row in rows:
-            cells = [f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row.values()]
-            print(f"| {' | '.join(cells)} |")
+        cells = [[_cell(value) for value in row.values()] for row in rows]
+        print(f"\n{title}\n\n{markdown_table(list(rows[0]), cells)}")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) else str(value)

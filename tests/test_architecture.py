@@ -163,8 +163,8 @@ RIM_OF_RAFT = ("raft/transport/control_streams.py", "raft/transport/grpc_transpo
 LIBRARIES: dict[str, tuple[str, ...]] = {
     "pyspark": ("ledger/spark/", "pyspark_ledgermq"),
     "pyarrow": ("ledger/spark/",),
-    "matplotlib": ("ledger/validation/report/", "chaos/live/report/"),
-    "jinja2": ("ledger/validation/report/", "chaos/live/report/"),
+    "matplotlib": ("ledger/report/figures.py", "ledger/validation/report/plots.py", "chaos/live/report/plots.py"),
+    "jinja2": ("ledger/report/page.py",),
     "docker": ("chaos/live/hosts/", "cluster/local/containers.py", "cluster/local/engine.py"),
     "grpc": (
         *RIM_OF_RAFT,

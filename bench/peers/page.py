@@ -14,6 +14,7 @@ from rich.table import Table
 from bench.peers.peer import WAYS, Way
 from bench.peers.rates import SIZES, Against, Case, Rates
 from bench.peers.rounds import Scale
+from ledger.report.text import markdown_table, write_json
 
 _TITLES: Mapping[Way, str] = {
     "each": "One send for each message, messages/s",
@@ -43,7 +44,7 @@ class Told:
 def write(told: Told, directory: Path) -> Path:
     """`peers.md` and `results.json`; gives the page's path."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "results.json").write_text(json.dumps(as_json(told), indent=2) + "\n", encoding="utf-8")
+    write_json(directory / "results.json", as_json(told))
     page = directory / "peers.md"
     page.write_text(markdown(told), encoding="utf-8")
     return page
@@ -68,10 +69,10 @@ def show(told: Told, *, console: Console, as_json: bool) -> None:
 def markdown(told: Told) -> str:
     parts = [f"# ledgermq and others, {told.when}", _NOTE]
     for way in WAYS:
-        parts += [f"## {_TITLES[way]}", _markdown_table(_columns(), _rows(told, way))]
-    parts += ["## What was measured", _markdown_table(["system", "acknowledged by", "fsynced"], _systems(told))]
-    parts += ["## How it was driven", _markdown_table(["client", "each", "bulk", "consume"], _clients(told))]
-    parts += ["## What was consumed is what was sent", _markdown_table(_COMPARED, _compared(told))]
+        parts += [f"## {_TITLES[way]}", markdown_table(_columns(), _rows(told, way))]
+    parts += ["## What was measured", markdown_table(["system", "acknowledged by", "fsynced"], _systems(told))]
+    parts += ["## How it was driven", markdown_table(["client", "each", "bulk", "consume"], _clients(told))]
+    parts += ["## What was consumed is what was sent", markdown_table(_COMPARED, _compared(told))]
     parts += ["## Machine", "\n".join(f"- {name}: {what}" for name, what in told.machine.items())]
     if told.skipped:
         parts += ["## Skipped", "\n".join(f"- {title}: {reason}" for title, reason in told.skipped.items())]
@@ -147,8 +148,3 @@ def _compared(told: Told) -> list[list[str]]:
                 counts = (rates.consumed, it.missing, it.strange, it.twice, len(each.failures))
                 rows.append([f"{each.name}, {rates.client}", *(f"{count:,}" for count in counts), f"{each.load:.1f}"])
     return rows
-
-
-def _markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -1,4 +1,4 @@
-"""The page of a run: one file that a browser shows without any network. Needs jinja2 and matplotlib."""
+"""The page of a run: one file that a browser shows without any network."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from chaos.live.checker.anomaly import CLUSTER_KINDS, KINDS
 from chaos.live.leaders import read_reigns
@@ -16,36 +15,34 @@ from chaos.live.report import plots
 from chaos.live.report.series import series
 from chaos.live.run import Result, as_arguments, histories
 from ledger.history import read_history, to_line
+from ledger.report.figures import as_svg, save
+from ledger.report.page import write_page
 
 _STEPS = 240
 _LEAST_STEP_S = 0.25
 _LONGEST_LINE = 2_000
+# The word on the page and its colour.
+_VERDICTS = {True: ("valid", "good"), False: ("not valid", "bad"), None: ("void", "doubt")}
 
 
 def write_report(result: Result, directory: Path) -> Path:
-    """`report.html`, and the picture beside it as PNG and SVG. Gives the page's path."""
+    """`report.html`, and the picture beside it as PNG and SVG. Returns the page's path."""
     seconds = (result.ended - result.began) / 1e9
     found = series(result.columns, result.began, result.ended, max(_LEAST_STEP_S, seconds / _STEPS))
     reigns = read_reigns(directory / "leaders.jsonl")
     figure = plots.draw(found, result.struck, reigns, result.began, result.ended)
-    picture = plots.as_svg(figure)
-    plots.save(figure, directory)
-    page = directory / "report.html"
-    page.write_text(_page(result, directory, picture), encoding="utf-8")
-    return page
-
-
-def _page(result: Result, directory: Path, picture: str) -> str:
-    environment = Environment(
-        loader=PackageLoader("chaos.live.report", "."), autoescape=select_autoescape(), undefined=StrictUndefined
-    )
+    save(figure, directory, "timeline")
     shown = [anomaly for finding in result.verdict.findings for anomaly in finding.shown]
-    return environment.get_template("page.html").render(
+    word, colour = _VERDICTS[result.verdict.valid]
+    return write_page(
+        directory / "report.html",
+        "chaos.live.report",
         options=result.options,
         verdict=result.verdict,
-        verdict_word={True: "valid", False: "not valid", None: "void"}[result.verdict.valid],
+        word=word,
+        colour=colour,
         figures=_figures(result),
-        picture=picture,
+        picture=as_svg(figure, "timeline"),
         kinds={**KINDS, **CLUSTER_KINDS},
         shown=shown,
         lines=_lines(directory, {operation for anomaly in shown for operation in anomaly.operations}),

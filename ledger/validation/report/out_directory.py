@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from ledger.errors import LedgerError
+from ledger.report.text import write_json
 from ledger.validation.judging.violation import TYPES, Violation
 from ledger.validation.report.report import Report
 
@@ -59,7 +60,7 @@ def write_verdict(report: Report, out: Path) -> tuple[str, ...]:
             f"{out / _LINES} and no Parquet: pyarrow is not installed (pip install 'ledgermq[spark]', or pyarrow alone)"
         )
     try:
-        (out / _VERDICT).write_text(json.dumps(report.fields(), indent=2) + "\n", encoding="utf-8")
+        write_json(out / _VERDICT, report.fields())
         missing = [name for name in ("jinja2", "matplotlib") if find_spec(name) is None]
         if missing:
             lacking.append(f"no {out / _PAGE}: install {' and '.join(missing)} (pip install 'ledgermq[bench]')")

@@ -1,4 +1,4 @@
-"""The page of a validation: one file that a browser shows without any network. Needs jinja2 and matplotlib.
+"""The page of a validation: one file that a browser shows without any network.
 
 One idea: its size is bounded, whatever was found: violations in the table, shards with pictures, and notes are the
 first ones, and how many more there are is said.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
+from ledger.report.figures import as_svg
+from ledger.report.page import write_page as write_html
 from ledger.validation.judging.violation import Violation
 from ledger.validation.report import plots
 from ledger.validation.report.marks import without_place
 from ledger.validation.report.report import Report, ShardReport
-from ledger.validation.report.summary import acknowledged_sentence, only_counted, shard_sentence, violation_line
+from ledger.validation.report.summary import acknowledged_sentence, only_counted, shard_sentence
 
 PAGE = "index.html"
 PICTURES = 16
@@ -33,12 +33,10 @@ _MEANINGS = (
 
 def write_page(report: Report, directory: Path) -> Path:
     """`index.html` in that directory. Returns its path; raises OSError."""
-    environment = Environment(
-        loader=PackageLoader("ledger.validation.report", "."), autoescape=select_autoescape(), undefined=StrictUndefined
-    )
     drawn = _drawn(report)
-    page = directory / PAGE
-    text = environment.get_template("page.html").render(
+    return write_html(
+        directory / PAGE,
+        "ledger.validation.report",
         report=report,
         meaning=_MEANINGS[report.status],
         figures=_figures(report),
@@ -47,10 +45,7 @@ def write_page(report: Report, directory: Path) -> Path:
         rows=report.violations[:ROWS],
         more=report.violation_count - len(report.violations[:ROWS]),
         only_counted=only_counted(report),
-        line=violation_line,
     )
-    page.write_text(text, encoding="utf-8")
-    return page
 
 
 def _drawn(report: Report) -> set[int]:
@@ -74,7 +69,7 @@ def _shard(report: Report, shard: ShardReport, *, is_drawn: bool) -> dict[str, A
 
 
 def _picture(shard: ShardReport, violations: list[Violation]) -> str:
-    return plots.as_svg(plots.draw(shard, violations), f"shard {shard.shard}")
+    return as_svg(plots.draw(shard, violations), f"shard {shard.shard}")
 
 
 def _figures(report: Report) -> list[tuple[str, str]]:

@@ -6,40 +6,32 @@
     node 1  ../x/.../..    position over index, for each replica
 
 One idea: everything stands over the same axis, the index; what is above each other happened at the same entries.
-Needs matplotlib.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
 
+from ledger.report.figures import AMBER, COLOURS, INK, RED, drawing, lines_across, without_frame
 from ledger.validation.judging.violation import ORDER, Violation, ViolationKind
 from ledger.validation.report.marks import Mark, marks_of
 from ledger.validation.report.report import ReplicaReport, ShardReport
 
 REPLICAS_DRAWN = 9
 _LONGEST_NAME = 28
-_INK, _GRID, _TAIL, _LACKING = "#1f2933", "#d9dee3", "#d69e2e", "#c53030"
-_COLOURS = ("#2b6cb0", "#38a169", "#805ad5", "#dd6b20", "#319795", "#b83280", "#4a5568", "#718096", "#1a365d")
-"""Of replicas."""
+_TAIL, _LACKING = AMBER, RED
 _MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*")
 _ALARMS = ("#c53030", "#b7791f", "#6b46c1", "#0b7285", "#d6336c", "#2f6f3e", "#1f2933", "#e8590c")
 _STYLES = tuple(zip(_MARKERS, _ALARMS, strict=True))
 """Marker and colour of each kind of violation; the last ones share what is left."""
 _OTHER = ("x", "#66737f")
-_SETTINGS: Any = {
-    "font.size": 9, "axes.edgecolor": _GRID, "text.color": _INK, "axes.labelcolor": _INK, "xtick.color": _INK,
-    "ytick.color": _INK, "svg.fonttype": "none", "font.family": "sans-serif",
-}  # fmt: skip
 _COUNT = FuncFormatter(lambda value, _: f"{value:,.0f}")
 
 
@@ -48,8 +40,7 @@ def draw(shard: ShardReport, violations: Sequence[Violation]) -> Figure:
     replicas = shard.replicas[:REPLICAS_DRAWN]
     marks = [marks_of(replica, violations) for replica in replicas]
     heights = [0.34 * len(replicas) + 0.3, 1.3, *[1.15] * len(replicas)]
-    with mpl.rc_context(_SETTINGS):
-        figure = Figure(figsize=(11, sum(heights) + 0.32 * len(heights) + 0.6), constrained_layout=True)
+    with drawing(sum(heights) + 0.32 * len(heights) + 0.6) as figure:
         grid = figure.add_gridspec(len(heights), 2, width_ratios=(5, 1.25), height_ratios=heights)
         entries = figure.add_subplot(grid[0, 0])
         names = names_of(replicas)
@@ -65,15 +56,6 @@ def draw(shard: ShardReport, violations: Sequence[Violation]) -> Figure:
         _legend(figure.add_subplot(grid[2:, 1]), _kinds_of(marks, styles))
         _set_up_axis(entries, [entries, terms, *places], replicas, marks)
     return figure
-
-
-def as_svg(figure: Figure, name: str) -> str:
-    """For a page: without the XML declaration. `name`: another one for each picture of a page."""
-    file = io.StringIO()
-    with mpl.rc_context({**_SETTINGS, "svg.hashsalt": name}):
-        figure.savefig(file, format="svg", metadata={"Date": None})
-    text = file.getvalue()
-    return text[text.index("<svg") :]
 
 
 def names_of(replicas: Sequence[ReplicaReport]) -> list[str]:
@@ -102,7 +84,7 @@ def _draw_entries(axes: Axes, shard: ShardReport, replicas: Sequence[ReplicaRepo
         parted = replica.parts_at if replica.parts_at is not None else replica.last_index + 1
         settled = min(replica.last_index, shard.committed, parted - 1)
         for first, last, colour in (
-            (replica.first_index, settled, _COLOURS[row]),
+            (replica.first_index, settled, COLOURS[row]),
             (max(replica.first_index, settled + 1), replica.last_index, _TAIL),
         ):
             if last >= first:
@@ -111,7 +93,7 @@ def _draw_entries(axes: Axes, shard: ShardReport, replicas: Sequence[ReplicaRepo
             axes.plot([replica.parts_at - 0.5] * 2, [row - 0.45, row + 0.45], color=_LACKING, linewidth=2)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.axvline(shard.committed + 0.5, color=_INK, linewidth=1, linestyle=(0, (3, 2)))
+    axes.axvline(shard.committed + 0.5, color=INK, linewidth=1, linestyle=(0, (3, 2)))
     axes.set_title(
         "entries (dashed: committed up to here; yellow: a tail; red line: parts there)", fontsize=9, loc="left"
     )
@@ -142,10 +124,10 @@ def _draw_terms(axes: Axes, replicas: Sequence[ReplicaReport]) -> None:
             continue
         terms, firsts = zip(*replica.terms, strict=True)
         indexes = [*(first - 0.5 for first in firsts), replica.last_index + 0.5]
-        axes.step(indexes, [*terms, terms[-1]], where="post", color=_COLOURS[row], linewidth=_width(row, len(replicas)))
+        axes.step(indexes, [*terms, terms[-1]], where="post", color=COLOURS[row], linewidth=_width(row, len(replicas)))
     axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     axes.margins(y=0.2)
-    axes.grid(axis="y", color=_GRID, linewidth=0.6)
+    lines_across(axes, "y")
     axes.set_title("terms", fontsize=9, loc="left")
 
 
@@ -155,7 +137,7 @@ def _width(row: int, rows: int) -> float:
 
 def _lines_of(names: Sequence[str]) -> list[Any]:
     return [
-        Line2D([], [], color=_COLOURS[row], linewidth=min(7, _width(row, len(names))), label=name)
+        Line2D([], [], color=COLOURS[row], linewidth=min(7, _width(row, len(names))), label=name)
         for row, name in enumerate(names)
     ]
 
@@ -177,7 +159,7 @@ def _draw_places(
     axes.yaxis.set_major_locator(MaxNLocator(3))
     axes.yaxis.set_major_formatter(EngFormatter(unit="B"))
     axes.margins(y=0.15)
-    axes.grid(axis="y", color=_GRID, linewidth=0.6)
+    lines_across(axes, "y")
     said = f"{len(marks) or 'no'} violation{'s' if len(marks) > 1 else ''}"
     axes.set_title(f"{name}: position in the log, {said}", fontsize=9, loc="left")
 
@@ -217,7 +199,7 @@ def _set_up_axis(
     entries.set_xlim(first - margin, last + margin)
     entries.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     entries.xaxis.set_major_formatter(_COUNT)
+    without_frame(*rows)
     for axes in rows:
-        axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(labelbottom=axes is rows[-1])
     rows[-1].set_xlabel("index of the entry")

@@ -1,0 +1,19 @@
+"""Renders the page of a report: one HTML file that a browser shows without any network. Needs jinja2.
+
+A package with a page has a `page.html` that extends `base.html` of this package and fills its blocks.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, select_autoescape
+
+
+def write_page(path: Path, package: str, **values: Any) -> Path:
+    """Writes `page.html` of that package, filled with the values, to the path. Returns the path; raises OSError."""
+    loader = ChoiceLoader([PackageLoader(package, "."), PackageLoader("ledger.report", ".")])
+    environment = Environment(loader=loader, autoescape=select_autoescape(), undefined=StrictUndefined)
+    path.write_text(environment.get_template("page.html").render(values), encoding="utf-8")
+    return path

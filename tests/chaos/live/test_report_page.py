@@ -1,0 +1,88 @@
+"""The page of a chaos run, from the files of a run written by hand: no node starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+from chaos.live.report.page import write_report
+from chaos.live.run import Options, judged
+from ledger.history import HistoryWriter, Operation
+from tests.chaos.live.tell import closed, opened, poll, send
+
+SECOND = 1_000_000_000
+OPTIONS = Options(
+    env="local", nodes=3, faults=("kill",), targets=("leader",), seconds=20, rate=2, seed=7, flush="async", shards=1
+)
+STRUCK = {
+    "kind": "kill", "target": "leader", "nodes": [1], "start": 4 * SECOND, "end": 6 * SECOND,
+    "evidence": ["process 17 <killed>; it is gone"], "void": "",
+}  # fmt: skip
+NODES = (1, 2, 3)
+LEADERS = [{"at": 0, "leaders": {"0": [[1, 2]]}}, {"at": 5 * SECOND, "leaders": {"0": [[2, 3]]}}]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return a_run(tmp_path)
+
+
+def a_run(directory: Path, *, lost: int = 0) -> Path:
+    """The directory of a run of 20 s. The last `lost` acknowledged messages are in no queue at its end."""
+    directory.mkdir(exist_ok=True)
+    sends = [send(n, n, at=(n * SECOND // 3, n * SECOND // 3 + 2_000_000 * (1 + n % 5))) for n in range(60)]
+    kept = [(n, n) for n in range(60 - lost)]
+    after = (21 * SECOND, 22 * SECOND)
+    read = [poll(*kept, at=after), *(poll(*kept, process=9 + node, node=node, final=True, at=after) for node in NODES)]
+    operations: list[Operation] = [opened(), *sends, closed(), *read]
+    with HistoryWriter(directory / "client-1.jsonl") as history:
+        for operation in operations:
+            history.write(operation)
+    (directory / "faults.jsonl").write_text(json.dumps(STRUCK) + "\n")
+    (directory / "leaders.jsonl").write_text("".join(json.dumps(line) + "\n" for line in LEADERS))
+    told = {"options": asdict(OPTIONS), "began": 0, "ended": 20 * SECOND, "unrecovered": ""}
+    (directory / "run.json").write_text(json.dumps(told))
+    return directory
+
+
+def test_the_page_has_the_verdict_the_faults_and_the_command(run: Path) -> None:
+    page = write_report(judged(run), run).read_text(encoding="utf-8")
+    assert ">valid</span>" in page
+    assert "Chaos run, seed 7" in page
+    assert "<b>60</b>messages acknowledged" in page
+    assert "<div>process 17 &lt;killed&gt;</div><div>it is gone</div>" in page
+    assert "ledgermq chaos run --env local --nodes 3 --seed 7 --faults kill" in page
+    assert page.count("<svg") == 1
+    assert (run / "timeline.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (run / "timeline.svg").read_text(encoding="utf-8")
+
+
+def test_an_anomaly_is_shown_with_the_operations_of_the_history(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "lost", lost=1)
+    result = judged(run)
+    assert result.verdict.valid is False
+    page = write_report(result, run).read_text(encoding="utf-8")
+    assert ">not valid</span>" in page
+    (anomaly, *_) = [anomaly for finding in result.verdict.findings for anomaly in finding.shown]
+    assert f"<b>{anomaly.kind}</b>" in page
+    assert page.count("<pre>{") >= len(anomaly.operations) > 0
+
+
+def test_the_same_run_gives_the_same_files(run: Path) -> None:
+    def written() -> list[bytes]:
+        page = write_report(judged(run), run)
+        return [page.read_bytes(), (run / "timeline.svg").read_bytes()]
+
+    assert written() == written()
+
+
+def test_nothing_is_loaded_from_a_network(run: Path) -> None:
+    page = write_report(judged(run), run).read_text(encoding="utf-8")
+    for attribute in ('src="', 'href="http', "url(http", "@import"):
+        assert attribute not in page
