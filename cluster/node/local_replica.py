@@ -27,7 +27,7 @@ from cluster.node.formation.first_start import (
     FormingNode,
     first_configuration,
 )
-from cluster.node.formation.preferred_voters import FirstVoters, first_shard, preferred
+from cluster.node.formation.first_voters import FirstVoters, first_shard, preferred
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.opening import Opening
 from cluster.node.repair.scrub_repairer import ScrubRepairer

@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from cluster.node.formation.preferred_voters import FirstVoters, in_turn
+from cluster.node.formation.first_voters import FirstVoters, in_turn
 from cluster.node.local_replica import LocalReplica
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.removal import RemovalWatch

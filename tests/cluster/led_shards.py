@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.node.formation.preferred_voters import in_turn
+from cluster.node.formation.first_voters import in_turn
 from ledger import AsyncAdmin
 
 NODES = [1, 2, 3]

@@ -18,7 +18,7 @@ from typing import Protocol
 
 from grpc import aio
 
-from cluster.node.formation.preferred_voters import in_turn
+from cluster.node.formation.first_voters import in_turn
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 from raft.transport.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from cluster.node.formation.preferred_voters import first_shard, in_turn, preferred
+from cluster.node.formation.first_voters import first_shard, in_turn, preferred
 from cluster.node.settings import NodeSettings
 from cluster.node.ticker import Ticker
 from cluster.node.vital import Vital

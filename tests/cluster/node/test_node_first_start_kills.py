@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster.node.disk_threads import DiskThreads
-from cluster.node.formation.preferred_voters import FirstVoters
+from cluster.node.formation.first_voters import FirstVoters
 from cluster.node.local_replica import LocalReplica
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.runtime import Runtime

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from cluster.local.processes import DevCluster
-from cluster.node.formation.preferred_voters import in_turn
+from cluster.node.formation.first_voters import in_turn
 from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import LedgerError
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.formation.preferred_voters import in_turn
+from cluster.node.formation.first_voters import in_turn
 from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import UnknownNodeError
 from store import DiskFullError, PosixDisk
