@@ -73,10 +73,10 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
         assert each["ledgermq_log_end_position_bytes"] == status.end_position
         for name in ("last_index", "commit_index", "applied_index"):
             assert each[f"ledgermq_raft_{name}"] == status.last_index
-    assert leading.of("ledgermq_raft_role", group="0", role="leader") == 1
-    assert following.of("ledgermq_raft_role", group="0", role="follower") == 1
+    assert leading.of("ledgermq_raft_role", shard="0", role="leader") == 1
+    assert following.of("ledgermq_raft_role", shard="0", role="follower") == 1
     assert (leading["ledgermq_raft_is_leader"], following["ledgermq_raft_is_leader"]) == (1, 0)
-    assert leading.of("ledgermq_raft_follower_lag_entries", group="0", peer=str(follower)) == 0
+    assert leading.of("ledgermq_raft_follower_lag_entries", shard="0", peer=str(follower)) == 0
     assert leading.of("ledgermq_node_info", cluster="test", node=str(leader), version="0.1.0") == 1
 
     async def lag_is_told() -> bool:
@@ -95,7 +95,7 @@ async def test_a_stopped_follower_shows_as_lag(make_fleet: MakeFleet) -> None:
     await fleet.stop(stopped)
     for number in range(5):
         assert error_of(await fleet.produce(leader, sample_batch(topic, first_sequence=2 * number))) is None
-    lag = (await scrape(fleet.http(leader))).of("ledgermq_raft_follower_lag_entries", group="0", peer=str(stopped))
+    lag = (await scrape(fleet.http(leader))).of("ledgermq_raft_follower_lag_entries", shard="0", peer=str(stopped))
     assert lag >= 5
 
 
