@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import tomllib
+from pathlib import Path
 
 from ledger import AsyncProducer
 from tests.cluster.fleet import MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import get, not_ready, reason_not_ready, scrape
 from tests.cluster.waiter import eventually
 
+# The one place of the version.
+VERSION = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text())["project"]["version"]
 GAUGES = {
     "ledgermq_raft_role", "ledgermq_raft_term", "ledgermq_raft_has_leader", "ledgermq_raft_is_leader",
     "ledgermq_raft_last_index", "ledgermq_raft_commit_index", "ledgermq_raft_applied_index",
@@ -77,7 +81,7 @@ async def test_metrics_have_their_names_and_say_what_happened(make_fleet: MakeFl
     assert following.of("ledgermq_raft_role", shard="0", role="follower") == 1
     assert (leading["ledgermq_raft_is_leader"], following["ledgermq_raft_is_leader"]) == (1, 0)
     assert leading.of("ledgermq_raft_follower_lag_entries", shard="0", peer=str(follower)) == 0
-    assert leading.of("ledgermq_node_info", cluster="test", node=str(leader), version="0.1.0") == 1
+    assert leading.of("ledgermq_node_info", cluster="test", node=str(leader), version=VERSION) == 1
 
     async def lag_is_told() -> bool:
         return (await scrape(fleet.http(leader)))["ledgermq_event_loop_lag_seconds_count"] > 0
