@@ -32,7 +32,7 @@ prefer_older_engine()  # before anything imports grpc
 
 from cluster.local.processes import DevCluster  # noqa: E402
 from cluster.process_use import cpu_s  # noqa: E402
-from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message  # noqa: E402
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message  # noqa: E402
 
 NODES = 3
 QUEUES = 4

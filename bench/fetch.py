@@ -31,10 +31,10 @@ from bench.tables import options, show
 from cluster.allocator import keep_large_buffers
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
-from ledger import Admin
 from ledger.broker.fetch.fetch import collect
 from ledger.broker.rpc.fetch_wire import serialize
 from ledger.v1 import broker_pb2, broker_pb2_grpc
+from ledgermq import Admin
 from store import CommitLog, ConsumeQueue, Draft, Kind, PosixDisk
 from store.log.entry import HEADER_SIZE
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import uvloop
 
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import TopicExistsError
+from ledgermq import AsyncAdmin, AsyncProducer
 
 TOPIC = "filling"
 QUEUES = 4

@@ -25,7 +25,7 @@ from bench.restart import checkpoint_of, end, ready_again, wait_for_change
 from bench.tables import options, show
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
-from ledger import AsyncAdmin, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncProducer
 
 QUEUE_COUNTS = (1, 1_000, 10_000)
 QUEUES_PER_TOPIC = 1_000

@@ -35,12 +35,12 @@ prefer_older_engine()  # before anything imports grpc
 import grpc  # noqa: E402
 
 from cluster.local.processes import DevCluster  # noqa: E402
-from ledger import AsyncAdmin, AsyncGroupConsumer  # noqa: E402
 from ledger.client.connection.cluster_client import ClusterClient  # noqa: E402
 from ledger.client.connection.environment import PROCESS  # noqa: E402
 from ledger.client.group.group_membership import GroupMember, MemberSettings, View  # noqa: E402
 from ledger.client.records import TopicQueue  # noqa: E402
 from ledger.v1 import broker_pb2, broker_pb2_grpc  # noqa: E402
+from ledgermq import AsyncAdmin, AsyncGroupConsumer  # noqa: E402
 
 NODES = 3
 TOPIC = "rebalance"

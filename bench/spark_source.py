@@ -27,8 +27,8 @@ from bench.filling import QUEUES, TOPIC, fill
 from bench.tables import options, show
 from cluster.local.processes import DevCluster
 from cluster.process_use import cpu_s
-from ledger import Admin, Consumer
 from ledger.spark.session import spark_session
+from ledgermq import Admin, Consumer
 
 MESSAGE_BYTES = 128
 COLUMNS = "key BINARY, value BINARY, topic STRING, partition INT, offset LONG, timestamp TIMESTAMP"

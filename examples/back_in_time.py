@@ -7,7 +7,7 @@ import os
 import time
 from datetime import UTC, datetime
 
-from ledger import Admin, GroupConsumer, Producer
+from ledgermq import Admin, GroupConsumer, Producer
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 RUN = int(time.time())

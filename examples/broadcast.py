@@ -8,7 +8,7 @@ import asyncio
 import os
 import time
 
-from ledger import AsyncAdmin, AsyncProducer, AsyncPushConsumer, Message
+from ledgermq import AsyncAdmin, AsyncProducer, AsyncPushConsumer, Message
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 RUN = int(time.time())

@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 
-from ledger import AsyncAdmin, AsyncGroupConsumer, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncGroupConsumer, AsyncProducer
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 RUN = int(time.time())

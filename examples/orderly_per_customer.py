@@ -10,7 +10,7 @@ import threading
 import time
 from collections import defaultdict
 
-from ledger import Admin, Message, Producer, PushConsumer
+from ledgermq import Admin, Message, Producer, PushConsumer
 
 BOOTSTRAP = os.environ.get("LEDGERMQ_BOOTSTRAP", "127.0.0.1:9871")
 TOPIC = f"customer-events-{int(time.time())}"

@@ -1,139 +1,72 @@
-"""ledgermq: a message queue whose log is a Raft log. This package: what messages mean, and the clients.
+"""Messages and their meaning: batches, the replicated state, the broker, the clients, name servers, validation, Spark.
 
-    async with ledger.AsyncProducer("127.0.0.1:9871") as producer:
-        await producer.send("orders", b"...", key="customer 7")
-
-    async with ledger.AsyncConsumer("orders", bootstrap_servers="127.0.0.1:9871") as consumer:
-        async for message in consumer:
-            print(message.queue, message.offset, message.value)
-
-`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous twins. All errors are
-subclasses of `LedgerError` (`ledger.errors`).
-
-The names below are loaded at first use, so that a node that needs only the batch format does not load the clients.
+Programs import the clients from `ledgermq`. The names that 0.1 exported here still work, with a DeprecationWarning.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, Any
+import warnings
+from typing import Any
 
-# Unless the user has chosen, and before gRPC is loaded: its handlers around a fork do not save a client, and where gRPC
-# is busy just then, they end a child that was only to start another program, such as Spark's Java.
+# This must happen before the process loads gRPC. gRPC's fork handlers do not keep a client usable in a child process.
+# If gRPC is busy during the fork, the handlers end a child that only wanted to execute another program, such as Java.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-if TYPE_CHECKING:
-    from ledger import errors
-    from ledger.batch import Batch
-    from ledger.client.admin.admin import AsyncAdmin
-    from ledger.client.admin.consumer_group_records import (
-        ConsumerGroupDescription,
-        ConsumerGroupMember,
-        ConsumerGroupSummary,
-        OffsetReset,
-        QueueConsumption,
-    )
-    from ledger.client.consumer.consumer import AsyncConsumer
-    from ledger.client.group.group_consumer import AsyncGroupConsumer
-    from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
-    from ledger.client.producer.producer import AsyncProducer
-    from ledger.client.producer.queue_selector import UnplacedMessage
-    from ledger.client.records import (
-        Doubt,
-        LogCut,
-        LogHold,
-        Member,
-        Members,
-        Message,
-        NodeStatus,
-        QueueOffsets,
-        RecordMetadata,
-        RecordRange,
-        ShardStatus,
-        TopicDescription,
-        TopicQueue,
-    )
-    from ledger.client.sync.clients import Admin, Consumer, Producer
-    from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
-    from ledger.errors import LedgerError
-
-_HOMES = {
-    "Admin": "ledger.client.sync.clients",
-    "AsyncAdmin": "ledger.client.admin.admin",
-    "AsyncConsumer": "ledger.client.consumer.consumer",
-    "AsyncGroupConsumer": "ledger.client.group.group_consumer",
-    "AsyncProducer": "ledger.client.producer.producer",
-    "AsyncPushConsumer": "ledger.client.group.push_consumer",
-    "Batch": "ledger.batch",
-    "Consumer": "ledger.client.sync.clients",
-    "ConsumerGroupDescription": "ledger.client.admin.consumer_group_records",
-    "ConsumerGroupMember": "ledger.client.admin.consumer_group_records",
-    "ConsumerGroupSummary": "ledger.client.admin.consumer_group_records",
-    "Doubt": "ledger.client.records",
-    "GroupConsumer": "ledger.client.sync.group_clients",
-    "ShardStatus": "ledger.client.records",
-    "LedgerError": "ledger.errors",
-    "LogCut": "ledger.client.records",
-    "LogHold": "ledger.client.records",
-    "Member": "ledger.client.records",
-    "Members": "ledger.client.records",
-    "Message": "ledger.client.records",
-    "NodeStatus": "ledger.client.records",
-    "OffsetReset": "ledger.client.admin.consumer_group_records",
-    "Outcome": "ledger.client.group.push_consumer",
-    "Producer": "ledger.client.sync.clients",
-    "PushConsumer": "ledger.client.sync.group_clients",
-    "QueueConsumption": "ledger.client.admin.consumer_group_records",
-    "QueueOffsets": "ledger.client.records",
-    "RecordMetadata": "ledger.client.records",
-    "RecordRange": "ledger.client.records",
-    "TopicDescription": "ledger.client.records",
-    "TopicQueue": "ledger.client.records",
-    "UnplacedMessage": "ledger.client.producer.queue_selector",
+# What `from ledger import ...` gave in 0.1, by the modules that define the names. New names appear in `ledgermq` alone.
+_NAMES_OF_0_1 = {
+    "ledger.batch": ("Batch",),
+    "ledger.client.admin.admin": ("AsyncAdmin",),
+    "ledger.client.admin.consumer_group_records": (
+        "ConsumerGroupDescription",
+        "ConsumerGroupMember",
+        "ConsumerGroupSummary",
+        "OffsetReset",
+        "QueueConsumption",
+    ),
+    "ledger.client.consumer.consumer": ("AsyncConsumer",),
+    "ledger.client.group.group_consumer": ("AsyncGroupConsumer",),
+    "ledger.client.group.push_consumer": (
+        "AsyncPushConsumer",
+        "Outcome",
+    ),
+    "ledger.client.producer.producer": ("AsyncProducer",),
+    "ledger.client.producer.queue_selector": ("UnplacedMessage",),
+    "ledger.client.records": (
+        "Doubt",
+        "LogCut",
+        "LogHold",
+        "Member",
+        "Members",
+        "Message",
+        "NodeStatus",
+        "QueueOffsets",
+        "RecordMetadata",
+        "RecordRange",
+        "ShardStatus",
+        "TopicDescription",
+        "TopicQueue",
+    ),
+    "ledger.client.sync.clients": (
+        "Admin",
+        "Consumer",
+        "Producer",
+    ),
+    "ledger.client.sync.group_clients": (
+        "GroupConsumer",
+        "PushConsumer",
+    ),
+    "ledger.errors": ("LedgerError",),
 }
-
-__all__ = [
-    "Admin",
-    "AsyncAdmin",
-    "AsyncConsumer",
-    "AsyncGroupConsumer",
-    "AsyncProducer",
-    "AsyncPushConsumer",
-    "Batch",
-    "Consumer",
-    "ConsumerGroupDescription",
-    "ConsumerGroupMember",
-    "ConsumerGroupSummary",
-    "Doubt",
-    "GroupConsumer",
-    "LedgerError",
-    "LogCut",
-    "LogHold",
-    "Member",
-    "Members",
-    "Message",
-    "NodeStatus",
-    "OffsetReset",
-    "Outcome",
-    "Producer",
-    "PushConsumer",
-    "QueueConsumption",
-    "QueueOffsets",
-    "RecordMetadata",
-    "RecordRange",
-    "ShardStatus",
-    "TopicDescription",
-    "TopicQueue",
-    "UnplacedMessage",
-    "errors",
-]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "errors":
+    if name == "errors":  # `import ledger` alone made `ledger.errors` available
         return importlib.import_module("ledger.errors")
-    home = _HOMES.get(name)
+    home = next((module for module, names in _NAMES_OF_0_1.items() if name in names), None)
     if home is None:
         raise AttributeError(f"module 'ledger' has no attribute {name!r}")
+    message = f"`from ledger import {name}` is deprecated: use `from ledgermq import {name}`."
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
     return getattr(importlib.import_module(home), name)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+import ledgermq
+
 ROOT = Path(__file__).resolve().parent.parent
-PARTS = ["store", "raft", "ledger", "cluster", "chaos"]
+PARTS = ["store", "raft", "ledger", "cluster", "chaos", "ledgermq"]
 """Each may import those before it, and none after it."""
 
 PURE_STANDARD_MODULES = {"__future__", "bisect", "collections", "dataclasses", "enum", "itertools", "typing"}
@@ -51,7 +53,7 @@ def importers(name: str, *folders: str) -> set[str]:
 
 
 def test_every_part_that_exists_is_looked_at() -> None:
-    for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster", "chaos", "chaos/sim"):
+    for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster", "chaos", "chaos/sim", "ledgermq"):
         assert sources(part), f"{part} has no sources"
     assert "raft.core.Raft" in set(imported(ROOT / "cluster/node/local_replica.py"))  # and imports are found
 
@@ -60,6 +62,13 @@ def test_every_part_that_exists_is_looked_at() -> None:
 def test_imports_point_one_way(part: str) -> None:
     for later in PARTS[PARTS.index(part) + 1 :]:
         assert importers(later, part) == set(), f"{part} knows {later}"
+
+
+def test_deprecated_names_of_ledger_are_unused() -> None:
+    """Our packages import from the defining modules; tests, examples and measurements import from `ledgermq`."""
+    old = {f"ledger.{name}" for name in ledgermq.__all__ if name != "errors"}
+    for path in sources(*PARTS, "tests", "examples", "bench", "deploy"):
+        assert not old & set(imported(path)), f"{path.relative_to(ROOT)} imports deprecated names of `ledger`"
 
 
 def test_no_files_import_each_other() -> None:
@@ -135,16 +144,16 @@ def test_clients_are_light() -> None:
 
 
 def test_what_the_client_imports_in_the_end_is_light_too() -> None:
-    """Followed through our own modules, from `import ledger` on."""
+    """Followed through our own modules, from `import ledgermq` on."""
     seen: set[Path] = set()
-    waiting = [ROOT / "ledger/__init__.py"]
+    waiting = [ROOT / "ledgermq/__init__.py"]
     while waiting:
         path = waiting.pop()
         if path not in seen:
             seen.add(path)
             waiting += [found for name in imported(path) for found in module_files(name)]
     parts = {path.relative_to(ROOT).parts[0] for path in seen}
-    assert parts == {"ledger"}
+    assert parts == {"ledger", "ledgermq"}
     assert not any("broker" in path.parts or "state" in path.parts for path in seen)
     assert len(seen) > 20
 

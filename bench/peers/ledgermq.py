@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from bench.peers.peer import Description, How, keep_in_flight
+from ledger.version import VERSION
 
 _QUEUES = 4
 _CALL_MESSAGES = 16_384
@@ -40,7 +40,7 @@ class LedgermqServers:
     def describe(self) -> Description:
         first = self._flush == "sync"
         return Description(
-            version=f"ledgermq {version('ledgermq')}",
+            version=f"ledgermq {VERSION}",
             replication=f"a topic of {_QUEUES} queues in one Raft group of 3, acknowledged by a majority",
             flush=f"`flush = {self._flush}`: "
             + ("a majority has fsynced what is acknowledged" if first else "in the background, by pages and time"),
@@ -58,8 +58,8 @@ class LedgermqClient:
     )
 
     async def open(self, address: str, topic: str) -> None:
-        from ledger import AsyncAdmin, AsyncProducer
         from ledger.errors import TopicExistsError
+        from ledgermq import AsyncAdmin, AsyncProducer
 
         self._address, self._topic = address, topic
         async with AsyncAdmin(address) as admin:
@@ -81,7 +81,7 @@ class LedgermqClient:
         await keep_in_flight(send, _slices(values), _CALLS_IN_FLIGHT)
 
     async def consume(self, count: int) -> list[bytes]:
-        from ledger import AsyncConsumer
+        from ledgermq import AsyncConsumer
 
         found: list[bytes] = []
         async with AsyncConsumer(self._topic, bootstrap_servers=self._address, start="earliest") as consumer:

@@ -9,6 +9,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from ledger.version import VERSION
+
 LIBRARIES = ("grpcio", "uvloop", "numpy", "protobuf", "google-crc32c", "hdrhistogram")
 
 
@@ -23,7 +25,7 @@ def machine() -> dict[str, str]:
         "Python": platform.python_version(),
         **{name: _version(name) for name in LIBRARIES},
         "GRPC_EXPERIMENTS": os.environ.get("GRPC_EXPERIMENTS", ""),
-        "ledgermq": f"{_version('ledgermq')} {_commit()}".strip(),
+        "ledgermq": f"{VERSION} {_commit()}".strip(),
     }
 
 

@@ -14,8 +14,8 @@ from urllib.request import urlopen
 
 from chaos.errors import ChaosError
 from chaos.live.hosts.environment import Environment
-from ledger import Admin
 from ledger.client.records import NodeStatus
+from ledger.client.sync.clients import Admin
 from ledger.errors import LedgerError
 
 _AGAIN_S = 0.2

@@ -20,7 +20,9 @@ from cluster.bench.failure import BenchError
 from cluster.bench.payloads import Check, rows_of, rows_of_values
 from cluster.bench.processes import Progress
 from cluster.bench.topics import messages_in
-from ledger import AsyncConsumer, AsyncGroupConsumer, TopicDescription
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.group.group_consumer import AsyncGroupConsumer
+from ledger.client.records import TopicDescription
 
 Shape = Literal["arrays", "objects"]
 _AT_ONCE = 20_000

@@ -20,7 +20,7 @@ from cluster.bench.latencies import Latencies
 from cluster.bench.payloads import rows_of, rows_of_values, stamps_of
 from cluster.bench.processes import Progress
 from cluster.bench.producing import Load, Producing, Sent
-from ledger import AsyncConsumer
+from ledger.client.consumer.consumer import AsyncConsumer
 
 _AT_ONCE = 20_000
 _WAIT_MS = 500.0

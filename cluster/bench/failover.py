@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from cluster.bench.processes import Progress
 from cluster.bench.producing import Load, Producing, Sent
 from cluster.bench.topics import REQUEST_TIMEOUT_MS
-from ledger import AsyncAdmin, RecordMetadata
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.records import RecordMetadata
 from ledger.errors import LedgerError
 
 _PROGRESS_S = 0.25

@@ -21,7 +21,8 @@ import numpy as np
 from cluster.bench.latencies import Latencies
 from cluster.bench.payloads import Payloads, Supply
 from cluster.load.pace import Pace
-from ledger import AsyncProducer, RecordMetadata
+from ledger.client.producer.producer import AsyncProducer
+from ledger.client.records import RecordMetadata
 from ledger.errors import DeliveryTimeoutError, LedgerError
 
 Way = Literal["send", "send-many"]

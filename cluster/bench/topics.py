@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 
 from cluster.bench.failure import BenchError
-from ledger import AsyncAdmin, TopicDescription
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.records import TopicDescription
 from ledger.errors import TopicExistsError, UnknownTopicError
 
 REQUEST_TIMEOUT_MS = 10_000

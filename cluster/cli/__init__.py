@@ -14,13 +14,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import entry_points, version
+from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 import click
 
 from cluster.allocator import keep_large_buffers
 from cluster.grpc_engine import prefer_older_engine
+from ledger.version import VERSION
 
 INTERRUPTED = 130
 
@@ -103,7 +104,7 @@ class _LazyGroup(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
-        click.echo(f"ledgermq {version('ledgermq')}")
+        click.echo(f"ledgermq {VERSION}")
         ctx.exit()
 
 

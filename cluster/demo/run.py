@@ -23,7 +23,9 @@ from cluster.demo.outage import Outage
 from cluster.load.line_sender import Labels, LineSender, Place
 from cluster.load.tally import Tally
 from cluster.local.launcher import Launcher
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.producer.producer import AsyncProducer
 from ledger.client.records import NodeStatus
 
 NODES = 3

@@ -16,7 +16,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ledger import AsyncProducer, RecordMetadata
+from ledger.client.producer.producer import AsyncProducer
+from ledger.client.records import RecordMetadata
 from ledger.errors import (
     DeliveryTimeoutError,
     InvalidArgumentError,

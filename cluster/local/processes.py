@@ -28,7 +28,7 @@ from cluster.local.node_process import DevNode
 from cluster.local.plan import DevError, Plan
 from cluster.local.ports import choose_next_port, choose_ports, port_is_free, turn
 from cluster.local.state import NodeState, ask, observe
-from ledger import Admin
+from ledger.client.sync.clients import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
 
 DEFAULT_DIRECTORY = Path("ledgermq-data")

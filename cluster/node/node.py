@@ -11,7 +11,6 @@ import asyncio
 import gc
 import logging
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 
 import uvloop
@@ -43,6 +42,7 @@ from ledger.v1 import (
     consumer_group_pb2_grpc,
     operations_pb2_grpc,
 )
+from ledger.version import VERSION
 from raft.transport.control_streams import ControlLines
 from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
 from raft.transport.streams import SERVER_OPTIONS
@@ -181,7 +181,7 @@ class Node:
             addresses=settings.addresses,
             http_address=settings.http,
             data_directory=str(Path(settings.data).absolute()),
-            version=version("ledgermq"),
+            version=VERSION,
             joins=settings.join,
             room=settings.room,
             shards=settings.shards,

@@ -14,7 +14,7 @@ import pytest
 
 from cluster.cli import main
 from cluster.local.processes import DevCluster
-from ledger import Admin
+from ledgermq import Admin
 
 Run = Callable[..., tuple[str, str]]
 """Runs `ledgermq bench` with these words against the cluster; its standard output and error."""

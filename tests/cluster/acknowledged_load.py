@@ -15,7 +15,7 @@ from itertools import count
 from types import TracebackType
 
 from cluster.local.processes import DevCluster
-from ledger import AsyncConsumer, AsyncProducer, RecordMetadata
+from ledgermq import AsyncConsumer, AsyncProducer, RecordMetadata
 from tests.cluster.waiter import eventually, until
 
 _IN_FLIGHT = 15

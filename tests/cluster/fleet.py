@@ -15,12 +15,12 @@ from typing import Any
 from cluster.local.ports import choose_ports
 from cluster.node.node import Node
 from cluster.node.settings import NodeSettings
-from ledger import AsyncAdmin
 from ledger.batch import encode
 from ledger.client.connection.channels import Connections, GrpcChannel, NodeStub
 from ledger.errors import LedgerError, from_wire
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
+from ledgermq import AsyncAdmin
 from store import Disk
 from tests.cluster.gated_disk import GatedDisk
 from tests.cluster.ports import free_base_port

@@ -29,11 +29,11 @@ from typing import get_args
 
 import click
 
-from ledger import AsyncAdmin, AsyncConsumer, Message
 from ledger.errors import UnavailableError
 from ledger.v1 import broker_pb2
 from ledger.validation.replica_check import Checked, check_replica
 from ledger.validation.sources.place import places_of
+from ledgermq import AsyncAdmin, AsyncConsumer, Message
 from store import FlawKind
 from store.log.writing import WriteMode
 from tests.cluster.acknowledged_load import Load

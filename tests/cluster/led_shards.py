@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.node.formation.first_voters import in_turn
-from ledger import AsyncAdmin
+from ledgermq import AsyncAdmin
 
 NODES = [1, 2, 3]
 

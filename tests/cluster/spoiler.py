@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ledger import AsyncConsumer
+from ledgermq import AsyncConsumer
 from store import Found, LogReader, PosixReadOnlyDisk, segment_files
 from store.log.entry import HEADER_SIZE, Header
 from store.log.tail import EMPTY

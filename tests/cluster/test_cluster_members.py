@@ -22,7 +22,6 @@ import pytest
 from cluster.local.plan import DevError
 from cluster.local.ports import choose_ports
 from cluster.local.processes import DevCluster, NodeState
-from ledger import AsyncAdmin, Members
 from ledger.errors import (
     LastVoterError,
     NodeBehindError,
@@ -32,6 +31,7 @@ from ledger.errors import (
     TransferRefusedError,
     UnknownNodeError,
 )
+from ledgermq import AsyncAdmin, Members
 from store.directory.boot import encode_boot_record
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.scrape import not_ready, scrape

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from cluster.cli.servers.nameserver import nameserver
 from cluster.local.processes import DevCluster
 from cluster.node.nameserver import NameServer, NameServerError
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import until
 

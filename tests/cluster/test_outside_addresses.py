@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet
 
 

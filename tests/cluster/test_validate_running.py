@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ledger import AsyncProducer
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.report.report import VALID, Report
 from ledger.validation.validate import validate
+from ledgermq import AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import eventually
 

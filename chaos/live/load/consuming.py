@@ -14,8 +14,10 @@ from random import Random
 import google_crc32c
 
 from chaos.live.load.spec import Spec
-from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.client.consumer.cursor import QueueBatch
+from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.errors import LedgerError
 from ledger.history import Assign, HistoryWriter, Poll, Progress, now_ns
 

@@ -13,7 +13,8 @@ from random import Random
 from chaos.live.load.consuming import Reader
 from chaos.live.load.running import running
 from chaos.live.load.spec import Spec
-from ledger import AsyncAdmin, AsyncConsumer
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.consumer.consumer import AsyncConsumer
 from ledger.errors import LedgerError, UnknownTopicError
 from ledger.history import HistoryWriter, now_ns
 

@@ -14,7 +14,7 @@ from random import Random
 from chaos.live.load.running import running
 from chaos.live.load.spec import Spec
 from cluster.load.seeded_payloads import payload
-from ledger import AsyncProducer
+from ledger.client.producer.producer import AsyncProducer
 from ledger.errors import LedgerError
 
 _MOST_PENDING = 500

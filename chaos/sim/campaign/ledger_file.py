@@ -20,6 +20,7 @@ from typing import Any
 
 from chaos.sim.campaign.run import Report
 from chaos.sim.campaign.swarm import Wishes
+from ledger.version import VERSION
 
 
 class OtherCampaignError(Exception):
@@ -89,9 +90,7 @@ def commit_of_code() -> str:
         commit = _git(here, "rev-parse", "--short=12", "HEAD")
         return commit + ("+" if _git(here, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.CalledProcessError):
-        from importlib.metadata import version
-
-        return f"version {version('ledgermq')}"
+        return f"version {VERSION}"
 
 
 def _git(folder: Path, *arguments: str) -> str:

@@ -20,7 +20,9 @@ from chaos.sim.consumers.consumption_history import ConsumptionHistory, MemberHi
 from chaos.sim.consumers.consumption_plan import Style
 from chaos.sim.stack.workload import AGAIN_S, ClientProcess
 from chaos.sim.stack.workload_history import name_of
-from ledger import AsyncGroupConsumer, AsyncPushConsumer, Message, Outcome
+from ledger.client.group.group_consumer import AsyncGroupConsumer
+from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
+from ledger.client.records import Message
 from ledger.errors import LedgerError
 
 SUSPEND_MS = 100

@@ -28,9 +28,9 @@ from chaos.sim.engine.network import Network
 from chaos.sim.engine.network_faults import both_ways
 from chaos.sim.engine.targets import chance_of
 from chaos.sim.stack.workload import TOPICS, ClientProcess, Workload
-from ledger import AsyncAdmin
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.delays import Delays
+from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.consumer_groups_admin import ResetTarget
 from ledger.errors import LedgerError
 

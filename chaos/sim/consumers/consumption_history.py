@@ -20,7 +20,7 @@ from chaos.sim.consumers.consumption_plan import GroupPlan, Style
 from chaos.sim.consumers.consumption_truth import ConsumptionTruth, Record, Stand
 from chaos.sim.consumers.member_ear import Claim, MemberEar, QueueId
 from chaos.sim.stack.workload_history import Place, name_of
-from ledger import Message
+from ledger.client.records import Message
 from ledger.state.progress_table import ConsumedQueue
 from ledger.v1 import consumer_group_pb2 as pb2
 

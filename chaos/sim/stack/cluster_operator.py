@@ -21,8 +21,8 @@ from chaos.sim.engine.loop import SimLoop
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.roster import Roster, Rosters
 from chaos.sim.stack.workload import ClientProcess, Workload
-from ledger import AsyncAdmin
 from ledger.broker.retention.log_trim import LogTrim
+from ledger.client.admin.admin import AsyncAdmin
 from ledger.errors import LedgerError, LogHeldError
 from ledger.topics import TOPICS_SHARD
 

@@ -18,9 +18,12 @@ from typing import Any
 from chaos.sim.campaign.swarm import Options
 from chaos.sim.engine.node_life import Life
 from chaos.sim.stack.workload_history import NO_ORDER, History, Place, Sent
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, UnplacedMessage
+from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.connection.environment import Environment
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.producer.producer import AsyncProducer
 from ledger.client.producer.producer_batch import leaves_doubt
+from ledger.client.producer.queue_selector import UnplacedMessage
 from ledger.client.records import RecordRange
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError, TopicExistsError
 

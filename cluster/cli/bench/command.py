@@ -33,7 +33,7 @@ from cluster.cli.failure import CommandError
 from cluster.cli.options import bootstrap_option
 from cluster.cli.output import say
 from cluster.local.processes import DEFAULT_DIRECTORY, DevCluster
-from ledger import TopicDescription
+from ledger.client.records import TopicDescription
 
 
 @click.group()

@@ -12,7 +12,7 @@ from cluster.cli.cluster.log_start import LOG_OPERATIONS
 from cluster.cli.cluster.members import OPERATIONS
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import print_json, print_table, say
-from ledger import AsyncAdmin
+from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.records import NodeStatus
 
 

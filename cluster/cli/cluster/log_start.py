@@ -17,7 +17,8 @@ import click
 
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
 from cluster.cli.output import counted, print_json, print_table, say
-from ledger import AsyncAdmin, LogCut
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.records import LogCut
 
 T = TypeVar("T")
 

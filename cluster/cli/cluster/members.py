@@ -18,7 +18,8 @@ import click
 from cluster.address import check_address
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option, shard_option
 from cluster.cli.output import print_json, say
-from ledger import AsyncAdmin, Doubt, Member, Members
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.records import Doubt, Member, Members
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -14,8 +14,8 @@ from cluster.cli.messages.consume import Start, StartType
 from cluster.cli.options import REQUEST_TIMEOUT_MS, bootstrap_option, format_option
 from cluster.cli.output import counted, data_console, print_json, print_table, say
 from cluster.cli.question import ask
-from ledger import (
-    AsyncAdmin,
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.admin.consumer_group_records import (
     ConsumerGroupDescription,
     ConsumerGroupMember,
     ConsumerGroupSummary,

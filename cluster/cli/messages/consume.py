@@ -17,7 +17,8 @@ from cluster.cli.messages.group_consumption import consume_in_group
 from cluster.cli.messages.message_writer import MessageWriter, json_format, text_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, Separator, bootstrap_option, format_option
 from cluster.cli.output import counted, say
-from ledger import AsyncConsumer, TopicQueue
+from ledger.client.consumer.consumer import AsyncConsumer
+from ledger.client.records import TopicQueue
 
 _MESSAGES_AT_ONCE = 5_000
 _WAIT_MS = 500

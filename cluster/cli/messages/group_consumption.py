@@ -13,7 +13,8 @@ import click
 
 from cluster.cli.messages.message_writer import MessageWriter
 from cluster.cli.options import REQUEST_TIMEOUT_MS
-from ledger import AsyncAdmin, AsyncGroupConsumer
+from ledger.client.admin.admin import AsyncAdmin
+from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.errors import UnknownGroupError
 
 _MESSAGES_AT_ONCE = 5_000

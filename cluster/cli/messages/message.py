@@ -15,9 +15,10 @@ import click
 from cluster.cli.messages.message_writer import MessageWriter, json_format, text_format
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_table, say
-from ledger import AsyncAdmin, Message
+from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
 from ledger.client.admin.queries import MAX_MESSAGES
+from ledger.client.records import Message
 
 _SHOWN_CHARACTERS = 60
 

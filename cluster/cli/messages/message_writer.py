@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from ledger import Message
+from ledger.client.records import Message
 
 Format = Callable[[Sequence[Message]], bytes]
 

@@ -21,7 +21,7 @@ from cluster.cli.options import Separator, bootstrap_option, format_option
 from cluster.cli.output import counted, print_json, say
 from cluster.load.line_sender import Labels, LineSender, Place
 from cluster.load.line_splitter import LineSplitter
-from ledger import AsyncProducer
+from ledger.client.producer.producer import AsyncProducer
 
 _READ_BYTES = 1 << 20
 _QUEUED_READS = 4

@@ -10,9 +10,9 @@ import click
 from cluster.cli.options import REQUEST_TIMEOUT_MS, Moment, bootstrap_option, format_option, moment_text
 from cluster.cli.output import counted, print_json, print_table, say
 from cluster.cli.question import ask
-from ledger import AsyncAdmin, TopicQueue
+from ledger.client.admin.admin import AsyncAdmin
 from ledger.client.admin.offsets import in_ms
-from ledger.client.records import TopicDescription
+from ledger.client.records import TopicDescription, TopicQueue
 from ledger.topics import validate_topic_name
 
 

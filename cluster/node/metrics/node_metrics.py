@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.metadata import version
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from cluster.process_use import private_bytes
 from ledger.broker.broker_replica import BrokerReplica
+from ledger.version import VERSION
 from raft.core import Role
 from store import CommitLog, Draft, Header, Readable
 
@@ -63,7 +63,7 @@ class Meters:
             "ledgermq_process_private_memory_bytes", "Memory of this process without mapped files.", registry=registry
         ).set_function(private_bytes)
         info = Gauge("ledgermq_node_info", "This node.", ["cluster", "node", "version"], registry=registry)
-        info.labels(cluster, str(node), version("ledgermq")).set(1)
+        info.labels(cluster, str(node), VERSION).set(1)
 
     def produced(self, topic: str, messages: int, size: int, seconds: float) -> None:
         counters = self._produced.get(topic)

@@ -12,13 +12,13 @@ from chaos.sim.consumers.consumption_history import ConsumptionHistory, MemberHi
 from chaos.sim.consumers.consumption_plan import NEVER, GroupPlan, Style
 from chaos.sim.consumers.consumption_truth import COMPARED_EVERY, ConsumptionTruth
 from chaos.sim.consumers.member_ear import MemberEar
-from ledger import Message
 from ledger.batch import encode
 from ledger.errors import ConsumerFencedError, to_wire
 from ledger.retries import moved_headers
 from ledger.state import State, TopicQueueId
 from ledger.v1 import command_pb2
 from ledger.v1 import consumer_group_pb2 as pb2
+from ledgermq import Message
 from store import Header, Kind
 
 TOPIC, RETRY = 1, 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import AsyncGroupConsumer, Message
+from ledgermq import AsyncGroupConsumer, Message
 from tests.cluster.cli.command import run
 from tests.cluster.ports import free_base_port
 

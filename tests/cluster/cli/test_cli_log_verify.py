@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from cluster.cli import main
-from ledger import AsyncAdmin, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncProducer
 from store import Checkpoint, Header, PosixDisk
 from store.index.key_file import ENTRY_BYTES, HEADER
 from tests.cluster.fleet import MakeFleet

@@ -12,7 +12,7 @@ import pytest
 from cluster.cli import main
 from cluster.cli.cluster.command import Row, health_of, rows_of
 from cluster.cli.cluster.log_start import Duration, Moment, Place, Size
-from ledger import NodeStatus, ShardStatus
+from ledgermq import NodeStatus, ShardStatus
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledgermq import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.ports import free_base_port
 
 

@@ -12,7 +12,7 @@ from tests.cluster.ports import free_base_port
 
 PROGRAM = """
 import subprocess, sys
-from ledger import Admin, Producer
+from ledgermq import Admin, Producer
 
 with Admin(sys.argv[1]) as admin, Producer(sys.argv[1]) as producer:
     admin.create_topic("greetings", 1)

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message
 from ledger.retries import dead_letter_topic
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually, until
 
@@ -60,7 +60,7 @@ def values(messages: list[Message]) -> list[int]:
 
 PAUSED = """
 import asyncio, sys
-from ledger import AsyncGroupConsumer
+from ledgermq import AsyncGroupConsumer
 
 async def main():
     consumer = AsyncGroupConsumer("paused", group="leases", bootstrap_servers=sys.argv[1], session_timeout_ms=1000,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Message
 from ledger.client.records import TopicDescription
 from ledger.errors import InvalidTopicNameError, UnknownTopicError
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, Message
 from tests.cluster.cli.command import run
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.led_shards import leaders

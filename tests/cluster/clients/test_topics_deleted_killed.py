@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message
 from ledger.errors import LedgerError, UnknownTopicError
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.cli.command import run
 from tests.cluster.led_shards import NODES, all_lead_in_turn

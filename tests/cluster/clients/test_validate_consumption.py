@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
 from ledger.errors import UnknownTopicError
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.report.report import VALID
 from ledger.validation.validate import validate
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.led_shards import leaders
 from tests.cluster.waiter import eventually, until

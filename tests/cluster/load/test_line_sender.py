@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from cluster.load.line_sender import Labels, LineSender, Place
-from ledger import AsyncProducer, RecordMetadata, RecordRange
 from ledger.errors import DeliveryTimeoutError, MessageTooLargeError, UnknownTopicError
+from ledgermq import AsyncProducer, RecordMetadata, RecordRange
 
 LIMIT = 1 << 20
 BATCH_BYTES = 256 << 10

@@ -10,7 +10,7 @@ import pytest
 from cluster.local.containers import CLUSTER_LABEL, DockerCluster
 from cluster.local.engine import connect
 from cluster.local.plan import DevError
-from ledger import Admin, Consumer, Producer
+from ledgermq import Admin, Consumer, Producer
 from tests.cluster.cli.command import run
 from tests.cluster.local.at_once import assert_ports_of_their_own
 

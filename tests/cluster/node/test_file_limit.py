@@ -11,8 +11,8 @@ import grpc.aio
 import pytest
 
 from cluster.node.file_limit import queues_open_at_once
-from ledger import AsyncProducer
 from ledger.v1 import broker_pb2
+from ledgermq import AsyncProducer
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.node_process import NodeProcess
 from tests.cluster.waiter import eventually

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from store import DirectoryUpgradeError
 from tests.cluster.fleet import Fleet
 

@@ -15,7 +15,6 @@ import grpc.aio
 import pytest
 import pytest_asyncio
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.batch.header import BatchHeader, crc_of
 from ledger.errors import (
     CorruptBatchError,
@@ -36,6 +35,7 @@ from ledger.errors import (
     from_wire,
 )
 from ledger.v1 import broker_pb2, consumer_group_pb2, error_pb2
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MESSAGE_LIMIT, Fleet, error_of, sample_batch
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from store import ConsumeQueue
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.waiter import until

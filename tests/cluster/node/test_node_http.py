@@ -6,7 +6,7 @@ import asyncio
 import tomllib
 from pathlib import Path
 
-from ledger import AsyncProducer
+from ledgermq import AsyncProducer
 from tests.cluster.fleet import MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import get, not_ready, reason_not_ready, scrape
 from tests.cluster.waiter import eventually

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from ledger import AsyncConsumer, AsyncProducer
 from ledger.errors import ThrottledError
 from ledger.v1 import broker_pb2, error_pb2
+from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import scrape
 from tests.cluster.waiter import until

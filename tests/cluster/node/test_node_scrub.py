@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import StorageFailedError
+from ledgermq import AsyncAdmin, AsyncProducer
 from store.log import recovery
 from store.log.entry import Header
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of

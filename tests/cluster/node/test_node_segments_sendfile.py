@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from ledger import AsyncAdmin, AsyncProducer
+from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.node_process import NodeProcess
 from tests.cluster.scrape import is_ready

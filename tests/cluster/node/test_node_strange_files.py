@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ledger import AsyncConsumer, AsyncProducer
+from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import until
 

@@ -9,7 +9,7 @@ from typing import get_args
 
 import pytest
 
-from ledger import AsyncConsumer, AsyncProducer
+from ledgermq import AsyncConsumer, AsyncProducer
 from store import DirectoryInUseError, WriteMode, WrongDirectoryError
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.node_process import NodeProcess

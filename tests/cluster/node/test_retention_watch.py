@@ -13,10 +13,10 @@ import pytest_asyncio
 
 from cluster.node.retention import Learners, LogClock, RetentionWatch
 from cluster.node.settings import NodeSettings
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
 from ledger.errors import StorageFailedError
+from ledgermq import AsyncAdmin, AsyncProducer
 from store import CommitLog, DiskFailedError, PosixDisk, Usage
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import until

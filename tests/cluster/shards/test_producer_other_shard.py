@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import DeliveryTimeoutError
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MakeFleet
 from tests.cluster.waiter import eventually
 

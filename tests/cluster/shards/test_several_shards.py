@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 import pytest_asyncio
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import InvalidArgumentError, NotLeaderError, UnknownQueueError, UnknownTopicError
 from ledger.v1 import operations_pb2
 from ledger.v1.operations_pb2_grpc import OperationsStub
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet, error_of, sample_batch
 from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
 from tests.cluster.scrape import get, is_ready, scrape

@@ -12,8 +12,8 @@ import pytest_asyncio
 
 from cluster.local.processes import DevCluster
 from cluster.node.formation.first_voters import in_turn
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import LedgerError
+from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders
 from tests.cluster.ports import free_base_port

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster.node.formation.first_voters import in_turn
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import UnknownNodeError
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from store import DiskFullError, PosixDisk
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.led_shards import NODES, all_lead_in_turn, leaders

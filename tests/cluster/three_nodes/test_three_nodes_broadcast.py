@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ledger import AsyncAdmin, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, GroupConsumer, Message
 from ledger.errors import ConsumerFencedError, InvalidArgumentError, InvalidGroupNameError
+from ledgermq import AsyncAdmin, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, GroupConsumer, Message
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.waiter import until
 

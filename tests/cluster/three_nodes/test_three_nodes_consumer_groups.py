@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
 from ledger.errors import (
     GroupConflictError,
     InvalidArgumentError,
@@ -17,6 +16,7 @@ from ledger.errors import (
     InvalidTopicNameError,
     UnknownTopicError,
 )
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncGroupConsumer, AsyncProducer, AsyncPushConsumer, Message, Outcome
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from ledger import AsyncProducer
 from ledger.errors import StorageFailedError
+from ledgermq import AsyncProducer
 from store import Header
 from tests.cluster.acknowledged_load import Load
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from ledger import AsyncProducer
 from ledger.errors import StorageFailedError
 from ledger.v1 import error_pb2
+from ledgermq import AsyncProducer
 from tests.cluster.failing_disk import FailingDisk
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import not_ready, reason_not_ready, scrape

@@ -10,9 +10,9 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from ledger import AsyncConsumer, AsyncProducer
 from ledger.errors import DiskFullError
 from ledger.v1 import broker_pb2, error_pb2
+from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.mounts import NO_MOUNTS, may_mount, seen_by, small_disk
 from tests.cluster.node_process import NodeProcess

@@ -7,16 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ledger import (
-    Admin,
-    AsyncAdmin,
-    AsyncConsumer,
-    AsyncGroupConsumer,
-    AsyncProducer,
-    Message,
-    OffsetReset,
-    QueueConsumption,
-)
 from ledger.client.connection.channels import NodeStub
 from ledger.errors import (
     GroupNotEmptyError,
@@ -28,6 +18,16 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.v1 import consumer_group_operations_pb2
+from ledgermq import (
+    Admin,
+    AsyncAdmin,
+    AsyncConsumer,
+    AsyncGroupConsumer,
+    AsyncProducer,
+    Message,
+    OffsetReset,
+    QueueConsumption,
+)
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.scrape import scrape
 from tests.cluster.waiter import until

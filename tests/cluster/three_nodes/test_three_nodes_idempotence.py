@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger import AsyncConsumer
 from ledger.errors import NoLeaderError, NotLeaderError
 from ledger.v1 import broker_pb2
+from ledgermq import AsyncConsumer
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.gated_disk import GatedDisk
 from tests.cluster.scrape import scrape

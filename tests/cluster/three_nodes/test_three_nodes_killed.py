@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from cluster.local.processes import DevCluster, DevError
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import DeliveryTimeoutError, LedgerError
+from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds, level
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually

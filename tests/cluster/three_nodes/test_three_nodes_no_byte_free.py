@@ -13,8 +13,8 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from ledger import AsyncConsumer, AsyncProducer
 from ledger.v1 import broker_pb2
+from ledgermq import AsyncConsumer, AsyncProducer
 from store.disk.reserve import FILES
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.mounts import NO_MOUNTS, Namespace, may_mount, tmpfs

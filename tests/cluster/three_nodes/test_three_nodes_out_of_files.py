@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import grpc.aio
 import pytest
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.v1 import broker_pb2
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.node_process import NodeProcess
 from tests.cluster.scrape import get, not_ready

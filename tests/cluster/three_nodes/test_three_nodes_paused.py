@@ -12,9 +12,9 @@ import grpc
 import pytest
 
 from cluster.local.processes import DevCluster, DevError
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
+from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.acknowledged_load import Load, assert_every_replica_holds, level
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cluster.local.processes import DevCluster, DevError
-from ledger import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, TopicQueue
 from ledger.errors import (
     InvalidArgumentError,
     OffsetBeyondEndError,
@@ -18,6 +17,7 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
+from ledgermq import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer, Consumer, TopicQueue
 from raft.log_start import log_start_draft
 from store import Header
 from tests.cluster.acknowledged_load import level

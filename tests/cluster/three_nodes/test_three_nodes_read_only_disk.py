@@ -12,9 +12,9 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.errors import StorageFailedError
 from ledger.v1 import broker_pb2
+from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.mounts import NO_MOUNTS, Namespace, may_mount
 from tests.cluster.node_process import NodeProcess

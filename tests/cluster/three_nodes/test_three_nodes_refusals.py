@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from ledger import AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import (
     DeliveryTimeoutError,
     LedgerError,
@@ -19,6 +18,7 @@ from ledger.errors import (
     UnavailableError,
 )
 from ledger.v1 import broker_pb2, error_pb2
+from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.gated_disk import GatedDisk
 from tests.cluster.waiter import eventually

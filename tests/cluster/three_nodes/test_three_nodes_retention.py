@@ -12,7 +12,6 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from ledger import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer
 from ledger.errors import (
     DiskFullError,
     InvalidArgumentError,
@@ -23,6 +22,7 @@ from ledger.errors import (
     UnknownQueueError,
     UnknownTopicError,
 )
+from ledgermq import Admin, AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.mounts import NO_MOUNTS, may_mount, seen_by, small_disk
 from tests.cluster.node_process import NodeProcess

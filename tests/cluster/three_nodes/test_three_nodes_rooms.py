@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ledger import AsyncAdmin, AsyncGroupConsumer
+from ledgermq import AsyncAdmin, AsyncGroupConsumer
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.led_shards import all_lead_in_turn
 from tests.cluster.waiter import eventually, until

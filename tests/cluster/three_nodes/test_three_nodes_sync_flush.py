@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger import AsyncConsumer, AsyncProducer
+from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.gated_disk import GatedDisk
 from tests.cluster.scrape import scrape

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import Admin, Consumer, GroupConsumer, Message, Outcome, Producer, PushConsumer
+from ledgermq import Admin, Consumer, GroupConsumer, Message, Outcome, Producer, PushConsumer
 from tests.cluster.ports import free_base_port
 
 QUEUES = 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ledger import Message
 from ledger.client.group.call_watch import CallWatch
+from ledgermq import Message
 
 MESSAGE = Message("t", 0, 7, 0, 0, None, b"x", None, (), 1)
 

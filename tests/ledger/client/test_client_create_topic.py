@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-import ledger
+import ledgermq
 from ledger.errors import BusyError, LedgerError, NotLeaderError, TopicExistsError, UnavailableError, to_wire
 from ledger.v1 import broker_pb2
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
@@ -51,9 +51,9 @@ async def broker() -> AsyncIterator[ScriptedBroker]:
     await broker.stop()
 
 
-async def create(broker: ScriptedBroker, *turns: Turn) -> ledger.TopicDescription:
+async def create(broker: ScriptedBroker, *turns: Turn) -> ledgermq.TopicDescription:
     broker.turns = list(turns)
-    async with ledger.AsyncAdmin(broker.cluster.addresses[1]) as admin:
+    async with ledgermq.AsyncAdmin(broker.cluster.addresses[1]) as admin:
         description = await admin.create_topic("new", queues=2)
     assert not broker.turns
     return description

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import ledger
+import ledgermq
 from ledger.batch import encode
 from ledger.v1 import broker_pb2
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
@@ -61,6 +61,6 @@ def broker() -> Iterator[AskedBroker]:
 
 
 async def test_the_next_fetch_is_sent_before_a_reader_is_woken(broker: AskedBroker) -> None:
-    async with ledger.AsyncConsumer("t", bootstrap_servers=list(broker.cluster.addresses.values())) as consumer:
+    async with ledgermq.AsyncConsumer("t", bootstrap_servers=list(broker.cluster.addresses.values())) as consumer:
         assert [message.value for message in await consumer.getmany()] == [b"first"]
         assert broker.asked_for_more.wait(10)  # the loop stands still meanwhile, as for a reader that computes

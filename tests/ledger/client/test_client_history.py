@@ -10,7 +10,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
-import ledger
+import ledgermq
 from ledger.errors import BusyError, DeliveryTimeoutError, LedgerError
 from ledger.history import Close, HistoryError, Open, Outcome, Send, read_history
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
@@ -26,8 +26,8 @@ async def broker() -> AsyncIterator[FakeBroker]:
     await broker.stop()
 
 
-def producer(broker: FakeBroker, path: Path, **settings: Any) -> ledger.AsyncProducer:
-    return ledger.AsyncProducer(broker.cluster.addresses[1], history=path, history_process=7, **settings)
+def producer(broker: FakeBroker, path: Path, **settings: Any) -> ledgermq.AsyncProducer:
+    return ledgermq.AsyncProducer(broker.cluster.addresses[1], history=path, history_process=7, **settings)
 
 
 def sends(path: Path) -> list[Send]:

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from ledger import Message
 from ledger.client.consumer.cursor import Cursor
 from ledger.client.group.assigned_queue import AssignedQueue
+from ledgermq import Message
 
 
 def message(offset: int) -> Message:

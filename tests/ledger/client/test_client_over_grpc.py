@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import ledger
+import ledgermq
 from ledger.errors import (
     BufferFullError,
     BusyError,
@@ -46,13 +46,13 @@ def cluster(brokers: list[FakeBroker]) -> FakeCluster:
     return brokers[0].cluster
 
 
-def producer(cluster: FakeCluster, **settings: Any) -> ledger.AsyncProducer:
-    return ledger.AsyncProducer(list(cluster.addresses.values()), **settings)
+def producer(cluster: FakeCluster, **settings: Any) -> ledgermq.AsyncProducer:
+    return ledgermq.AsyncProducer(list(cluster.addresses.values()), **settings)
 
 
-def consumer(cluster: FakeCluster, *topics: str, **settings: Any) -> ledger.AsyncConsumer:
+def consumer(cluster: FakeCluster, *topics: str, **settings: Any) -> ledgermq.AsyncConsumer:
     settings = {"max_wait_ms": 20, **settings}
-    return ledger.AsyncConsumer(*topics, bootstrap_servers=list(cluster.addresses.values()), **settings)
+    return ledgermq.AsyncConsumer(*topics, bootstrap_servers=list(cluster.addresses.values()), **settings)
 
 
 # --- producing -------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ async def test_a_message_gets_its_place(cluster: FakeCluster) -> None:
     async with producer(cluster) as one:
         await one.send("t", b"a")
         metadata = await one.send("t", b"b", key="k", tag="x", headers={"h": b"1"}, timestamp_ms=7)
-    assert metadata == ledger.RecordMetadata("t", 0, 1, 5, 1, duplicate=False)
+    assert metadata == ledgermq.RecordMetadata("t", 0, 1, 5, 1, duplicate=False)
     assert cluster.values("t", 0) == [b"a", b"b"]
 
 
@@ -269,7 +269,7 @@ async def test_a_flush_ends_when_all_have_heard(cluster: FakeCluster) -> None:
 
 async def test_where_no_node_answers_there_is_no_start() -> None:
     with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:1"):
-        await ledger.AsyncProducer("127.0.0.1:1").start()
+        await ledgermq.AsyncProducer("127.0.0.1:1").start()
 
 
 # --- consuming -------------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ async def test_messages_come_back_in_order(cluster: FakeCluster) -> None:
     values = [b"%05d" % number for number in range(3000)]
     async with producer(cluster, batch_bytes=4096) as one, consumer(cluster, "t") as reader:
         await one.send_many("t", values)
-        found: list[ledger.Message] = []
+        found: list[ledgermq.Message] = []
         async for message in reader:
             found.append(message)
             if len(found) == 10:
@@ -359,23 +359,23 @@ async def test_wrong_readers(cluster: FakeCluster) -> None:
 
 
 async def test_topics(cluster: FakeCluster) -> None:
-    async with ledger.AsyncAdmin(list(cluster.addresses.values())) as admin:
+    async with ledgermq.AsyncAdmin(list(cluster.addresses.values())) as admin:
         assert (await admin.create_topic("new", queues=2)).queues == 2
         with pytest.raises(TopicExistsError):
             await admin.create_topic("new", queues=2)
         assert [topic.name for topic in await admin.list_topics()] == ["new", "t", "wide"]
         described = await admin.describe_topic("new")
-        assert described.offsets == (ledger.QueueOffsets(0, 0, 0), ledger.QueueOffsets(1, 0, 0))
+        assert described.offsets == (ledgermq.QueueOffsets(0, 0, 0), ledgermq.QueueOffsets(1, 0, 0))
 
 
 async def test_a_topic_whose_answer_was_lost_is_made_once(cluster: FakeCluster) -> None:
-    async with ledger.AsyncAdmin(list(cluster.addresses.values())) as admin:
+    async with ledgermq.AsyncAdmin(list(cluster.addresses.values())) as admin:
         cluster.troubles = ["lose"]
         assert (await admin.create_topic("new", queues=2)).name == "new"
 
 
 async def test_nodes_that_do_not_answer_are_shown_as_such(brokers: list[FakeBroker], cluster: FakeCluster) -> None:
-    async with ledger.AsyncAdmin(list(cluster.addresses.values())) as admin:
+    async with ledgermq.AsyncAdmin(list(cluster.addresses.values())) as admin:
         await brokers[1].stop()
         first, second = await admin.cluster()
     assert (first.node, first.reachable, first.shards[0].role) == (1, True, "leader")
@@ -390,14 +390,14 @@ async def test_synchronous_twins(cluster: FakeCluster) -> None:
     addresses = list(cluster.addresses.values())
 
     def work() -> list[bytes]:
-        with ledger.Admin(addresses) as admin, ledger.Producer(addresses) as one:
+        with ledgermq.Admin(addresses) as admin, ledgermq.Producer(addresses) as one:
             admin.create_topic("sync", queues=1)
             one.send("sync", b"a")
             handed_over = one.send_nowait("sync", b"b")
             assert handed_over.result().offset == 1
             assert one.send_many("sync", [b"c", b"d"])[0].count == 2
             one.flush()
-        with ledger.Consumer("sync", bootstrap_servers=addresses, max_wait_ms=20) as reader:
+        with ledgermq.Consumer("sync", bootstrap_servers=addresses, max_wait_ms=20) as reader:
             first = next(reader)
             assert reader.position("sync", 0) == 1
             rest = [first.value, *(message.value for message in reader.getmany())]

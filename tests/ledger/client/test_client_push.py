@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ledger import AsyncPushConsumer, Message
+from ledgermq import AsyncPushConsumer, Message
 
 
 class OneRead:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import ledger
-from ledger import UnplacedMessage
+import ledgermq
 from ledger.errors import BusyError, DeliveryTimeoutError, InvalidArgumentError, UnknownQueueError
 from ledger.v1 import broker_pb2
+from ledgermq import UnplacedMessage
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
 
@@ -34,8 +34,8 @@ def cluster(brokers: list[FakeBroker]) -> FakeCluster:
     return brokers[0].cluster
 
 
-def producer(cluster: FakeCluster, **settings: Any) -> ledger.AsyncProducer:
-    return ledger.AsyncProducer(list(cluster.addresses.values()), **settings)
+def producer(cluster: FakeCluster, **settings: Any) -> ledgermq.AsyncProducer:
+    return ledgermq.AsyncProducer(list(cluster.addresses.values()), **settings)
 
 
 def total(cluster: FakeCluster, topic: str, *queues: int) -> int:
@@ -127,7 +127,7 @@ def test_the_synchronous_twin_takes_it_too(tmp_path: Any) -> None:
         await broker.start()
 
         def use() -> int:
-            with ledger.Producer(
+            with ledgermq.Producer(
                 cluster.addresses[1], queue_selector=lambda message, queues: 2, retries=3, latency_faults=True
             ) as one:
                 return one.send("wide", b"a").queue

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import ledger
+import ledgermq
 from ledger.client.producer.producer_batch import Acknowledged, Piece
 from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
@@ -29,14 +29,14 @@ async def broker() -> AsyncIterator[FakeBroker]:
     await broker.stop()
 
 
-async def started(broker: FakeBroker, **settings: Any) -> ledger.AsyncProducer:
-    one = ledger.AsyncProducer(broker.cluster.addresses[1], **settings)
+async def started(broker: FakeBroker, **settings: Any) -> ledgermq.AsyncProducer:
+    one = ledgermq.AsyncProducer(broker.cluster.addresses[1], **settings)
     await one.start()
     return one
 
 
-async def reader(broker: FakeBroker) -> ledger.AsyncConsumer:
-    one = ledger.AsyncConsumer("t", bootstrap_servers=broker.cluster.addresses[1], max_wait_ms=20)
+async def reader(broker: FakeBroker) -> ledgermq.AsyncConsumer:
+    one = ledgermq.AsyncConsumer("t", bootstrap_servers=broker.cluster.addresses[1], max_wait_ms=20)
     await one.start()
     return one
 
@@ -166,7 +166,7 @@ async def test_calls_under_way_are_told_of_the_stop() -> None:
 
     broker = Silent(1, FakeCluster())
     await broker.start()
-    admin = ledger.AsyncAdmin(broker.cluster.addresses[1])
+    admin = ledgermq.AsyncAdmin(broker.cluster.addresses[1])
     await admin.start()
     creating = asyncio.create_task(admin.create_topic("new"))
     await asyncio.wait_for(asked.wait(), SECONDS)
@@ -202,7 +202,7 @@ async def test_whoever_reads_ends_when_the_consumer_is_stopped(broker: FakeBroke
 
 
 async def test_to_iterate_before_the_start_is_an_error(broker: FakeBroker) -> None:
-    one = ledger.AsyncConsumer("t", bootstrap_servers=broker.cluster.addresses[1])
+    one = ledgermq.AsyncConsumer("t", bootstrap_servers=broker.cluster.addresses[1])
     with pytest.raises(ClosedError, match="not started"):
         await anext(aiter(one))
 
@@ -212,7 +212,7 @@ async def test_to_iterate_before_the_start_is_an_error(broker: FakeBroker) -> No
 
 async def test_a_thread_that_reads_ends_when_another_closes_the_consumer(broker: FakeBroker) -> None:
     def work() -> tuple[list[Any], bool]:
-        one = ledger.Consumer("t", bootstrap_servers=broker.cluster.addresses[1], max_wait_ms=20)
+        one = ledgermq.Consumer("t", bootstrap_servers=broker.cluster.addresses[1], max_wait_ms=20)
         found: list[Any] = []
         begun = threading.Event()
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import Admin, Producer
 from ledger.spark.session import start_session
+from ledgermq import Admin, Producer
 from tests.cluster.ports import free_base_port
 
 if TYPE_CHECKING:

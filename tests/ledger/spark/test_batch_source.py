@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import PySparkException
 
-from ledger import Producer
+from ledgermq import Producer
 from tests.ledger.spark.fixtures import MakeTopic
 from tests.ledger.spark.reading import table, values
 

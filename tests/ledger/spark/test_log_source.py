@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from cluster.local.processes import DevCluster
-from ledger import Admin, Producer
+from ledgermq import Admin, Producer
 from tests.ledger.spark.live_copy import copy_live
 from tests.ledger.spark.reading import table, values
 

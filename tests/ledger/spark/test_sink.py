@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.functions import col, concat, lit, rand
 
-from ledger import Admin, Producer
+from ledgermq import Admin, Producer
 from tests.ledger.spark.fixtures import MakeTopic
 from tests.ledger.spark.reading import run_to_the_end, stream, table, values
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from ledger import Admin, Producer
+from ledgermq import Admin, Producer
 from tests.ledger.spark.fixtures import MakeTopic
 from tests.ledger.spark.reading import copy, eventually, run_to_the_end, stream, values
 

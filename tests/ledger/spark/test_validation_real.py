@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cluster.local.processes import DevCluster
-from ledger import AsyncAdmin, AsyncProducer
 from ledger.spark.validation.spark_engine import SparkEngine
 from ledger.validation.judging.plain_engine import PlainEngine
 from ledger.validation.judging.violation import ViolationKind
 from ledger.validation.report.report import NOT_JUDGED, VALID, VIOLATED, Report
 from ledger.validation.validate import validate
+from ledgermq import AsyncAdmin, AsyncProducer
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import eventually
 from tests.ledger.spark.live_copy import copy_live

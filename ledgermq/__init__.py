@@ -1,0 +1,162 @@
+"""The public names of ledgermq: producers, consumers, the administrator, and what they return.
+
+    from ledgermq import AsyncConsumer, AsyncProducer
+
+    async with AsyncProducer("127.0.0.1:9871") as producer:
+        await producer.send("orders", b"...", key="customer 7")
+
+    async with AsyncConsumer("orders", bootstrap_servers="127.0.0.1:9871") as consumer:
+        async for message in consumer:
+            print(message.queue, message.offset, message.value)
+
+`Producer`, `Consumer`, `GroupConsumer`, `PushConsumer` and `Admin` are the synchronous clients; the names with `Async`
+are for asyncio. All errors are subclasses of `LedgerError` and are defined in `ledgermq.errors`. The clients log below
+the logger `ledgermq`.
+
+A name is loaded when a program first uses it, so `import ledgermq` is quick. The packages `store`, `raft`, `ledger`,
+`cluster` and `chaos` beside this one contain the implementation; their names may change in any version.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from typing import TYPE_CHECKING, Any
+
+from ledgermq._neighbours import check_neighbours
+
+# This must happen before the process loads gRPC. gRPC's fork handlers do not keep a client usable in a child process.
+# If gRPC is busy during the fork, the handlers end a child that only wanted to execute another program, such as Java.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+check_neighbours()
+
+logging.getLogger("ledgermq").addHandler(logging.NullHandler())
+
+if TYPE_CHECKING:
+    from ledger.batch import Batch
+    from ledger.client.admin.admin import AsyncAdmin
+    from ledger.client.admin.consumer_group_records import (
+        ConsumerGroupDescription,
+        ConsumerGroupMember,
+        ConsumerGroupSummary,
+        OffsetReset,
+        QueueConsumption,
+    )
+    from ledger.client.consumer.consumer import AsyncConsumer
+    from ledger.client.group.group_consumer import AsyncGroupConsumer
+    from ledger.client.group.push_consumer import AsyncPushConsumer, Outcome
+    from ledger.client.producer.producer import AsyncProducer
+    from ledger.client.producer.queue_selector import UnplacedMessage
+    from ledger.client.records import (
+        Doubt,
+        LogCut,
+        LogHold,
+        Member,
+        Members,
+        Message,
+        NodeStatus,
+        QueueOffsets,
+        RecordMetadata,
+        RecordRange,
+        ShardStatus,
+        TopicDescription,
+        TopicQueue,
+    )
+    from ledger.client.sync.clients import Admin, Consumer, Producer
+    from ledger.client.sync.group_clients import GroupConsumer, PushConsumer
+    from ledger.errors import LedgerError
+    from ledgermq import errors
+
+    __version__: str
+
+# The module that defines each name.
+_HOMES = {
+    "Admin": "ledger.client.sync.clients",
+    "AsyncAdmin": "ledger.client.admin.admin",
+    "AsyncConsumer": "ledger.client.consumer.consumer",
+    "AsyncGroupConsumer": "ledger.client.group.group_consumer",
+    "AsyncProducer": "ledger.client.producer.producer",
+    "AsyncPushConsumer": "ledger.client.group.push_consumer",
+    "Batch": "ledger.batch",
+    "Consumer": "ledger.client.sync.clients",
+    "ConsumerGroupDescription": "ledger.client.admin.consumer_group_records",
+    "ConsumerGroupMember": "ledger.client.admin.consumer_group_records",
+    "ConsumerGroupSummary": "ledger.client.admin.consumer_group_records",
+    "Doubt": "ledger.client.records",
+    "GroupConsumer": "ledger.client.sync.group_clients",
+    "LedgerError": "ledger.errors",
+    "LogCut": "ledger.client.records",
+    "LogHold": "ledger.client.records",
+    "Member": "ledger.client.records",
+    "Members": "ledger.client.records",
+    "Message": "ledger.client.records",
+    "NodeStatus": "ledger.client.records",
+    "OffsetReset": "ledger.client.admin.consumer_group_records",
+    "Outcome": "ledger.client.group.push_consumer",
+    "Producer": "ledger.client.sync.clients",
+    "PushConsumer": "ledger.client.sync.group_clients",
+    "QueueConsumption": "ledger.client.admin.consumer_group_records",
+    "QueueOffsets": "ledger.client.records",
+    "RecordMetadata": "ledger.client.records",
+    "RecordRange": "ledger.client.records",
+    "ShardStatus": "ledger.client.records",
+    "TopicDescription": "ledger.client.records",
+    "TopicQueue": "ledger.client.records",
+    "UnplacedMessage": "ledger.client.producer.queue_selector",
+}
+
+__all__ = [
+    "Admin",
+    "AsyncAdmin",
+    "AsyncConsumer",
+    "AsyncGroupConsumer",
+    "AsyncProducer",
+    "AsyncPushConsumer",
+    "Batch",
+    "Consumer",
+    "ConsumerGroupDescription",
+    "ConsumerGroupMember",
+    "ConsumerGroupSummary",
+    "Doubt",
+    "GroupConsumer",
+    "LedgerError",
+    "LogCut",
+    "LogHold",
+    "Member",
+    "Members",
+    "Message",
+    "NodeStatus",
+    "OffsetReset",
+    "Outcome",
+    "Producer",
+    "PushConsumer",
+    "QueueConsumption",
+    "QueueOffsets",
+    "RecordMetadata",
+    "RecordRange",
+    "ShardStatus",
+    "TopicDescription",
+    "TopicQueue",
+    "UnplacedMessage",
+    "__version__",
+    "errors",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("ledgermq.errors")
+    if name == "__version__":
+        return importlib.import_module("ledger.version").VERSION
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'ledgermq' has no attribute {name!r}")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,54 @@
+"""Checks that Python finds our other packages beside `ledgermq`, and not packages of the same names elsewhere.
+
+`store`, `raft` and `cluster` are common names. A package `store` in a user's working directory often comes before the
+installed packages on Python's path, and another distribution may install a package of the same name. Without this check
+the import would fail later, with a message that does not name the cause.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from importlib.machinery import ModuleSpec
+
+NEIGHBOURS = ("store", "raft", "ledger", "cluster", "chaos")
+
+
+def check_neighbours() -> None:
+    """Raises ImportError, with one sentence that names both paths, if another package hides one of ours."""
+    folder = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+    for name in NEIGHBOURS:
+        ours = os.path.join(folder, name)
+        found = _location(name)
+        if found is None:
+            raise ImportError(
+                f"ledgermq needs its package {name} at {ours}, but Python finds no package {name}.", name=name
+            )
+        if found != ours:
+            raise ImportError(
+                f"{found} hides the package {name} of ledgermq at {ours}: rename or move {found}, or remove its folder "
+                "from Python's path.",
+                name=name,
+                path=found,
+            )
+
+
+def _location(name: str) -> str | None:
+    """The folder of the package that Python finds, or the file of a plain module; None if Python finds nothing."""
+    spec = _spec(name)
+    if spec is None:
+        return None
+    if spec.origin is None:  # a folder without __init__.py
+        folders = list(spec.submodule_search_locations or [])
+        return os.path.realpath(folders[0]) if folders else None
+    path = os.path.realpath(spec.origin)
+    return os.path.dirname(path) if spec.submodule_search_locations is not None else path
+
+
+def _spec(name: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except ValueError:  # a program has put a module without a spec into sys.modules
+        file = getattr(sys.modules[name], "__file__", None)
+        return None if file is None else importlib.util.spec_from_file_location(name, file)

@@ -1,0 +1,165 @@
+"""The wheel as a user has it: its contents, the types that a program sees, and what happens if a package is hidden."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from ledger.version import VERSION
+from ledgermq._neighbours import NEIGHBOURS
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("ledgermq", *NEIGHBOURS, "pyspark_ledgermq", "pyspark_ledgermq_log")
+
+
+class Installation(NamedTuple):
+    wheel: Path
+    packages: Path
+    """The environment's site-packages."""
+    python: Path
+    script: Path
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
+    """An environment that contains the wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("installed")
+    (wheel,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    environment = folder / "environment"
+    venv.create(environment, symlinks=True)
+    python = environment / "bin/python"
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", str(python))
+    finished = run(*pip, "install", "--quiet", "--no-index", "--no-deps", wheel, folder=folder)
+    assert finished.returncode == 0, finished.stderr
+    (packages,) = environment.glob("lib/python*/site-packages")
+    return Installation(Path(wheel), packages, python, environment / "bin/ledgermq")
+
+
+@pytest.fixture(scope="module")
+def complete(installed: Installation) -> Installation:
+    """The same environment, which now sees the libraries that the tests run with."""
+    libraries = [path for path in sys.path if path.endswith("-packages")]
+    (installed.packages / "libraries.pth").write_text("\n".join(libraries) + "\n")
+    return installed
+
+
+PROGRAM = """
+from ledgermq import AsyncConsumer, Message, Producer, RecordMetadata, __version__
+from ledgermq.errors import LedgerError
+
+
+def send() -> RecordMetadata | None:
+    with Producer("127.0.0.1:9871") as producer:
+        try:
+            receipt = producer.send("orders", b"...", key="customer 7")
+        except LedgerError as error:
+            reveal_type(error.retriable)
+            return None
+        reveal_type(receipt.offset)
+        return receipt
+
+
+async def read() -> list[Message]:
+    async with AsyncConsumer("orders", bootstrap_servers="127.0.0.1:9871") as consumer:
+        reveal_type(consumer)
+        async for message in consumer:
+            reveal_type(message.value)
+    return []
+
+
+reveal_type(__version__)
+"""
+
+
+def test_a_strict_type_checker_sees_the_types(installed: Installation, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed.python))
+    finished = run(*mypy, "--cache-dir", str(tmp_path / "cache"), "program.py", folder=tmp_path)
+    revealed = [line.split('"')[1] for line in finished.stdout.splitlines() if "Revealed type" in line]
+    assert revealed == ["bool", "int", "ledger.client.consumer.consumer.AsyncConsumer", "bytes", "str"], finished.stdout
+    assert finished.stdout.splitlines()[-1] == "Success: no issues found in 1 source file"
+
+
+def test_a_strict_type_checker_refuses_a_wrong_call(installed: Installation, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text('from ledgermq import Producer\n\nProducer("host:1").send("orders", 7)\n')
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", str(installed.python))
+    finished = run(*mypy, "--cache-dir", str(tmp_path / "cache"), "program.py", folder=tmp_path)
+    assert 'incompatible type "int"; expected "bytes"' in finished.stdout
+
+
+def test_the_wheel_contains_every_package(installed: Installation) -> None:
+    with zipfile.ZipFile(installed.wheel) as wheel:
+        names = set(wheel.namelist())
+    assert {f"{package}/py.typed" for package in PACKAGES} <= names
+    assert {name.split("/")[0] for name in names} == {*PACKAGES, f"ledgermq-{VERSION}.dist-info"}
+    for package in PACKAGES:
+        here = {str(path.relative_to(ROOT)) for path in (ROOT / package).rglob("*.py")}
+        assert here <= names
+
+
+def test_the_console_script_and_the_module_run(complete: Installation, tmp_path: Path) -> None:
+    for command in ((str(complete.script),), (str(complete.python), "-m", "ledgermq")):
+        finished = run(*command, "--version", folder=tmp_path)
+        assert (finished.returncode, finished.stdout) == (0, f"ledgermq {VERSION}\n"), finished.stderr
+
+
+def test_a_hidden_package_is_named(complete: Installation, tmp_path: Path) -> None:
+    """`python -c` and `python -m` find packages of the working directory first."""
+    for name in ("store", "ledger"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("")
+    programs = (("-c", "import ledgermq"), ("-c", "from ledgermq import Producer"), ("-m", "ledgermq", "--version"))
+    for program in programs:
+        finished = run(str(complete.python), *program, folder=tmp_path)
+        assert finished.returncode == 1
+        assert finished.stderr.splitlines()[-1] == sentence(complete, "store", tmp_path / "store")
+    (tmp_path / "store/__init__.py").unlink()
+    (tmp_path / "store").rmdir()
+    finished = run(str(complete.python), "-c", "import ledgermq", folder=tmp_path)
+    assert finished.stderr.splitlines()[-1] == sentence(complete, "ledger", tmp_path / "ledger")
+
+
+def test_the_console_script_does_not_look_into_the_working_directory(complete: Installation, tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/__init__.py").write_text("")
+    finished = run(str(complete.script), "--version", folder=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    finished = run(str(complete.script), "--version", folder=tmp_path, environment={"PYTHONPATH": str(tmp_path)})
+    assert finished.returncode == 1
+    assert finished.stderr.splitlines()[-1] == sentence(complete, "store", tmp_path / "store")
+
+
+def test_a_module_hides_a_package_and_a_plain_folder_does_not(complete: Installation, tmp_path: Path) -> None:
+    (tmp_path / "chaos").mkdir()
+    assert run(str(complete.python), "-c", "import ledgermq", folder=tmp_path).returncode == 0
+    (tmp_path / "raft.py").write_text("")
+    finished = run(str(complete.python), "-c", "import ledgermq", folder=tmp_path)
+    assert finished.stderr.splitlines()[-1] == sentence(complete, "raft", tmp_path / "raft.py")
+
+
+def test_a_source_tree_needs_no_installation(complete: Installation, tmp_path: Path) -> None:
+    """The folder of the sources comes before the installed packages, as with an editable installation."""
+    program = "import ledgermq; print(ledgermq.__file__, ledgermq.__version__, ledgermq.Producer.__module__)"
+    finished = run(str(complete.python), "-c", program, folder=tmp_path, environment={"PYTHONPATH": str(ROOT)})
+    expected = f"{ROOT / 'ledgermq/__init__.py'} {VERSION} ledger.client.sync.clients\n"
+    assert (finished.stdout, finished.returncode) == (expected, 0), finished.stderr
+
+
+def sentence(complete: Installation, name: str, found: Path) -> str:
+    return (
+        f"ImportError: {found} hides the package {name} of ledgermq at {complete.packages / name}: "
+        f"rename or move {found}, or remove its folder from Python's path."
+    )
+
+
+def run(*command: str, folder: Path, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
