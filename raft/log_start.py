@@ -23,7 +23,7 @@ from raft.interfaces import Log, Machine
 from raft.snapshot_piece import Piece
 from store import Draft, Header, Kind, Offer, Snapshot, Snapshots
 
-log = logging.getLogger("raft.log_start")
+log = logging.getLogger("ledgermq.raft.log_start")
 
 PIECE_BYTES = 256 << 10
 _INDEX = struct.Struct("<Q")

@@ -258,3 +258,19 @@ def generate(output: Path) -> None:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     module.generate(output)
+
+
+def test_all_loggers_are_children_of_ledgermq() -> None:
+    names = {name for path in sources(*PARTS) for name in loggers(path)}
+    assert len(names) > 20
+    assert {name for name in names if name != "ledgermq" and not name.startswith("ledgermq.")} == set()
+
+
+def loggers(path: Path) -> Iterator[str]:
+    """The names in calls of `getLogger`; "" where the name is no literal or is left out."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="getLogger"), args=[ast.Constant(value=str() as name)]):
+                yield name
+            case ast.Call(func=ast.Attribute(attr="getLogger")) if path != ROOT / "cluster/node/logs.py":
+                yield ""

@@ -21,7 +21,7 @@ from ledger.state import State
 from store import Checkpoint, CommitLog, ConsumeQueues, KeyIndex, Known, PositionFiles, QueueSpan, Snapshots
 from store.index.file_mark import marks_in
 
-log = logging.getLogger("cluster.node.checkpoints")
+log = logging.getLogger("ledgermq.node.checkpoints")
 
 INTERVAL_S = 10.0
 POSITIONS, QUEUES, KEYS = "positions", "queues", "keys"

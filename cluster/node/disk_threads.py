@@ -20,7 +20,7 @@ from cluster.node.runtime import Runtime
 from cluster.node.workers import Worker
 from store import CommitLog, StoreError, Vote, VoteFile
 
-log = logging.getLogger("cluster.node.disk_threads")
+log = logging.getLogger("ledgermq.node.disk")
 
 MOST_STAGED_BYTES = 4 << 20
 """What waits in memory is written to the files at once when it is more than this."""

@@ -70,7 +70,7 @@ from store import (
 )
 from store.directory.vote_file import INCARNATION_BYTES
 
-log = logging.getLogger("cluster.shard")
+log = logging.getLogger("ledgermq.node.shard")
 
 MAX_UNCOMMITTED_BYTES = 64 << 20
 """Of all shards together, as long as each has more than the least."""

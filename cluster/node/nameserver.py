@@ -16,7 +16,7 @@ from ledger.nameserver.service import NameServerService, RouteService
 from ledger.v1 import broker_pb2_grpc, nameserver_pb2_grpc
 from raft.transport.streams import SERVER_OPTIONS
 
-log = logging.getLogger("cluster.node.nameserver")
+log = logging.getLogger("ledgermq.nameserver")
 
 STOP_GRACE_S = 1.0
 

@@ -48,7 +48,7 @@ from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, 
 from raft.transport.streams import SERVER_OPTIONS
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
 
-log = logging.getLogger("cluster.node.node")
+log = logging.getLogger("ledgermq.node")
 
 STOP_GRACE_S = 1.0
 

@@ -37,7 +37,7 @@ from ledger.topics import TOPICS_SHARD
 from raft.v1 import raft_pb2
 from store import Disk, NodeDirectory, StoreError
 
-log = logging.getLogger("cluster.shards")
+log = logging.getLogger("ledgermq.node.shards")
 
 RETRY_S = 0.5
 TRY_AGAIN_S = 30.0

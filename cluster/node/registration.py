@@ -15,7 +15,7 @@ from grpc import aio
 from ledger.v1 import broker_pb2, nameserver_pb2, nameserver_pb2_grpc
 from raft.transport.streams import CHANNEL_OPTIONS
 
-log = logging.getLogger("cluster.node.registration")
+log = logging.getLogger("ledgermq.node.registration")
 
 RENEW_S = 30.0
 LOOK_S = 0.2

@@ -19,7 +19,7 @@ from ledger.broker.members.membership import Standing
 from ledger.client.admin.admin import AsyncAdmin
 from ledger.errors import LedgerError
 
-log = logging.getLogger("cluster.node.removal")
+log = logging.getLogger("ledgermq.node.removal")
 
 ANSWER_MS = 2000
 SILENT_LOOKS = 2

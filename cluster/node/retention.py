@@ -26,7 +26,7 @@ from ledger.broker.retention.retention import Bounds, DiskUse, Move, Situation, 
 from ledger.errors import LedgerError
 from store import CommitLog, Disk, StoreError
 
-log = logging.getLogger("cluster.node.retention")
+log = logging.getLogger("ledgermq.node.retention")
 
 
 class LogClock:

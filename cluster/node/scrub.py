@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from store import CommitLog, Flaw, FlawKind, Found, LogReader, ReadOnlyDisk, StoreError
 
-log = logging.getLogger("cluster.node.scrub")
+log = logging.getLogger("ledgermq.node.scrub")
 
 PIECE_ENTRIES = 200
 PIECE_BYTES = 1 << 20

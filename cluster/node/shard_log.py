@@ -40,7 +40,7 @@ from store import (
 from store.disk.numbered import name_of
 from store.log.entry import HEADER_SIZE, EntryFlawError, padded, parse, verified
 
-log = logging.getLogger("cluster.shard")
+log = logging.getLogger("ledgermq.node.shard")
 
 
 class ShardError(Exception):

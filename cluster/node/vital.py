@@ -13,7 +13,7 @@ from typing import ParamSpec
 
 from store import CorruptRangeError, ForkedError
 
-log = logging.getLogger("cluster.node.vital")
+log = logging.getLogger("ledgermq.node.vital")
 Arguments = ParamSpec("Arguments")
 
 EXIT_BUG = 70

@@ -49,7 +49,7 @@ from raft.driver import Driver
 from store import Checkpoint, CommitLog, ConsumeQueues, Draft, Header, KeyIndex, Kind, Snapshot, StoreError, Suspect
 from store import DiskFullError as StoreFullError
 
-log = logging.getLogger("ledger.replica")
+log = logging.getLogger("ledgermq.broker.replica")
 
 
 class Meter(Protocol):

@@ -15,7 +15,7 @@ from ledger.errors import UnavailableError, to_wire
 from ledger.nameserver.registrations import Registrations
 from ledger.v1 import broker_pb2, broker_pb2_grpc, nameserver_pb2, nameserver_pb2_grpc
 
-log = logging.getLogger("ledger.nameserver")
+log = logging.getLogger("ledgermq.nameserver")
 
 Context = aio.ServicerContext[Any, Any]
 

@@ -36,7 +36,7 @@ from raft.transport.wire import (
 from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import CorruptRangeError, ForkedError, Readable
 
-log = logging.getLogger("raft.transport.grpc_transport")
+log = logging.getLogger("ledgermq.raft.transport")
 
 APPEND_BOUND = 128
 """Byte ranges that wait for one peer: twice the core's own bound of messages in flight, so none is dropped by it."""

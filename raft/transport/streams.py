@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 from grpc import aio
 
-log = logging.getLogger("raft.transport.streams")
+log = logging.getLogger("ledgermq.raft.transport")
 
 RETRY_S = 0.1
 """Between attempts to reach a peer. A refusal for good (another incarnation or cluster) is retried more slowly."""

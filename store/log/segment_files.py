@@ -17,7 +17,7 @@ from store.disk.disk import Disk, File
 from store.log.staging import BufferPool, StagedFile
 from store.log.writing import Writing
 
-log = logging.getLogger("store.log.segments")
+log = logging.getLogger("ledgermq.store.segments")
 
 _LOCKED = 2
 """Segments that are kept in memory: the one in use and the next one."""

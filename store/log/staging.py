@@ -31,7 +31,7 @@ from store.disk import paging
 from store.disk.disk import File, Writable
 from store.log.entry import WORD
 
-log = logging.getLogger("store.log.staging")
+log = logging.getLogger("ledgermq.store.staging")
 
 CHUNK = 1 << 20
 Buffer = npt.NDArray[np.uint8]

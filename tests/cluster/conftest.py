@@ -56,7 +56,7 @@ def nothing_unheard(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         record.getMessage() + (f": {record.exc_info[1]!r}" if record.exc_info else "")
         for record in caplog.get_records("call")
         if record.levelno >= logging.ERROR
-        and record.name.startswith(("asyncio", "grpc", "cluster.node.vital"))
+        and record.name.startswith(("asyncio", "grpc", "ledgermq.node.vital"))
         and not ("PollerCompletionQueue" in record.getMessage() and "loop is closed" in str(record.exc_info))
     ]
     assert not stray

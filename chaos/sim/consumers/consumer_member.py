@@ -38,7 +38,7 @@ def _is_news(record: logging.LogRecord) -> bool:
     return record.exc_info is None or not isinstance(record.exc_info[1], CannotConsume)
 
 
-logging.getLogger("ledger.push").addFilter(_is_news)
+logging.getLogger("ledgermq.client.push_consumer").addFilter(_is_news)
 
 
 class ConsumerMember:

@@ -23,7 +23,7 @@ from raft.configuration_entry import ConfiguredMember, ShardConfiguration
 from raft.transport.streams import CHANNEL_OPTIONS
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
-log = logging.getLogger("cluster.node.formation.first_start")
+log = logging.getLogger("ledgermq.node.formation")
 
 ANSWER_S = 2.0
 """How long one node may take to introduce itself."""

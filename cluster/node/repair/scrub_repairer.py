@@ -25,7 +25,7 @@ from ledger.broker.broker_replica import BrokerReplica
 from raft.v1 import raft_pb2
 from store import Flaw, LogDamagedError
 
-log = logging.getLogger("cluster.node.repair.scrub_repairer")
+log = logging.getLogger("ledgermq.node.scrub_repair")
 
 
 class ScrubRepairer:

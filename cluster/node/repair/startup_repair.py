@@ -44,7 +44,7 @@ from store import (
 )
 from store.log.tail import EMPTY
 
-log = logging.getLogger("cluster.node.repair.startup_repair")
+log = logging.getLogger("ledgermq.node.startup_repair")
 T = TypeVar("T")
 
 

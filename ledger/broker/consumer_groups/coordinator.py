@@ -25,7 +25,7 @@ from ledger.state import ConsumerGroup, TopicQueueId
 from ledger.state.consumption import unknown_member
 from ledger.v1 import command_pb2
 
-log = logging.getLogger("ledger.coordinator")
+log = logging.getLogger("ledgermq.broker.coordinator")
 
 CHECK_S = 0.5
 """Between looks at who is silent."""

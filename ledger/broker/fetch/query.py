@@ -22,7 +22,7 @@ from store import Header, IndexDamagedError, KeyHit, Kind, RangeDamagedError
 from store.index.key_index import FOR_EVER
 from store.log.entry import EntryFlawError
 
-log = logging.getLogger("ledger.query")
+log = logging.getLogger("ledgermq.broker.query")
 
 MAX_ANSWER_BYTES = 4 << 20
 STEPS_AT_ONCE = 64

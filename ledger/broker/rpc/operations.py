@@ -33,7 +33,7 @@ from ledger.v1 import operations_pb2, operations_pb2_grpc
 from raft.configuration_entry import ShardConfiguration
 from store import Suspect
 
-log = logging.getLogger("ledger.operations")
+log = logging.getLogger("ledgermq.broker.operations")
 
 
 class Site(Protocol):

@@ -22,7 +22,7 @@ from ledger.broker.topics.topic_commands import delete_topic
 from ledger.errors import BusyError, LedgerError, ReplicaBehindError, UnknownTopicError
 from ledger.topics import TOPICS_SHARD
 
-log = logging.getLogger("ledger.topics")
+log = logging.getLogger("ledgermq.broker.topics")
 
 LOOK_S = 1.0
 """Between looks at what is left."""

@@ -20,7 +20,7 @@ from ledger.broker.topics.topic_commands import open_topic, topic_opened
 from ledger.errors import BusyError, LedgerError, UnknownTopicError
 from ledger.state import Topic
 
-log = logging.getLogger("ledger.topics")
+log = logging.getLogger("ledgermq.broker.topics")
 
 RETRY_S = 0.2
 PATIENCE_S = 4.0

@@ -28,7 +28,7 @@ from ledger.client.records import Message, QueueOffsets, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, UnknownQueueError, UnknownTopicError
 from ledger.hashing import tag_hash
 
-log = logging.getLogger("ledger.consumer")
+log = logging.getLogger("ledgermq.client.consumer")
 
 Start = Literal["earliest", "latest"] | int | datetime
 T = TypeVar("T")

@@ -30,7 +30,7 @@ from ledger.errors import (
 )
 from ledger.v1 import broker_pb2
 
-log = logging.getLogger("ledger.consumer")
+log = logging.getLogger("ledgermq.client.consumer")
 
 # How much longer than its long poll a fetch may take.
 _GRACE_SECONDS = 5.0

@@ -29,7 +29,7 @@ from ledger.retries import retry_topic
 from ledger.topics import TOPICS_SHARD
 from ledger.v1 import consumer_group_pb2
 
-log = logging.getLogger("ledger.group")
+log = logging.getLogger("ledgermq.client.group_consumer")
 
 _CLAIMS_AT_ONCE = 1_000
 _PLACE, _OFFSET = attrgetter("topic", "queue"), attrgetter("offset")

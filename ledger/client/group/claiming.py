@@ -28,7 +28,7 @@ from ledger.errors import ConsumerFencedError, LedgerError, from_wire
 from ledger.topics import is_system_topic
 from ledger.v1 import consumer_group_pb2
 
-log = logging.getLogger("ledger.group")
+log = logging.getLogger("ledgermq.client.group_consumer")
 
 GroupStart = Literal["earliest", "latest"] | datetime
 MAX_IN_HAND, MAX_SPAN = 1_000, 2_000

@@ -37,7 +37,7 @@ from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 from ledger.hashing import tag_hash
 from ledger.retries import DELAYS_S
 
-log = logging.getLogger("ledger.group")
+log = logging.getLogger("ledgermq.client.group_consumer")
 
 
 class AsyncGroupConsumer(AsyncLifetime):

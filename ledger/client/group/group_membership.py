@@ -27,7 +27,7 @@ from ledger.errors import ClosedError, LedgerError, UnknownMemberError, UnknownQ
 from ledger.topics import is_system_topic
 from ledger.v1 import consumer_group_pb2
 
-log = logging.getLogger("ledger.group")
+log = logging.getLogger("ledgermq.client.group_consumer")
 
 REFRESH_S = 30.0
 """Between looks at where topics are led; that they are others is heard of."""

@@ -39,7 +39,7 @@ from ledger.client.group.group_consumer import AsyncGroupConsumer
 from ledger.client.records import Message, TopicQueue
 from ledger.errors import ClosedError, InvalidArgumentError, LedgerError
 
-log = logging.getLogger("ledger.push")
+log = logging.getLogger("ledgermq.client.push_consumer")
 
 
 class Outcome(Enum):

@@ -29,7 +29,7 @@ from ledger.validation.sources.access import SegmentGoneError, SourceError, acce
 if TYPE_CHECKING:
     from ledger.spark.source.log_span import LogSpan
 
-log = logging.getLogger("ledger.spark")
+log = logging.getLogger("ledgermq.spark")
 
 _EVERYTHING = 1 << 62
 

@@ -21,7 +21,7 @@ from ledger.spark.source.options import ReadOptions
 from ledger.spark.source.positions import EARLIEST_OFFSET, LATEST_OFFSET, Offsets, Position
 from ledger.spark.source.ranges import Range, split
 
-log = logging.getLogger("ledger.spark")
+log = logging.getLogger("ledgermq.spark")
 
 QueueMap = dict[TopicQueue, int]
 

@@ -23,7 +23,7 @@ from ledger.spark.source.ranges import Range
 from ledger.spark.source.row_gatherer import Origin, RowGatherer
 from ledger.v1 import broker_pb2
 
-log = logging.getLogger("ledger.spark")
+log = logging.getLogger("ledgermq.spark")
 
 _ELSEWHERE_AFTER_MS = 2_000
 """Where another replica can be asked."""

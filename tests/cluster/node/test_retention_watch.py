@@ -182,7 +182,7 @@ async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytes
         hand.disk.told = Usage(100, free)
         await watch.look()
         assert bool(hand.replica.no_room) == refuses
-    said = [record.getMessage() for record in caplog.records if record.name == "cluster.node.retention"]
+    said = [record.getMessage() for record in caplog.records if record.name == "ledgermq.node.retention"]
     assert len(said) == 2, "it is said once, and once that it is over"
     assert "90% full" in said[0]
     assert "writes are taken" in said[1]
@@ -218,7 +218,7 @@ async def test_a_node_that_does_not_lead_moves_nothing(hand: Hand, caplog: pytes
     caplog.set_level(logging.INFO)
     await hand.watch(retention_bytes=1).look()
     assert hand.first == 1
-    assert not [record for record in caplog.records if record.name == "cluster.node.retention"], "nor does it try to"
+    assert not [record for record in caplog.records if record.name == "ledgermq.node.retention"], "nor does it try to"
 
 
 async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
