@@ -123,8 +123,8 @@ async def test_every_shard_has_its_log_its_metrics_and_its_segments(fleet: Fleet
     assert await is_ready(fleet.http(2))
     seen = await scrape(fleet.http(2))
     for shard in range(SHARDS):
-        assert seen.of("ledgermq_raft_members", group=str(shard)) == len(NODES)
-        assert seen.of("ledgermq_raft_last_index", group=str(shard)) > 0
+        assert seen.of("ledgermq_raft_members", shard=str(shard)) == len(NODES)
+        assert seen.of("ledgermq_raft_last_index", shard=str(shard)) > 0
         assert f'"shard": {shard}' in (await get(fleet.http(2), f"/shards/{shard}/segments"))[1]
         assert (fleet.data(2) / f"shard-{shard}" / "log").is_dir()
     assert (await get(fleet.http(2), f"/shards/{SHARDS}/segments"))[0] == 404
