@@ -1,8 +1,8 @@
 """The body of a configuration entry: who the members are, with which incarnation and address, and what is fixed for the
 shard for ever.
 
-The one idea: `segment_bytes` and the largest entry stand in the log itself, so every replica lays the same grid,
-and a member's incarnation stands there too, so a node whose disk was wiped is a stranger until it is added again.
+`segment_bytes` and the largest entry size are part of the log, so every replica lays entries at the same positions. A
+member's incarnation is part of it too, so a node whose disk was wiped is no member until it is added again.
 """
 
 from __future__ import annotations

@@ -1,20 +1,18 @@
 """The driver: in which order a node does what its core decides. One for each shard.
 
-The one idea: the core decides, the driver carries out, always in the same order, and whatever touches the world
+The core decides, the driver carries out, always in the same order, and whatever touches the world
 (files, sockets, clocks, threads) is behind a small interface. So this same code runs under gRPC and under a
 simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
-What arrives in one turn of the event loop is written as one shard and leaves for each follower as one message:
+Entries that arrive in one turn of the event loop are written in one group write and leave for each follower as one message:
 proposals wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal that
 does not get that far was surely not appended.
 
 Trouble with the disk (`failure`): this node stops leading and takes no entries, so others go on without it; what it
 had applied stays readable. A full disk, or one file too many, is tried again now and then, and service resumes by
 itself; after any other failure only a restart helps, which takes up what is really on the disk.
-
-It must not know gRPC, asyncio, files, or what a message is.
 """
 
 from __future__ import annotations
@@ -62,7 +60,7 @@ TRY_AGAIN_TICKS = 20
 
 
 class Driver:
-    """Runs one shard. All methods belong to one thread; none waits."""
+    """Runs one replica of a shard. All methods belong to one thread; none waits."""
 
     def __init__(
         self,
@@ -127,12 +125,13 @@ class Driver:
         self._settle()
 
     def stop(self) -> None:
-        """From now on nothing is taken and nothing written, so that the log can be closed. Nobody is told anything any
-        more: who still waits is to have gone before."""
+        """Stop: take no input and write nothing, so that the log can be closed.
+
+        Waiting proposals and reads get no answer, so the callers must be gone before."""
         self._stopped = True
 
     def tick(self) -> None:
-        """One tick of the clock has passed."""
+        """One tick of Raft's clock has passed."""
         self._notice_pause()
         if self._resume_in_ticks:
             self._resume_in_ticks -= 1
@@ -173,7 +172,7 @@ class Driver:
         self._incoming = (b"", [])
 
     def receive_base(self, chunk: SnapshotChunk, piece: Piece) -> None:
-        """A piece of the base of the leader's log has come in."""
+        """A piece of the snapshot at the leader's log start has arrived."""
         self._notice_pause()
         self._incoming_piece = piece
         self.raft.step(chunk)
@@ -181,7 +180,7 @@ class Driver:
         self._incoming_piece = None
 
     def unreachable(self, peer: int) -> None:
-        """The stream to a follower broke: what was in flight on it may be lost."""
+        """The stream to a follower broke: messages in flight on it may be lost."""
         self.raft.unreachable(peer)
         self._settle()
 
@@ -237,13 +236,13 @@ class Driver:
         self._settle()
 
     def accept_loss(self) -> None:
-        """This node is suspect no more, whatever it lost: an operator says so."""
+        """An operator accepts the loss of entries on this node: it is no longer a suspect."""
         self.raft.accept_loss()
         self._settle()
 
     @property
     def backlog(self) -> int:
-        """Proposals that are not committed yet."""
+        """The number of proposals that are not committed yet."""
         return len(self._proposals) + len(self._uncommitted)
 
     def read_index(self, answer: Callable[[bool], None]) -> None:
@@ -333,7 +332,7 @@ class Driver:
             raise CutFailedError(last_index) from failure
 
     def _append(self, drafts: Sequence[Draft]) -> list[Header]:
-        """Writes own entries as one shard, and tells the core when they are held."""
+        """Writes this leader's entries in one group write, and tells the core when they are held."""
         headers = self._log.append(drafts, term=self.raft.term, commit=self.raft.commit, now_ms=self._now_ms())
         last = headers[-1]
         token = self.raft.own_write(last.index)
@@ -353,7 +352,7 @@ class Driver:
             self._transport.configured(decode_configuration(body), self.raft.progress)
 
     def configuration(self) -> bytes:
-        """The body of the newest configuration in the log, or in its base; empty while there is none."""
+        """The body of the newest configuration entry in the log or in its snapshot; empty if there is none."""
         index = self.raft.configuration_index
         if self.log_start and index <= self.applied:
             return self.log_start.configuration  # and not from the log, which may be damaged there

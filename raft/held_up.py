@@ -1,9 +1,7 @@
 """Notices that this node was held up: that nothing happened on it for longer than an election takes.
 
-The one idea: a node that is alive ticks, so a longer silence means that the process was stopped, or its machine was.
+A node that is alive ticks, so a longer silence means that the process was stopped, or its machine was.
 What then lies in its mail is of an earlier time, and it asks anew before it believes any of it.
-
-Must not know: clocks (it is given one that only goes forward), what the node does.
 """
 
 from __future__ import annotations

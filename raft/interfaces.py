@@ -1,6 +1,6 @@
 """What the driver stands on: the log, the network, the disk's threads, the state machine, and those who propose.
 
-The one idea: each is a small interface with a real implementation and one in memory (`tests/raft/driver_cluster.py`),
+Each is a small interface with a real implementation and one in memory (`tests/raft/driver_cluster.py`),
 so the driver runs under gRPC and under a simulator alike.
 """
 

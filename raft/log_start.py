@@ -6,10 +6,8 @@ before.
     a follower lacks entries from before that ──> it gets the base in pieces, checks it, and begins there itself;
                                                   the retained log follows by the usual way
 
-The one idea: the log *is* the data, so a base never replaces it; it only stands for what is not kept any more. The log
+The log *is* the data, so a base never replaces it; it only stands for what is not kept any more. The log
 start moves by an entry of its own, so all replicas keep the same; one that has no base at that place keeps more.
-
-It must not know what the state means, nor what makes somebody want to move the start.
 """
 
 from __future__ import annotations

@@ -1,27 +1,14 @@
-"""Bytes on disk: the CommitLog, its indexes, the vote, the data directory. Knows entries, not elections.
+"""The store: the CommitLog, its indexes, snapshots, the vote and the data directory, as bytes on disk.
 
-disk.py            the one small interface through which everything reaches the disk; memory_disk.py is its twin
-entry.py           one record of the CommitLog, and its bytes
-commit_log.py      entries in order: append, examine and write, truncate, read
-segment_span.py    what one of its segments holds, for whoever wants the file
-writing.py         by which way appends get into the files: directly, by a mapping, or staged in memory (staging.py)
-received_range.py  what a follower checks before it writes
-recovery.py        what is read back at start: torn tails against damage, after a kill and after a power loss
-log_repair.py      what is damaged, taken from another replica: whole_prefix.py is what is good of such a log, and
-                   repair_mark.py what is remembered meanwhile
-consume_queue.py   where each message of a queue lies; unit_files.py has its files, and those of position_files.py
-log_reader.py      a log as it lies there, whole or damaged, for those who only look; log_files.py is where it lies,
-                   segment_view.py how whole entries are found in it, flaw.py what it finds wrong
-key_index.py       which batches have a key, in files of linked entries (key_file.py)
-time_index.py      where the messages since a time begin: no file, the log is sorted
-base.py            what stands in the place of the entries before the log start; snapshot_file.py keeps it durably,
-                   incoming_snapshot.py takes one from another node, bases.py is all of that for one shard
-checkpoint.py      what the next start need not find out again; file_mark.py is what it says of an index's file
-vote_file.py       term, vote, incarnation
-node_directory.py  whose directory it is, and where its parts lie; format_upgrade.py renames those of an older version
-reserve.py         room for the small files of it on a full disk
-boot.py            a killed process against a machine that went down; suspect.py is the doubt that the latter leaves
-errors.py          what can go wrong
+The store knows entries and positions. It does not know elections, topics or the network. Packages in reading order:
+
+log/         entries, segments, the CommitLog, and its recovery at a start; begin with log/entry.py and log/commit_log.py
+index/       ConsumeQueues, the key index and the time index, all built from the log
+snapshot/    what replaces the entries before the log start, and the checkpoint of a restart
+directory/   the data directory of a node, its vote file and its marks
+repair/      replacing damaged bytes with those of other replicas
+disk/        the interface to the disk, and its twin in memory
+errors.py    what can go wrong, one type for each thing that a caller can do about it
 """
 
 from store.directory.boot import KERNEL_BOOT_ID, read_boot_id

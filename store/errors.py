@@ -1,7 +1,7 @@
-"""What can go wrong with bytes on disk: one type for each thing that a caller can do about it.
+"""The errors of the store, with one type for each action that a caller can take.
 
-A broken invariant of this package is an assert, never one of these. Each message says what happened, to what, and what
-to do. The operating system's error stays reachable as `__cause__`.
+A broken invariant of this package is an assert, not an error of this module. The operating system's error is kept as
+`__cause__`.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ from typing import ClassVar
 
 
 class StoreError(Exception):
-    """Base of all operating errors of the store."""
+    """Base class of all operating errors of the store. If `retriable`, the caller may repeat the operation."""
 
     retriable: ClassVar[bool] = False
 
 
 class DiskFullError(StoreError):
-    """No space, or no quota, is left; the write had no visible effect and can be repeated once there is room."""
+    """The disk or the quota is full. The write had no visible effect; repeat it when there is space."""
 
     retriable = True
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"No space is left on the disk of {path}. Free some, or enlarge it; then write again.")
+        super().__init__(f"No space is left on the disk of {path}. Free space or enlarge the disk, then write again.")
         self.path = path
 
 
 class OutOfFilesError(StoreError):
-    """A file could not be opened, since too many are; nothing was written, and it can be tried again."""
+    """A file could not be opened because too many files are open. Nothing was written; the caller may try again."""
 
     retriable = True
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"{path} cannot be opened: too many files are open. Allow this process more (`ulimit -n`, LimitNOFILE); it "
-            "goes on by itself then."
+            f"{path} cannot be opened: too many files are open. Raise the limit of this process (`ulimit -n`, "
+            "LimitNOFILE). The node tries again by itself."
         )
         self.path = path
 
 
 class DiskFailedError(StoreError):
-    """The disk refused an operation for any other reason than lack of space: I/O error, read-only, permissions."""
+    """The disk refused an operation: I/O error, read-only file system, missing permission, or similar."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(f"The disk of {path} failed: {what}. Check disk and permissions, then restart the node.")
@@ -49,7 +49,7 @@ class DiskFailedError(StoreError):
 
 
 class DamagedError(StoreError):
-    """Bytes that were once whole are not any more. Nothing was cut or repaired."""
+    """A file is damaged. Nothing was cut or repaired."""
 
     way_out: ClassVar[str] = (
         "Nothing was changed; restore the file, or wipe this node's data directory and add the node to its cluster "
@@ -64,23 +64,23 @@ class DamagedError(StoreError):
 
 
 class LogDamagedError(DamagedError):
-    """A CommitLog is damaged, in a way that another replica's entries can heal."""
+    """A CommitLog is damaged, and entries of another replica can repair it."""
 
     way_out = (
-        "Nothing was changed by finding this. The node repairs its log from the other replicas; where there are none, "
+        "Nothing was changed. The node repairs its log from the other replicas; if the shard has no other replica, "
         "restore the file."
     )
 
 
 class RangeDamagedError(StoreError):
-    """What was asked for lies where the log is damaged. All else can be read, and this once it is repaired."""
+    """The requested entries are in a damaged part of the log. They can be read again after a scrub repair."""
 
     retriable = True
 
     def __init__(self, path: Path, first: int, end: int) -> None:
         super().__init__(
-            f"{path} is damaged between the positions {first} and {end}: nothing is read there until this is repaired "
-            "from the other replicas. They have it: ask one of them."
+            f"{path} is damaged between the positions {first} and {end}: entries there cannot be read until they are "
+            "repaired from the other replicas. Read from another replica."
         )
         self.path = path
         self.first = first
@@ -88,7 +88,7 @@ class RangeDamagedError(StoreError):
 
 
 class IndexDamagedError(StoreError):
-    """An index contradicts itself or the CommitLog. Nothing is lost: it is built from the log."""
+    """An index contradicts itself or the CommitLog. No data is lost: the index can be built again from the log."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"The index {path} is damaged: {reason}. Restart the node: it builds the index anew.")
@@ -97,19 +97,21 @@ class IndexDamagedError(StoreError):
 
 
 class DirectoryInUseError(StoreError):
-    """Another process (or another part of this one) holds the directory's lock."""
+    """Another process, or another part of this process, holds the directory's lock."""
 
     def __init__(self, path: Path, holder: str) -> None:
-        super().__init__(f"{path} is locked by {holder}. One process per data directory: stop it, or use another one.")
+        super().__init__(f"{path} is locked by {holder}. Stop that process, or use another data directory.")
         self.path = path
         self.holder = holder
 
 
 class WrongDirectoryError(StoreError):
-    """The data directory belongs to another node or cluster, or to a version that this one cannot read."""
+    """The data directory belongs to another node or cluster, or has a format that this version cannot read."""
 
     def __init__(self, path: Path, found: str, expected: str) -> None:
-        super().__init__(f"{path} belongs to {found}, not to {expected}. Correct the settings or use another one.")
+        super().__init__(
+            f"{path} belongs to {found}, not to {expected}. Correct the settings, or use another data directory."
+        )
         self.path = path
         self.found = found
         self.expected = expected
@@ -120,50 +122,52 @@ class DirectoryUpgradeError(StoreError):
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(
-            f"{path} cannot be upgraded to format 2: {reason}. Find out which of them holds the node's data, move the "
-            "other one out of this directory, and start the node again."
+            f"{path} cannot be upgraded to format 2: {reason}. Find out which of the two directories holds the node's "
+            "data, move the other directory away, and start the node again."
         )
         self.path = path
         self.reason = reason
 
 
 class CorruptRangeError(StoreError):
-    """A received range of entries is bad in itself. Nothing of it was written; it may be asked for again."""
+    """A received range of entries is damaged. Nothing of it was written; it may be requested again."""
 
     retriable = True
 
     def __init__(self, position: int, reason: str) -> None:
-        super().__init__(f"A received range of the log is bad at position {position}: {reason}. It was not written.")
+        super().__init__(
+            f"A received range of the log is bad at position {position}: {reason}. Nothing of it was written; request it again."
+        )
         self.position = position
         self.reason = reason
 
 
 class CorruptSnapshotError(StoreError):
-    """A received base snapshot, or a piece of one, is bad. What was not taken may be asked for again."""
+    """A received snapshot, or one piece of it, is damaged. The rejected bytes may be requested again."""
 
     retriable = True
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"A received base snapshot is bad: {reason}. It was not taken.")
+        super().__init__(f"A received snapshot is damaged: {reason}. It was not taken; request it again.")
         self.reason = reason
 
 
 class OffsetDroppedError(StoreError):
-    """An offset was asked for that lies before the first one that the queue still has."""
+    """The requested offset is before the first offset that the queue still has."""
 
     def __init__(self, offset: int, first_offset: int) -> None:
-        super().__init__(f"Offset {offset} is not kept any more: the queue begins at {first_offset}. Go on from there.")
+        super().__init__(f"Offset {offset} was removed: the queue begins at {first_offset}. Continue from there.")
         self.offset = offset
         self.first_offset = first_offset
 
 
 class ForkedError(StoreError):
-    """A received range is sound, yet its chain does not continue ours: index and term agree, the bytes do not."""
+    """A received range is whole, but its chain does not continue this log's: index and term agree, the bytes differ."""
 
     def __init__(self, index: int, expected_chain: int, found_chain: int) -> None:
         super().__init__(
-            f"The log forks at index {index}: the entry's chain is {found_chain:#010x}, ours leads to "
-            f"{expected_chain:#010x}. One of the two logs is not what was agreed; compare the replicas before going on."
+            f"Two replicas differ at index {index}: the received entry has chain {found_chain:#010x}, this log expects "
+            f"{expected_chain:#010x}. Compare the replicas with `ledgermq log diff` before you continue."
         )
         self.index = index
 

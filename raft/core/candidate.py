@@ -1,7 +1,7 @@
-"""A candidate: it asks for votes (section 5.2), or first whether it would get them (pre-vote: dissertation, 9.6).
+"""The candidate: a server that asks the voters for their votes (section 5.2), after a pre-vote (dissertation, 9.6).
 
-The one idea: a pre-candidate changes nothing, neither its term nor anyone's vote; so a node that comes back from a
-partition does not depose a working leader. Must not know: other roles, how votes are given.
+A pre-candidate only asks whether it would win. It changes no term and no vote, so a node that returns from a partition
+does not depose a working leader.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from raft.core.server import Server
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """Why and how a server stands."""
+    """Why and how a server stands for election."""
 
-    # It only asks whether it would be elected.
+    # A pre-vote: the server only asks whether it would be elected.
     pre: bool = False
-    # The leader asked it to stand.
+    # The leader asked this server to stand (handover).
     transfer: bool = False
     # Every voter must vote for it, and suspects may (see suspicion.py).
     unanimous: bool = False
@@ -41,17 +41,17 @@ class Candidate:
         self._timer = timer
         self.campaign = campaign
         self.role = Role.PRE_CANDIDATE if campaign.pre else Role.CANDIDATE
-        # The first answer of each voter counts, repeats do not: whether it was granted, and whether by a suspect. The
-        # own vote is among them only once it is saved.
+        # By voter: (granted, voter is a suspect). Only the first response of each voter counts.
+        # The candidate's own vote is here only after it was saved.
         self._votes: dict[int, tuple[bool, bool]] = {}
 
     @property
     def needs_all(self) -> bool:
-        """Whether it would be elected by all voters, and not without its suspects."""
+        """Whether this candidate wins only if suspects vote for it, which needs the votes of all voters."""
         return self._by_majority() is not VoteOutcome.WON
 
     def stand(self) -> Role | None:
-        """Ask everyone. A real candidate has begun its term and voted for itself just before."""
+        """Ask all voters. A candidate (not a pre-candidate) has begun a new term and voted for itself before this call."""
         server = self._server
         assert self.campaign.pre or server.voted_for == server.node, "a candidate votes for itself"
         for voter in server.voters:
@@ -62,7 +62,7 @@ class Candidate:
         return self._decide()
 
     def tick(self) -> Role | None:
-        """No decision in time: begin anew, with the pre-vote."""
+        """After an election timeout without a decision, start again with a pre-vote."""
         if not self._timer.tick():
             return None
         return Role.PRE_CANDIDATE if self._server.may_stand else Role.FOLLOWER
@@ -107,6 +107,6 @@ class Candidate:
         return None if VoteOutcome.PENDING in (by_all, by_majority) else Role.FOLLOWER
 
     def _by_majority(self) -> VoteOutcome:
-        """Without the suspects."""
+        """The outcome if the votes of suspects do not count."""
         votes = {voter: granted and not suspect for voter, (granted, suspect) in self._votes.items()}
         return outcome(self._server.voters, votes)

@@ -1,9 +1,8 @@
-"""Who belongs to the shard.
+"""The configuration of a shard: its voters and its learners.
 
-The one idea (section 6): a server uses the newest configuration in its log, committed or not. So configurations are
-kept beside the index of their entry, and go when that entry is cut away. Two configurations that follow each other
-differ by one voter at most, so any majority of the one shares a node with any majority of the other (dissertation,
-section 4.1). Must not know: addresses, incarnations.
+A server uses the newest configuration in its log, committed or not (section 6). So each configuration is kept with the
+index of its entry, and is dropped if that entry is cut. Consecutive configurations differ by at most one voter. Any
+majority of the first therefore shares a node with any majority of the second (dissertation, section 4.1).
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    # Ids of the nodes that vote and are counted: sorted, without repeats, each >= 1. Empty: no configuration yet.
+    # Ids of the voters: sorted, distinct, each >= 1. Empty: the log has no configuration yet.
     voters: tuple[int, ...]
-    # Ids of the nodes that get the log and are not counted: sorted, without repeats, none of them a voter.
+    # Ids of the learners, which receive the log and do not count: sorted, distinct, none of them a voter.
     learners: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -26,11 +25,11 @@ class Configuration:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """All to whom the log goes, sorted."""
+        """Voters and learners, sorted."""
         return tuple(sorted((*self.voters, *self.learners))) if self.learners else self.voters
 
     def is_one_step_from(self, other: Configuration) -> bool:
-        """Whether their voters differ by one at most."""
+        """Whether the voters of the two configurations differ by at most one node."""
         return len(set(self.voters) ^ set(other.voters)) <= 1
 
 
@@ -53,11 +52,11 @@ class Configurations:
 
     @property
     def newest_index(self) -> int:
-        """Index of the newest one's entry; 0 when there is none."""
+        """Index of the newest configuration's entry; 0 if the log has no configuration."""
         return self._entries[-1][0] if self._entries else 0
 
     def voters_before(self, commit: int) -> tuple[int, ...]:
-        """Who votes in the configuration before the newest one, while that is not committed; nobody otherwise."""
+        """The voters of the last but one configuration, while the newest is not committed. Empty otherwise."""
         return self._entries[-2][1].voters if self.newest_index > commit and len(self._entries) > 1 else ()
 
     def extend(self, entries: Iterable[tuple[int, Configuration]]) -> None:
@@ -66,15 +65,15 @@ class Configurations:
             self._entries.append((index, configuration))
 
     def drop_before(self, base_index: int) -> None:
-        """The log begins behind that entry: of the configurations up to it the newest is enough."""
+        """The log now begins after `base_index`: drop all configurations up to there except the newest of them."""
         while len(self._entries) > 1 and self._entries[1][0] <= base_index:
             self._entries.pop(0)
 
     def truncate(self, last_index: int) -> None:
-        """Forget what came after `last_index`: the configuration before counts again."""
+        """Drop the configurations after `last_index`. The newest that remains counts again."""
         while self._entries and self._entries[-1][0] > last_index:
             self._entries.pop()
 
     def within(self, first: int, last: int) -> tuple[tuple[int, Configuration], ...]:
-        """Those at first..last."""
+        """The configurations with an index in first..last, as (index, configuration)."""
         return tuple(entry for entry in self._entries if first <= entry[0] <= last)

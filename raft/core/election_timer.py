@@ -1,6 +1,6 @@
-"""How long a server waits before it stands: randomized, so that votes are rarely split (section 5.2).
+"""The election timer: how many ticks a server waits before it stands for election.
 
-The one idea: time is counted in ticks, and chance comes from outside. Must not know: clocks, roles.
+The wait is randomized so that votes are rarely split (section 5.2). The caller supplies ticks and randomness.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    # A leader sends a heartbeat every so many ticks.
+    # Ticks between two heartbeats of a leader.
     heartbeat_ticks: int
-    # A follower that hears nothing for this long, and a little longer by chance, stands; a leader that hears no
-    # majority for this long steps down. Several heartbeats, so that a lost one does no harm.
+    # A follower that hears no leader for this many ticks, plus a random few, stands for election. A leader that hears
+    # no majority for this many ticks steps down. Several heartbeats long, so that one lost heartbeat does no harm.
     election_ticks: int
 
     def __post_init__(self) -> None:
@@ -26,7 +26,7 @@ class ElectionTimer:
 
     def __init__(self, timing: Timing, jitter: Callable[[], int]) -> None:
         self._election_ticks = timing.election_ticks
-        # Ticks since the timer was started anew.
+        # Ticks since the timer was last restarted.
         self.elapsed = 0
         # election_ticks <= timeout.
         self.timeout = timing.election_ticks + jitter()
@@ -42,5 +42,5 @@ class ElectionTimer:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it was restarted less than the shortest election timeout ago."""
+        """Whether the last restart was less than the shortest election timeout ago."""
         return self.elapsed < self._election_ticks

@@ -1,17 +1,19 @@
-"""Why the core does not take a request: refusals, ordinary answers that say that nothing was changed; and the one thing
-that it cannot go on with."""
+"""Why the core refuses a request, and the one error after which a server must stop.
+
+A refusal is an ordinary answer: the request changed nothing.
+"""
 
 from __future__ import annotations
 
 
 class Refusal(Exception):  # noqa: N818 (an answer, not a failure)
-    """Base: the request was not taken, and may be made again (`retriable`)."""
+    """Base class: the core refused the request and changed nothing. If `retriable`, the caller may repeat it."""
 
     retriable = True
 
 
 class NotLeader(Refusal):
-    """Only the leader proposes and reads. `leader` is its id, 0 when unknown: ask there, or later."""
+    """This server is not the leader. `leader` is the leader's node id, or 0 if no leader is known."""
 
     def __init__(self, leader: int) -> None:
         super().__init__(f"this node does not lead; ask node {leader}" if leader else "no leader is known; ask again")
@@ -19,7 +21,7 @@ class NotLeader(Refusal):
 
 
 class Busy(Refusal):
-    """The uncommitted tail is full; propose again when some of it has been committed."""
+    """Too many bytes wait to be committed. Propose again after some of them are committed."""
 
     def __init__(self, uncommitted_bytes: int) -> None:
         super().__init__(f"{uncommitted_bytes} bytes wait to be committed; propose again later")
@@ -27,18 +29,18 @@ class Busy(Refusal):
 
 
 class Crowded(Refusal):
-    """As many proposals, or reads, wait as may; come again when some of them are done."""
+    """Too many proposals or reads are waiting. Try again after some of them have finished."""
 
     def __init__(self, what: str, count: int) -> None:
         super().__init__(f"{count} {what} wait for a majority")
 
 
 class Stalled(Refusal):
-    """The disk does not keep up; propose again when it does."""
+    """The disk does not keep up. Propose again later."""
 
 
 class Transferring(Refusal):
-    """Leadership is being handed to `to`; propose again when that has come about, or was given up."""
+    """The leader is handing leadership to node `to`. Propose again after the handover has succeeded or failed."""
 
     def __init__(self, to: int) -> None:
         super().__init__(f"leadership is being handed to node {to}; propose again shortly")
@@ -46,24 +48,27 @@ class Transferring(Refusal):
 
 
 class TransferRefused(Refusal):
-    """That node cannot be made the leader now; this one goes on leading."""
+    """The requested node cannot become the leader now. The present leader stays."""
 
     retriable = False
 
 
 class ChangeRefused(Refusal):
-    """That configuration can never follow the present one."""
+    """The requested configuration can never follow the present configuration."""
 
     retriable = False
 
 
 class ChangeInProgress(Refusal):
-    """Another change, or the first entry of this leader, is not committed yet; ask again when it is."""
+    """An earlier configuration change, or this leader's first entry, is not committed yet. Ask again later."""
 
 
 class Diverged(Exception):  # noqa: N818 (as the others here)
-    """The leader does not have what this server knows to be committed. That can only be after the others accepted a
-    loss without it (see suspicion.py): this server's log is another one from `index` on, and it must not go on."""
+    """The leader lacks an entry that this server knows to be committed, so this server must stop.
+
+    This happens only after the other nodes accepted a loss without this server (see suspicion.py). From `index` on the
+    two logs differ.
+    """
 
     def __init__(self, index: int, term: int) -> None:
         super().__init__(f"the leader of term {term} lacks the committed entry {index}")

@@ -1,7 +1,7 @@
-"""A follower: it answers, and stands when it hears nothing (section 5.2).
+"""The follower: a server that copies the leader's log, and stands for election if it hears no leader (section 5.2).
 
-The one idea: it acknowledges only what agrees with the leader of this term (`matched`) and is held here (`durable`).
-A new one is made for every term, so nothing it owes to one leader is told to the next. Must not know: other roles.
+It acknowledges only entries that agree with the log of this term's leader (`matched`) and are held here (`durable`).
+Each term gets a new Follower object, so an acknowledgement owed to one leader is never sent to the next.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ class Follower:
     def __init__(self, server: Server, timer: ElectionTimer, leader: int) -> None:
         self._server = server
         self._timer = timer
-        # 0 until the leader of this term is heard; then never another (Election Safety, section 5.2).
+        # 0 until this term's leader is heard; after that it never changes (Election Safety, section 5.2).
         self.leader = leader
-        # Accepted up to here and not acknowledged so far, because it is not held yet; 0: nothing is owed.
+        # The index up to which entries were accepted but not acknowledged, because they are not held yet; 0: none.
         # 0 or durable < _owed <= matched.
         self._owed = 0
-        # The largest commit index heard from the leader; the own one follows it up to what is matched and held.
+        # The leader's largest commit index so far. This server's commit follows it as far as entries match and are
+        # held.
         self._leader_commit = 0
 
     @property
     def hears_leader(self) -> bool:
-        """Heard from the leader within the shortest election timeout: no reason to help another up (section 6)."""
+        """Whether the leader was heard within the shortest election timeout: then vote requests are ignored (section
+        6)."""
         return self.leader != 0 and self._timer.is_fresh
 
     def tick(self) -> Role | None:
@@ -39,13 +41,14 @@ class Follower:
         return None
 
     def voted(self) -> None:
-        """A vote was given to another: it gets the time to win."""
+        """This server voted for a candidate: restart the timer, so that the candidate has time to win."""
         self._timer.restart()
 
     def on_append(self, append: Append) -> None:
         self._hear(append.sender)
         if append.prev_index < self._server.log.base_index:
-            self._acknowledge(min(self._server.commit, self._server.durable))  # an old one: all of that is committed
+            # An old Append: all its entries are committed here.
+            self._acknowledge(min(self._server.commit, self._server.durable))
         elif not self._server.log.holds(append.prev_index, append.prev_term):
             # While nothing can be written a gap is no news: to tell of it would make the leader send all of it again.
             if self._server.writable or append.prev_index <= self._server.log.last_index:
@@ -62,7 +65,7 @@ class Follower:
         server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round, server.suspicion))
 
     def on_chunk(self, chunk: SnapshotChunk) -> None:
-        """Section 7: a base that stands for nothing new is done with."""
+        """Take a snapshot piece (section 7). A snapshot that is not newer than the commit index counts as installed."""
         self._hear(chunk.sender)
         if chunk.index <= self._server.commit:
             self.answer_chunk(chunk, received=0, installed=True)
@@ -85,7 +88,7 @@ class Follower:
         )
 
     def on_persisted(self) -> None:
-        """More of the log is held: acknowledge what was accepted of it, and commit it."""
+        """More entries are held: acknowledge those that were accepted, and advance the commit index."""
         if self._owed:
             held = min(self._owed, self._server.durable)
             if held == self._owed:
@@ -94,7 +97,7 @@ class Follower:
         self._learn_commit(self._leader_commit)
 
     def on_cut(self) -> None:
-        """The end of the log could not be written: nothing beyond it was acknowledged, and nothing shall be."""
+        """The disk did not take the end of the log: the entries that were cut must never be acknowledged."""
         self._owed = min(self._owed, self._server.matched)
         if self._owed <= self._server.durable:
             self._owed = 0
@@ -121,7 +124,8 @@ class Follower:
         server.send(AppendResponse(server.node, self.leader, server.term, match=match, suspicion=server.suspicion))
 
     def _reject(self, append: Append) -> None:
-        """Tell the leader where agreement is possible, so that it skips whole terms (end of section 5.3)."""
+        """Refuse an Append, with a hint where the logs may agree. The leader then skips whole terms (end of section
+        5.3)."""
         server = self._server
         hint_index = server.log.last_at_or_below(append.prev_index, append.prev_term)
         server.send(
@@ -138,7 +142,8 @@ class Follower:
         )
 
     def _learn_commit(self, leader_commit: int) -> None:
-        """Figure 2, AppendEntries 5; but never over a suffix that may differ from the leader's, and only what is held,
-        so that nothing is applied that a failed write could still take back."""
+        """Advance the commit index (Figure 2, AppendEntries 5), limited to entries that match the leader's and are held.
+
+        Entries that are not held are not committed here, because a failed write could still remove them."""
         self._leader_commit = max(self._leader_commit, leader_commit)
         self._server.commit_to(min(self._leader_commit, self._server.matched, self._server.durable))

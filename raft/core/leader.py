@@ -1,10 +1,10 @@
-"""A leader: it appends, replicates, counts, and lets go when it no longer hears a majority.
+"""The leader: it appends entries, sends them to the other members, and counts acknowledgements to commit.
 
-The one idea: what a majority holds of an entry of *its own term* is committed, and with it all before (section 5.4.2).
-Everything here dies with the leadership. Must not know: other roles, what followers' answers travelled through.
+An entry of the leader's *own term* is committed when a majority holds it; all earlier entries are committed with it
+(section 5.4.2). A Leader object exists only as long as the leadership.
 
-It lets go (its methods say so by the role they return) when it hears no majority, when it has handed over to another
-server, when its disk is too slow, and when a configuration without it is committed.
+A leader steps down when it hears no majority, when it has handed leadership over, when its disk is too slow, and when a
+configuration without it is committed. Its methods return the role to take on next, or None.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from raft.core.transfer import Prefer, Transfer, nobody
 
 MAX_APPEND_BYTES = 1 << 20
 
-# In election timeouts: how long a leader's own writes may wait to be held before it gives up leading.
+# In election timeouts: how long a leader's own writes may wait to be held before it steps down.
 SLOW_DISK_PATIENCE = 4
 
-# Of the entries from `first` on that one Append of at most `max_bytes` may carry (always at least one):
-# the index of the last, and how many bytes they are.
+# reach(first, max_bytes): the last index that one Append from `first` on may carry, and the bytes up to there.
+# One Append carries at most `max_bytes`, but always at least one entry.
 Reach = Callable[[int, int], tuple[int, int]]
 
 
@@ -66,7 +66,7 @@ class Leader:
         accepts_loss: bool = False,
     ) -> None:
         assert server.is_saved, "a vote for itself that is not saved does not count"
-        # Elected by all voters, suspects among them.
+        # Elected by all voters, including suspects.
         self.accepts_loss = accepts_loss
         self._server = server
         self._timing = timing
@@ -77,7 +77,8 @@ class Leader:
         self._written = server.log.last_index
         # The first entry of this term. Until it is committed, `commit` may lag behind what earlier leaders committed.
         self._no_op = server.append_own(1)
-        # One for each other member of the newest configuration; whom this leader removes stays until that is committed.
+        # By node: every other member of the newest configuration. A removed member stays until its removal is
+        # committed.
         self.progress: dict[int, Progress] = {}
         self._meet_members()
         # (last index, bytes) of each proposal of this term that is not committed.
@@ -86,11 +87,11 @@ class Leader:
         self.uncommitted_bytes = 0
         # The newest round of heartbeats. Counts up; every heartbeat belongs to one.
         self._round = 0
-        # Until a majority has answered this round, nothing is committed and no read answered.
+        # Until a majority has answered this round, no entry is committed and no read is answered.
         self._fresh_round = 0
         self._reads = Reads()
         self._transfer = Transfer(server, self.progress, timing, prefer)
-        # The tick since which own writes wait to be held and none was; 0: none waits.
+        # The tick since which this leader's own writes wait to be held without progress; 0: no write waits.
         self._stuck_since = 0
 
     @property
@@ -103,7 +104,7 @@ class Leader:
 
     @property
     def transferring_to(self) -> int:
-        """To whom leadership is being handed; 0: to nobody."""
+        """The node to which leadership is being handed over; 0: no handover is under way."""
         return self._transfer.to
 
     def tick(self) -> Role | None:
@@ -124,8 +125,10 @@ class Leader:
         return None
 
     def begin_round(self) -> None:
-        """Heartbeats to all: they keep followers from standing, confirm reads, and carry the commit index as far as the
-        follower is known to agree."""
+        """Send heartbeats to all members.
+
+        Heartbeats keep followers from standing and confirm reads. Each carries the commit index, up to the point where
+        that follower is known to agree."""
         self._round += 1
         self._reads.begin(self._round)
         server = self._server
@@ -135,15 +138,18 @@ class Leader:
             server.send(Heartbeat(server.node, peer, server.term, commit, self._round, lifted))
 
     def held_up(self) -> None:
-        """This node did nothing for longer than an election takes. Answers from before may still come in: before they
-        count, a majority must say that it leads still."""
+        """This node did nothing for longer than an election takes, so another leader may exist.
+
+        Until a majority has confirmed this leadership in a new round, no acknowledgement counts."""
         self.begin_round()
         self._fresh_round = self._round
 
     # -- entries
 
     def propose(self, sizes: Sequence[int]) -> int:
-        """Take entries of these sizes into the log; returns the index of the first. An empty tail takes anything."""
+        """Append entries of these sizes (bytes); returns the index of the first. Raises Busy or Transferring.
+
+        While no entry is uncommitted, entries of any size are taken."""
         assert sizes, "a proposal has at least one entry"
         if self._transfer.to:
             raise Transferring(self._transfer.to)
@@ -156,10 +162,11 @@ class Leader:
         return first
 
     def change(self, configuration: Configuration, size: int) -> int:
-        """Take a configuration entry of this size into the log; it counts from now on. Returns its index.
+        """Append a configuration entry of this size (bytes), which takes effect at once. Returns its index.
 
-        One voter at a time, one change at a time, and none before an entry of the own term is committed: otherwise two
-        majorities may miss each other (Ongaro's correction of 2015 to section 4.1 of the dissertation)."""
+        Only one voter may change at a time, and each change waits until the previous change and an entry of this
+        leader's term are committed. Otherwise two majorities could share no node (Ongaro's correction of 2015 to
+        section 4.1 of the dissertation)."""
         server = self._server
         if not configuration.voters:
             raise ChangeRefused("a shard needs a voter; this would remove the last one")
@@ -173,18 +180,19 @@ class Leader:
         return index
 
     def transfer(self, to: int) -> None:
-        """Hand leadership to that voter: it gets what it lacks, and stands. Raises TransferRefused. If nothing comes of
-        it within an election timeout, this server goes on."""
+        """Hand leadership to the voter `to`: it receives the entries it lacks, and then stands. Raises TransferRefused.
+
+        If the handover does not succeed within an election timeout, this server stays the leader."""
         self._transfer.begin(to)
 
     def wrote(self, last_index: int) -> None:
-        """The own entries up to `last_index` were written, and may be sent."""
+        """This leader's entries up to `last_index` were written, so they may be sent."""
         last = self._server.log.last_index
         assert self._written < last_index <= last, f"wrote {last_index} of {self._written + 1}..{last}"
         self._written = last_index
 
     def appends(self) -> Iterator[Append | SnapshotChunk]:
-        """What followers can be sent now."""
+        """The Appends that may be sent to members now."""
         server = self._server
         for peer, progress in self.progress.items():
             if progress.must_send(server.log.base_index):
@@ -219,7 +227,7 @@ class Leader:
     def on_append_response(self, response: AppendResponse) -> Role | None:
         progress = self._hear(response)
         if progress is None or (progress.suspicion and not response.suspicion):
-            return None  # of a stranger, or of an earlier life of a suspect
+            return None  # from a node that is no member, or from an earlier run of a suspect
         log = self._server.log
         if response.rejected:
             agreement = log.last_at_or_below(response.hint_index, response.hint_term)
@@ -258,7 +266,7 @@ class Leader:
             self.progress[peer].restart()
 
     def count(self) -> Role | None:
-        """Commit what a majority holds, if it is of the own term (section 5.4.2, Figure 8)."""
+        """Commit up to the last index that a majority holds, if that entry is of this term (section 5.4.2, Figure 8)."""
         server = self._server
         if not self._is_confirmed():
             return None
@@ -273,7 +281,7 @@ class Leader:
     # -- members
 
     def _meet_members(self) -> None:
-        """An own entry was just appended: what may be sent to new members begins with it."""
+        """Start tracking new members. Their progress begins at the configuration entry that was just appended."""
         server = self._server
         for node in server.members:
             if node != server.node and node not in self.progress:
@@ -281,19 +289,19 @@ class Leader:
                 self.progress[node].heard_at = server.ticks
 
     def _settle_members(self) -> Role | None:
-        """Once a configuration is committed, who is not in it gets no more; a leader that is not leaves
+        """After a configuration is committed, stop sending to nodes outside it. A leader outside it steps down
         (dissertation, section 4.2.2)."""
         server = self._server
         if server.configurations.newest_index > server.commit:
             return None
         if leaving := [node for node in self.progress if node not in server.members]:
-            self.begin_round()  # the last that they hear is that they are removed for good
+            self.begin_round()  # the last message to removed nodes tells them that the removal is committed
             for node in leaving:
                 del self.progress[node]
         return None if server.is_voter else self._leave()
 
     def _leave(self) -> Role:
-        """Give up leading; whoever holds the whole log may stand at once."""
+        """Step down, and ask one voter that holds the whole log to stand at once."""
         self.begin_round()
         self._transfer.hand_to_anybody()
         return Role.FOLLOWER
@@ -301,7 +309,7 @@ class Leader:
     # -- reads
 
     def read(self, token: int) -> None:
-        """All that earlier leaders committed lies before the no-op, so that is the least index to answer with."""
+        """Register a read. It is answered with at least the index of the no-op: earlier leaders' commits lie before it."""
         self._reads.request(token, max(self._server.commit, self._no_op))
 
     @property
@@ -338,7 +346,7 @@ class Leader:
         return self._fresh_round == 0
 
     def _is_stuck(self) -> bool:
-        """Whether own writes have waited for the disk for so long that another should lead."""
+        """Whether this leader's writes have waited so long for the disk that it should step down."""
         server = self._server
         if server.durable >= self._written:
             self._stuck_since = 0
@@ -349,13 +357,14 @@ class Leader:
         )
 
     def _hears_majority(self) -> bool:
-        """Check-quorum (section 6.2 of the dissertation): a leader that is cut off makes room, so that clients look for
-        another one."""
+        """Check-quorum (dissertation, section 6.2): whether a majority was heard within an election timeout.
+
+        A leader that is cut off steps down, so that clients look for the new leader."""
         now, patience = self._server.ticks, self._timing.election_ticks
         heard = self._of_voters(True, lambda progress: now - progress.heard_at < patience)
         return sum(heard) >= majority(self._server.voters)
 
     def _of_voters(self, own: int, of: Callable[[Progress], int]) -> list[int]:
-        """One value for each voter: this server is one of them, or not any more."""
+        """One value for each voter: `own` for this server if it is a voter, and `other(progress)` for the rest."""
         server = self._server
         return [own if voter == server.node else of(self.progress[voter]) for voter in server.voters]

@@ -1,13 +1,13 @@
-"""What the core knows of the log: which term each entry is of, and where the log ends.
+"""What the core knows of the log: the term of each entry, and the last index.
 
-The one idea: terms never fall along a log, so the term of every entry is held by one run for each term.
+Terms never decrease along a log, so one run for each term is enough.
 
     index   1  2  3  4  5  6  7  8        runs  (1, term 1) (4, term 4) (6, term 5)
     term    1  1  1  4  4  5  5  5        last_index 8
 
-By the Log Matching property (section 5.3) two logs with the same term at an index are the same up to it: this is all
-that elections and the consistency check need. A log may begin behind an entry that is not here any more, the base, of
-which the term is kept (section 7). Must not know: bodies, sizes, positions, what is durable.
+By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index. So
+elections and the consistency check need no more than terms. A log may begin after a snapshot; then the index and term
+of the snapshot's last entry are kept as `base_index` and `base_term` (section 7).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 
 class TermRun(NamedTuple):
-    """The entries from `first_index` to the next run (or to the end of the range) are of `term`."""
+    """The entries from `first_index` up to the next run, or up to the end of the range, have this `term`."""
 
     first_index: int
     term: int
 
 
 def runs_from(runs: Sequence[TermRun], first: int) -> tuple[TermRun, ...]:
-    """The part of `runs` from the entry `first` on, which one of them covers."""
+    """The part of `runs` that begins at entry `first`. One of the runs must contain `first`."""
     begin = bisect_right(runs, first, key=lambda run: run.first_index) - 1
     return (TermRun(first, runs[begin].term), *runs[begin + 1 :])
 
@@ -36,10 +36,10 @@ class LogTerms:
     def __init__(
         self, runs: Iterable[tuple[int, int]] = (), last_index: int = 0, *, base_index: int = 0, base_term: int = 0
     ) -> None:
-        # What lies up to here is not in the log; base_index <= last_index. 0: the log begins with entry 1.
+        # Entries up to here are not in the log; base_index <= last_index. 0: the log begins with entry 1.
         self.base_index = base_index
-        # One pair (_firsts[i], _terms[i]) for each run. Both rise strictly; the first run begins with the base where
-        # there is one, otherwise with entry 1.
+        # One pair (_firsts[i], _terms[i]) for each run. Both rise strictly. The first run begins at base_index, or at
+        # entry 1 if base_index is 0.
         self._firsts: list[int] = [base_index] if base_index else []
         self._terms: list[int] = [base_term] if base_index else []
         # _firsts[-1] <= _last_index; 0 exactly when there is no run.
@@ -58,12 +58,12 @@ class LogTerms:
         return self._terms[-1] if self._terms else 0
 
     def term(self, index: int) -> int:
-        """The term of that entry, which may be the base; 0 for index 0, before the first entry."""
+        """The term of the entry at `index`, which may be `base_index`; 0 for index 0."""
         assert self.base_index <= index <= self._last_index, f"no entry {index} in {self}"
         return self._terms[bisect_right(self._firsts, index) - 1] if index else 0
 
     def holds(self, index: int, term: int) -> bool:
-        """Whether there is an entry of that term at that index: the consistency check of section 5.3."""
+        """Whether the log has an entry of `term` at `index`: the consistency check of section 5.3."""
         return self.base_index <= index <= self._last_index and self.term(index) == term
 
     def runs(self, first: int, last: int) -> tuple[TermRun, ...]:
@@ -80,7 +80,7 @@ class LogTerms:
         self.extend((TermRun(self._last_index + 1, term),), self._last_index + count)
 
     def extend(self, runs: Sequence[TermRun], last_index: int) -> None:
-        """New entries behind the last, up to `last_index`."""
+        """Append entries with the terms `runs`, up to `last_index`."""
         assert not runs or runs[0].first_index == self._last_index + 1, f"{runs} does not follow {self._last_index}"
         assert bool(runs) == (last_index > self._last_index), f"{runs} does not reach to {last_index}"
         for first_index, term in runs:
@@ -98,15 +98,15 @@ class LogTerms:
         self._last_index = last_index
 
     def drop_before(self, base_index: int) -> None:
-        """The log begins behind that entry from now on."""
+        """Drop the entries up to `index`: the log now begins after it."""
         term = self.term(base_index)
         dropped = bisect_right(self._firsts, base_index)
         self._firsts[:dropped], self._terms[:dropped] = [base_index], [term]
         self.base_index = base_index
 
     def first_difference(self, runs: Sequence[TermRun], last_index: int) -> int:
-        """Of the entries that `runs` describes up to `last_index`: the first that is missing here or has another term
-        here. last_index + 1 when all of them are here."""
+        """The first entry of `runs` (which end at `last_index`) that this log lacks or has with a different term.
+        Returns last_index + 1 if this log has them all."""
         ends = [following.first_index - 1 for following in runs[1:]]
         for (index, term), end in zip(runs, [*ends, last_index], strict=False):
             while index <= end:
@@ -116,14 +116,15 @@ class LogTerms:
         return last_index + 1
 
     def last_at_or_below(self, index: int, term: int) -> int:
-        """The last entry at or before `index` (clamped to the log) whose term is at most `term`; the one before the
-        base when there is none. Above it two logs cannot agree, if the other one has `term` at `index`."""
+        """The last entry at or before `index` whose term is at most `term`; base_index - 1 if the log has no such entry.
+
+        A log that has `term` at `index` cannot agree with this log above the returned index."""
         run = bisect_right(self._terms, term)
         end = self._firsts[run] - 1 if run < len(self._firsts) else self._last_index
         return min(index, end)
 
     def is_no_newer_than(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends with that entry is at least as up-to-date as this one (section 5.4.1)."""
+        """Whether a log that ends with this entry is at least as up-to-date as the own log (section 5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self._last_index)
 
     def _end_of_run(self, index: int) -> int:

@@ -1,8 +1,7 @@
-"""What the nodes of one shard say to each other, as the core sees it.
+"""The messages between the nodes of one shard, as the core sees them.
 
-The one idea: a message is a frozen value, and the answer to an old one is recognised by its term alone.
-The core never sees the body of an entry: an `Append` describes a range of entries by their terms, and the driver
-keeps the bytes beside it. Must not know: protobuf, streams, addresses.
+A message is a frozen value. The term alone shows that an answer is out of date. The core never sees the body of an
+entry: an `Append` describes a range of entries by their terms, and the driver keeps the bytes beside it.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest(Message):
-    """RequestVote (section 5.2). With `pre` it only asks "would you?", and `term` is the one the sender would begin."""
+    """RequestVote (section 5.2). With `pre` it asks for a pre-vote, and `term` is the term that the sender would begin."""
 
     last_index: int
     last_term: int
     pre: bool = False
-    # The leader asked the sender to stand: no reason to protect it (dissertation, section 3.10).
+    # The leader asked the sender to stand, so receivers need not protect that leader (dissertation, section 3.10).
     transfer: bool = False
-    # Every voter would vote for the sender, so suspects may (see suspicion.py).
+    # In the pre-vote every voter would vote for the sender. So suspects may vote (see suspicion.py).
     unanimous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class VoteResponse(Message):
-    """A granted pre-vote repeats the term of its request; every other answer carries the voter's own term."""
+    """The answer to a VoteRequest. A granted pre-vote repeats the request's term; others carry the voter's term."""
 
     granted: bool
     pre: bool = False
@@ -51,13 +50,13 @@ class Heartbeat(Message):
 
     commit: int
     round: int
-    # That suspicion of the receiver is lifted; 0: none is.
+    # The number of the receiver's suspicion, if the leader lifts it (see suspicion.py); otherwise 0.
     lifted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatResponse(Message):
-    """`round` is that of the heartbeat answered: proof that the leader still led after that round had begun."""
+    """`round` is the heartbeat's round. The answer proves that the sender led after that round began."""
 
     round: int
     suspicion: int = 0
@@ -70,24 +69,28 @@ class TimeoutNow(Message):
 
 @dataclass(frozen=True, slots=True)
 class Append(Message):
-    """AppendEntries (section 5.3): the entries prev_index + 1 .. last_index. Empty (last_index == prev_index), it asks
-    whether the logs agree at prev_index."""
+    """AppendEntries (section 5.3): the entries prev_index + 1 .. last_index.
+
+    An empty Append (last_index == prev_index) asks whether the logs agree at prev_index.
+    """
 
     prev_index: int
     prev_term: int
     # The terms of those entries: the first run begins at prev_index + 1. Empty exactly when the range is.
     runs: tuple[TermRun, ...]
     last_index: int
-    # What the leader knows committed; may lie beyond last_index.
+    # The leader's commit index; may lie after last_index.
     commit: int
-    # Those of the entries that are configurations, in order of their indexes.
+    # (index, configuration) of each configuration entry in the range, ascending.
     configurations: tuple[tuple[int, Configuration], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChunk(Message):
-    """InstallSnapshot (section 7): the leader's log begins behind entry `index`, and the receiver lacks what is before.
-    Beside it travels a piece of the base, what stands in the place of those entries, from byte `offset` on."""
+    """InstallSnapshot (section 7): one piece of the snapshot after entry `index`, from byte `offset` on.
+
+    A leader sends it to a member that lacks entries from before the leader's log start. The bytes travel beside it.
+    """
 
     index: int
     offset: int
@@ -95,7 +98,8 @@ class SnapshotChunk(Message):
 
 @dataclass(frozen=True, slots=True)
 class SnapshotResponse(Message):
-    """The sender has the first `received` bytes of that base; `installed`: it has all that the base stands for."""
+    """The sender has the first `received` bytes of the snapshot. `installed`: its log begins after that snapshot, or
+    already holds all committed entries up to it."""
 
     index: int
     received: int
@@ -105,9 +109,12 @@ class SnapshotResponse(Message):
 
 @dataclass(frozen=True, slots=True)
 class AppendResponse(Message):
-    """Accepted: the sender's log agrees with the leader's up to `match`, and is held so far as the flush mode promises.
-    Rejected: there is no agreement at `rejected_index`; none is possible above `hint_index`, whose term here is
-    `hint_term`."""
+    """The answer to an Append.
+
+    Accepted: the sender's log agrees with the leader's up to `match`, and is held up to there as the flush mode
+    promises. Rejected: the logs differ at `rejected_index`, and cannot agree above `hint_index`, which has `hint_term`
+    in the sender's log.
+    """
 
     match: int = 0
     rejected: bool = False

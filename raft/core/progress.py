@@ -1,8 +1,8 @@
-"""What the leader knows of one follower, and what it may send it.
+"""What the leader knows of one follower, and which messages the leader may send to it.
 
-The one idea: until the follower has shown where its log agrees, the leader only asks (PROBE, empty Appends, one at a
-time); from then on it streams ahead of the acknowledgements (REPLICATE), within bounds. Who lacks entries from before
-the leader's log gets the base first, a piece at a time (SNAPSHOT).
+PROBE: the leader looks for the last entry on which both logs agree, with one empty Append at a time. REPLICATE: the
+logs agree, so the leader streams entries ahead of the acknowledgements, within bounds. SNAPSHOT: the follower lacks
+entries from before the leader's log start, so the leader first sends the snapshot, one piece at a time.
 
                        agreed at next - 1
         PROBE  -------------------------------->  REPLICATE
@@ -10,9 +10,7 @@ the leader's log gets the base first, a piece at a time (SNAPSHOT).
          |  +-----------------------------------------+  |
          |     the stream broke, or an Append was refused   |
          |                                               |
-         +-- installed --  SNAPSHOT  <-------------------+  next <= base, also from PROBE
-
-Must not know: terms, the log, other followers.
+         +-- installed --  SNAPSHOT  <-------------------+  next <= base_index, also from PROBE
 """
 
 from __future__ import annotations
@@ -49,18 +47,18 @@ class Progress:
     )
 
     def __init__(self, next_index: int) -> None:
-        # The follower holds the leader's log up to here. Falls only when the follower itself denies it (it lost what it
-        # had not flushed to a power cut); to believe too little is always safe.
+        # The follower holds the leader's log up to here. Falls only if the follower itself says so, after a power cut
+        # took entries that were not flushed. Too small a value is always safe.
         self.match = 0
         # The next entry to send; match < next <= last_index + 1.
         self.next = next_index
         self.mode = Mode.PROBE
-        # A question or a piece is out; not in REPLICATE. One at a time, until it is answered or the next heartbeat.
+        # In PROBE and SNAPSHOT: one message is waiting for its answer. It is sent again after the next heartbeat.
         self.paused = False
-        # Only in SNAPSHOT: the index of the base that is being sent, and the byte that comes next.
+        # Only in SNAPSHOT: the index of the snapshot that is being sent, and the next byte to send.
         self.base = 0
         self.offset = 0
-        # (last index, bytes) of each Append that was sent and not acknowledged. Only in REPLICATE; ascending,
+        # (last index, bytes) of each Append that was sent and is not acknowledged. Only in REPLICATE; ascending,
         # match < last index < next.
         self._in_flight: deque[tuple[int, int]] = deque()
         # The sum of the bytes in _in_flight; bounded by MAX_IN_FLIGHT_BYTES and one Append.
@@ -69,19 +67,19 @@ class Progress:
         self.waited = 0
         # The leader's tick at which the follower was last heard.
         self.heard_at = 0
-        # The newest round of heartbeats that it answered.
+        # The newest round of heartbeats that the follower answered.
         self.round = 0
-        # Not None while the follower is suspect: nothing that it says counts (see suspicion.py).
+        # Not None while the follower is a suspect: its acknowledgements do not count (see suspicion.py).
         self.suspicion: Suspicion | None = None
 
     @property
     def held(self) -> int:
-        """What counts of `match`."""
+        """`match` as it counts for a commit: 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.match
 
     @property
     def confirmed(self) -> int:
-        """What counts of `round`."""
+        """`round` as it counts for a read: 0 while the follower is a suspect."""
         return 0 if self.suspicion else self.round
 
     @property
@@ -97,8 +95,10 @@ class Progress:
         return self.mode is Mode.REPLICATE and not self.is_full
 
     def must_ask(self, patience: int) -> bool:
-        """Whether to ask for agreement at next - 1: always before streaming, and again when the follower has kept
-        silent about what is in flight for `patience` ticks, for some of it may be lost."""
+        """Whether to send an empty Append that asks for agreement at next - 1.
+
+        The leader asks before it streams. It asks again if Appends in flight were not acknowledged for `patience`
+        ticks, because some may be lost."""
         if self.mode is Mode.REPLICATE:
             return self.waited >= patience
         return self.mode is Mode.PROBE and not self.paused
@@ -116,7 +116,7 @@ class Progress:
         self.next = last_index + 1
 
     def accepted(self, match: int) -> bool:
-        """The follower holds the log up to `match`. Returns whether that is news."""
+        """The follower holds the log up to `match`. Returns whether `match` rose."""
         rises = match > self.match
         self.match = max(self.match, match)
         self.next = max(self.next, match + 1)
@@ -128,7 +128,8 @@ class Progress:
         return rises
 
     def must_send(self, base: int) -> bool:
-        """Whether the next piece of the base at that index is due: while the follower lacks what comes before it."""
+        """Whether to send the next piece of the snapshot at this index now. True only if the follower lacks entries up
+        to that index and no piece waits for its answer."""
         if self.next > base:
             return False
         if self.mode is not Mode.SNAPSHOT or self.base != base:
@@ -137,13 +138,14 @@ class Progress:
         return not self.paused
 
     def received(self, base: int, offset: int) -> None:
-        """The follower has the first `offset` bytes of the base at that index."""
+        """The follower has the first `offset` bytes of the snapshot at this index."""
         if self.mode is Mode.SNAPSHOT and base == self.base:
             self.offset, self.paused = offset, False
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
-        """The follower's log does not agree at `rejected_index`, and not above `agreement` either. An answer to
-        something older than what the progress stands on says nothing and is ignored."""
+        """The follower's log differs from the leader's at `rejected_index` and everywhere above `agreement`.
+
+        An answer to an outdated message is ignored."""
         if self.mode is Mode.REPLICATE:
             if rejected_index > self.match:
                 self.restart()
@@ -153,18 +155,18 @@ class Progress:
             self.paused = False
 
     def suspect(self, number: int, last_index: int, round_number: int) -> None:
-        """The follower says that it may have lost what it acknowledged: nothing of that is believed any more."""
+        """The follower says that it may have lost entries it acknowledged: forget its acknowledgements."""
         self.restart()
         self.match = 0
         self.suspicion = Suspicion(number, last_index, round_number)
 
     def trust(self) -> None:
-        """It has been given back all that it may have lost, and knows so."""
+        """The follower holds again all entries that it may have lost, and knows it: its acknowledgements count."""
         self.suspicion = None
         self.restart()
 
     def restart(self) -> None:
-        """What is in flight may be lost: ask again. A probe that has found no agreement yet goes on where it was."""
+        """Messages in flight may be lost: ask again for agreement. A probe continues at the index where it was."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()
@@ -175,11 +177,11 @@ class Progress:
         self.waited = self.waited + 1 if self._in_flight else 0
 
     def heartbeat(self) -> None:
-        """A question that stayed unanswered since the last heartbeat is asked again."""
+        """Allow a message that was not answered since the last heartbeat to be sent again."""
         self.paused = False
 
     def _land(self) -> None:
-        """Forget what is in flight no more."""
+        """Remove the acknowledged Appends from those in flight."""
         while self._in_flight and self._in_flight[0][0] <= self.match:
             self.in_flight_bytes -= self._in_flight.popleft()[1]
             self.waited = 0

@@ -1,6 +1,6 @@
-"""Majorities: what most of the voters have, and how a vote stands.
+"""Majorities: which value a majority of the voters has reached, and how a vote stands.
 
-The one idea: any two majorities of the same voters share a node. Pure functions. Must not know: roles, terms, logs.
+All functions are pure. They rest on one fact: any two majorities of the same voters share a node.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ class VoteOutcome(Enum):
 
 
 def majority(voters: Collection[int]) -> int:
-    """How many of them are a majority."""
+    """The smallest number of nodes that is a majority."""
     return len(voters) // 2 + 1
 
 
 def reached_by_majority(values: Iterable[int]) -> int:
-    """The largest number that a majority has reached. One value for each voter."""
+    """The largest number that a majority of the voters has reached. `values` has one number for each voter."""
     descending = sorted(values, reverse=True)
     assert descending, "nobody votes, so nothing is reached"
     return descending[len(descending) // 2]
 
 
 def outcome(voters: Collection[int], votes: Mapping[int, bool], needed: int | None = None) -> VoteOutcome:
-    """How a vote stands: lost once `needed` votes (a majority, by default) are not possible any more. Answers of others
-    than voters count nothing."""
+    """How a vote stands. It is lost as soon as `needed` votes (default: a majority) are no longer possible.
+
+    Answers of nodes that are not voters do not count."""
     answers = [votes[voter] for voter in voters if voter in votes]
     needed = needed or majority(voters)
     if sum(answers) >= needed:

@@ -9,7 +9,7 @@
       vote_saved(token), persisted(token, term, index), own_write(last) -> token
                                         -->  what has become durable
 
-The one idea: the core decides and the driver does; nothing is promised to others before it is durable.
+The core decides and the driver acts. No promise leaves a server before the promise is durable.
 
 Rules of use. Every step, tick, propose and read is followed by ready() until it gives None. vote_saved, persisted and
 own_write may be called while a Ready is handled and at any other time, and are followed by ready() too.
@@ -26,8 +26,6 @@ own_write may be called while a Ready is handled and at any other time, and are 
                             that, stops leading, and neither stands nor takes entries until resume_writing().
 - Append                    of a Ready may be empty (last_index == prev_index, no bytes): a question that is answered.
 - Start                     all of the log counts as held: whoever promises more than the page cache syncs it first.
-
-Must not know: clocks, randomness, I/O, logging, asyncio, grpc, bodies of entries.
 """
 
 from __future__ import annotations
@@ -117,7 +115,7 @@ class Raft:
 
     @property
     def leader(self) -> int:
-        """0: unknown."""
+        """The node id of the leader of this term; 0: unknown."""
         return self._role.leader
 
     @property
@@ -139,7 +137,7 @@ class Raft:
 
     @property
     def configuration_index(self) -> int:
-        """Where in the log that configuration stands; 0: there is none yet."""
+        """The index of the newest configuration's entry; 0: the log has no configuration."""
         return self._server.configurations.newest_index
 
     @property
@@ -148,7 +146,7 @@ class Raft:
 
     @property
     def transferring_to(self) -> int:
-        """To whom this leader is handing over; 0: to nobody."""
+        """The node to which this leader hands leadership over; 0: no handover is under way."""
         return self._role.transferring_to if isinstance(self._role, Leader) else 0
 
     @property
@@ -204,15 +202,15 @@ class Raft:
         self._become(self._role.tick())
 
     def propose(self, sizes: Sequence[int]) -> tuple[int, int]:
-        """Take entries of these sizes (bytes) into the log. Returns the term and the index of the first."""
+        """Append entries of these sizes (bytes). Returns the term and the first index. Raises Refusal."""
         return self.term, self._as_leader().propose(sizes)
 
     def change(self, configuration: Configuration, size: int) -> tuple[int, int]:
-        """Take a configuration entry of this size into the log; it counts from now on. Returns its term and index."""
+        """Append a configuration entry of this size (bytes), which takes effect at once. Returns its term and index."""
         return self.term, self._as_leader().change(configuration, size)
 
     def transfer(self, to: int) -> None:
-        """Hand leadership to that voter. Raises NotLeader, TransferRefused. Nothing may come of it: see `role`."""
+        """Hand leadership to the voter `to`. Raises NotLeader, TransferRefused. The handover may still fail."""
         self._as_leader().transfer(to)
 
     def held_up(self) -> None:
@@ -221,16 +219,17 @@ class Raft:
             self._role.held_up()
 
     def accept_loss(self) -> None:
-        """An operator says that what this node lost may stay lost: it votes and counts again (see suspicion.py)."""
+        """An operator accepts the loss of entries on this node: it votes and counts again (see suspicion.py)."""
         self._server.suspicion = 0
 
     def read(self, token: int) -> None:
-        """Ask for an index that a linearizable read must have applied. It comes in Ready.reads with this token, unless
-        this node ceases to lead before: then never."""
+        """Request the index that must be applied before a linearizable read is answered.
+
+        The index comes in Ready.reads with this token. If this node stops leading first, it never comes."""
         self._as_leader().read(token)
 
     def unreachable(self, peer: int) -> None:
-        """The stream to a peer broke: what it carried may be lost."""
+        """The stream to a peer broke: messages in flight on it may be lost."""
         if isinstance(self._role, Leader):
             self._role.unreachable(peer)
 
@@ -271,23 +270,23 @@ class Raft:
     # -- the start of the log (section 7)
 
     def log_starts_behind(self, index: int) -> None:
-        """What lies up to that entry, which is committed, is not in the log any more."""
+        """The log now begins after entry `index`, which is committed."""
         self._server.log_starts_behind(index)
 
     def base_received(self, chunk: SnapshotChunk, received: int) -> None:
-        """Of that base the first `received` bytes are here."""
+        """The first `received` bytes of the chunk's snapshot are here."""
         if isinstance(self._role, Follower) and chunk.term == self.term:
             self._role.answer_chunk(chunk, received=received, installed=False)
 
     def installed(self, chunk: SnapshotChunk, term: int, configuration: Configuration) -> None:
-        """The base at the chunk's index, whose entry is of `term`, is in the place of the log."""
+        """The snapshot after the chunk's index, whose entry has `term`, has replaced the log."""
         self._server.install(chunk.index, term, configuration)
         self._as_follower().answer_chunk(chunk, received=0, installed=True)
 
     # -- outputs
 
     def ready(self) -> Ready | None:
-        """What is to be done now; None when there is nothing."""
+        """The work that the driver must do now, or None."""
         if not self._has_news():
             return None
         if isinstance(self._role, Leader):
@@ -328,7 +327,7 @@ class Raft:
         )
 
     def appends(self) -> list[Append | SnapshotChunk]:
-        """What followers can be sent now, within flow control. Once a turn, after the writes of all Readys."""
+        """The Appends that may be sent now, within flow control. Call it once a turn, after the writes of all Readys."""
         return list(self._role.appends()) if isinstance(self._role, Leader) else []
 
     def _take_no_op(self) -> int | None:

@@ -2,9 +2,8 @@
 
     requested --begin(round)--> asked --round confirmed by a majority--> answered, once the no-op is committed
 
-The one idea: what was committed when the read arrived may be answered once it is certain that the leader still led
-after that; a round of heartbeats begun later shows it. Reads that arrive while a round is under way share the next one.
-Must not know: who confirms, or how.
+The commit index at the time of the request is a correct answer, if the leader still led after that time. A round of
+heartbeats that began later shows it. Reads that arrive while a round is under way share the next round.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Reads:
         self._asked: deque[tuple[int, int, int]] = deque()
 
     def request(self, token: int, index: int) -> None:
-        """Answer `token` with `index`, which the reader's answer must not fall below."""
+        """Register the read `token`. `index` is the entry that must be applied before the read is answered."""
         self._requested.append((token, index))
 
     @property
@@ -31,16 +30,16 @@ class Reads:
 
     @property
     def in_round(self) -> bool:
-        """Whether some wait for a round to be confirmed."""
+        """Whether reads wait for a round to be confirmed."""
         return bool(self._asked)
 
     def begin(self, number: int) -> None:
-        """A round of heartbeats begins now: all that was requested before is covered by it."""
+        """A round of heartbeats begins now. It covers all reads requested before it."""
         self._asked.extend((number, token, index) for token, index in self._requested)
         self._requested.clear()
 
     def take(self, confirmed_round: int) -> tuple[tuple[int, int], ...]:
-        """Those that the confirmed round covers, as (token, index)."""
+        """Remove and return the reads that the confirmed round covers, as (token, index)."""
         answered = []
         while self._asked and self._asked[0][0] <= confirmed_round:
             _, token, index = self._asked.popleft()

@@ -1,7 +1,6 @@
-"""What the core asks of its driver.
+"""What the core asks its driver to do: the `Ready` that follows each input, and its parts.
 
-The one idea: the core does nothing itself. After each input the driver takes a `Ready` and does what it says.
-Must not know: how any of it is done.
+The core does no I/O. After each input the driver takes a `Ready` and carries it out.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ class Role(Enum):
            |   refused, or a leader                           | refused, or a leader | newer term, or
            +--------------------------------------------------+----------------------+ no majority heard
 
-    A newer term makes a follower of everyone (section 5.1).
+    A message with a newer term turns every role into a follower (section 5.1).
     """
 
     FOLLOWER = "follower"
@@ -32,7 +31,7 @@ class Role(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """Make term and vote durable, then call vote_saved(token). A newer Save replaces an older one."""
+    """Make term and vote durable, then call vote_saved(token). A newer Save replaces an older Save."""
 
     token: int
     term: int
@@ -41,8 +40,11 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """For a follower: cut the log to `truncate_to` if that is given, then write the entries first..last of the Append
-    just stepped. Then, once they are held as the flush mode promises, call persisted(token, term, last)."""
+    """Write entries of a follower: first cut the log to `truncate_to` (unless None), then write first..last.
+
+    The entries are those of the Append that was just stepped. When they are held as the flush mode promises, call
+    persisted(token, term, last).
+    """
 
     token: int
     # The term of the entry `last`.
@@ -60,30 +62,33 @@ class RoleChange:
     term: int
     # 0: unknown.
     leader: int
-    # This leader was elected by all voters, some of them suspect: what they lost nobody may have any more.
+    # All voters elected this leader, and some of them are suspects. Committed entries that they lost may be gone.
     accepts_loss: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """To be handled completely before the next step, tick, propose or read. Order, where there is any: `write` before
-    `commit`. The rest is independent: whatever a message has to wait for, the core has waited for."""
+    """Work for the driver, to be carried out completely before the next step, tick, propose or read.
+
+    Carry out `write` before `commit`. The other parts may come in any order: the core hands out a message only when
+    everything that the message promises is durable."""
 
     messages: tuple[Message, ...]
     save: Save | None
     write: Write | None
-    # Just elected: append a no-op, which must get this index; then own_write(no_op).
+    # This server was just elected: append a no-op, which must get this index; then call own_write(no_op).
     no_op: int | None
     # The commit index has risen to this.
     commit: int | None
-    # (token, index): answer that read once everything up to index is applied.
+    # (token, index): answer the read `token` when all entries up to `index` are applied.
     reads: tuple[tuple[int, int], ...]
-    # Role, term or known leader changed. Reads that were not answered before are lost when a leader ceases to be one.
+    # Role, term or known leader changed. When a leader steps down, its unanswered reads are lost.
     role: RoleChange | None
-    # The newest configuration in the log is another one now, or it is committed now.
+    # The newest configuration in the log changed, or was committed.
     configuration: bool = False
-    # Take this piece of a base, whose bytes came with it. Then call base_received(), or, when the base is complete and
+    # Take this piece of a snapshot; its bytes came with it. Then call base_received(), or, when the snapshot is
+    # complete and
     # in the place of the log, installed().
     chunk: SnapshotChunk | None = None
-    # This node is suspect no more: forget it durably, some time.
+    # The suspicion of this node is lifted: remove the suspect mark, at any later time.
     trusted: bool = False

@@ -1,12 +1,11 @@
-"""What every server keeps, whatever its role: the upper part of Figure 2 of the paper.
+"""The state of a server in every role: term, vote, log and commit index (the upper part of Figure 2 of the paper).
 
-    log       base ........ commit ........ durable ........ last_index
+    log   base_index ...... commit ........ durable ........ last_index
                  |  settled   |  held here     |  not yet held as the flush mode promises
                  |            |  (a leader's commit may pass its own durable)
 
-The one idea: promises leave this node only after what they promise is durable. So the outbox of messages stays shut
-while term and vote differ from what is saved, and `durable` says how much of the log may be acknowledged. Must not
-know: roles; how anything is saved or written.
+Promises leave this node only after what they promise is durable. So the outbox of messages stays shut
+while term and vote differ from what is saved, and `durable` says how much of the log may be acknowledged.
 """
 
 from __future__ import annotations
@@ -122,15 +121,17 @@ class Server:
 
     @property
     def may_stand(self) -> bool:
-        """A voter, or one that is only being removed: without its log nobody else might be elected (dissertation,
-        section 4.2.2). Its own vote does not count then."""
+        """Whether this server may stand for election: it is a voter, or its removal as a voter is not committed yet.
+
+        In the second case its own vote does not count, but without its log no election might succeed (dissertation,
+        section 4.2.2)."""
         is_wanted = self.is_voter or self.node in self.configurations.voters_before(self.commit)
         return is_wanted and self.writable and not self.is_slow
 
     # -- term and vote
 
     def enter(self, term: int, voted_for: int = 0) -> None:
-        """Begin a newer term (section 5.1). Messages of the old one that still wait are not worth sending."""
+        """Begin a newer term (section 5.1). Waiting messages of the old term are dropped."""
         assert term > self.term, f"term {term} is not newer than {self.term}"
         self.promise = Durable(term, voted_for)
         self.matched = self.commit
@@ -142,7 +143,7 @@ class Server:
 
     @property
     def has_output(self) -> bool:
-        """Whether something of what can be taken here is there; not surely, as messages may wait for a save."""
+        """Whether there may be output to take. Messages count even if they still wait for a save."""
         promise, saving = self.promise, self._saving
         return bool(
             self._outbox
@@ -163,7 +164,7 @@ class Server:
         return self._saving
 
     def vote_saved(self, token: int) -> None:
-        """An older token than the newest asked for proves nothing about what is promised now."""
+        """The Save with this token is on disk. An older token than the newest Save's is ignored."""
         if token == self._saving.token:
             self._saved = Durable(self._saving.term, self._saving.voted_for)
 
@@ -186,14 +187,16 @@ class Server:
         return self._token
 
     def append_own(self, count: int) -> int:
-        """A leader's new entries; returns the index of the first."""
+        """Append `count` new entries of this leader's term; returns the index of the first."""
         first = self.log.last_index + 1
         self.log.append(self.term, count)
         return first
 
     def take_over(self, append: Append) -> None:
-        """Make the log hold the entries of a leader's Append, whose prev_index agrees (section 5.3: what conflicts goes
-        with all that follows it; what is there already stays, for the Append may be an old one)."""
+        """Take the entries of an Append whose prev_index agrees with this log (section 5.3).
+
+        A conflicting entry is cut together with all that follow it. Entries that agree stay, because the Append may be
+        out of date. Raises Diverged if a committed entry conflicts."""
         first = self.log.first_difference(append.runs, append.last_index)
         if first <= append.last_index:
             self._write_from(first, append)
@@ -213,7 +216,7 @@ class Server:
         self._write = Write(token, self.log.last_term, truncate_to, first, append.last_index)
 
     def cut(self, last_index: int) -> None:
-        """Keep the log up to `last_index`. What is committed is never cut (section 5.4)."""
+        """Cut the log after `last_index`. Committed entries are never cut (section 5.4)."""
         assert last_index >= self.commit, f"cutting to {last_index} would lose committed entries up to {self.commit}"
         self.log.truncate(last_index)
         self.configurations.truncate(last_index)
@@ -230,7 +233,7 @@ class Server:
         self.configurations.drop_before(index)
 
     def install(self, index: int, term: int, configuration: Configuration) -> None:
-        """A base has taken the place of the log: what it stands for is committed, and held."""
+        """A snapshot has replaced the log. All entries up to `index` are committed and held."""
         assert index > self.commit, f"the base at {index} stands for less than is committed: {self.commit}"
         self._valid_from = self.next_token()
         self.log = LogTerms(base_index=index, base_term=term)
@@ -242,9 +245,9 @@ class Server:
         return write
 
     def persisted(self, token: int, term: int, index: int) -> bool:
-        """The writes up to that token are held, the last with an entry of `term` at `index`. Returns whether more is
-        held than before. The same entry may have been cut and written anew since: term and index cannot tell, the
-        token does."""
+        """The writes up to `token` are held; their last entry is `index`, of `term`. Returns whether `durable` rose.
+
+        The same entry may have been cut and written again since. Only the token shows that, so old tokens are ignored."""
         assert token <= self._token, f"token {token} was never given out"
         if token < self._valid_from:
             return False

@@ -1,6 +1,6 @@
 """The suspect rule: what a node may do that may have lost what it acknowledged.
 
-The one idea: the arguments of section 5.4 rest on servers that keep what they acknowledge. One that may not have kept
+The arguments of section 5.4 rest on servers that keep what they acknowledge. One that may not have kept
 it (its machine lost power before the log was flushed) takes no part in them until its leader has given it back.
 
     started with a suspicion        a leader found that it holds all that it may have held
@@ -16,7 +16,7 @@ it (its machine lost power before the log was flushed) takes no part in them unt
 - Where too many are suspect for that, every voter must answer: then suspects vote too, and the longest log wins.
 
 A suspicion is a random number, drawn at each start, so that what is said of an earlier life is never taken for this
-one's. Must not know: how a crash was noticed, how any of it is kept.
+one's.
 """
 
 from __future__ import annotations

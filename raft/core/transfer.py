@@ -5,9 +5,9 @@
       |                +------------------------------+──> an election timeout has passed: given up, the leader goes on
       +──> refused: no voter, suspect, not heard of lately
 
-The one idea: while it lasts the leader takes no proposals, so the target's log becomes the leader's and stays it; what
+While it lasts the leader takes no proposals, so the target's log becomes the leader's and stays it; what
 was taken before is not lost by it. Where one of the voters is preferred, whoever else leads hands over to that one as
-soon as it is there. Must not know: roles, how entries get to the target.
+soon as it is there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Whom a server votes for (sections 5.2 and 5.4.1).
+"""When a server grants its vote (sections 5.2 and 5.4.1).
 
-The one idea: one vote for each term, and only for a log that is at least as up-to-date as the own one; so whoever wins
-has every committed entry. Must not know: roles, timers, how the vote is kept.
+A server votes once in each term, and only for a log that is at least as up-to-date as its own. So the winner of an
+election has every committed entry.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from raft.core.server import Server
 
 
 def grants(server: Server, request: VoteRequest, leader: int) -> bool:
-    """Whether `server`, which knows `leader` in its term (0: none), grants that request. What a suspect says to a
-    pre-vote its answer marks as such; a vote it gives only where every voter does."""
+    """Whether `server` grants the vote request. `leader` is the leader that it knows in its term, or 0.
+
+    A suspect may grant a pre-vote, and its answer says that it is a suspect. A suspect grants a vote only if the
+    request is unanimous, which means that every voter granted the pre-vote."""
     if not server.log.is_no_newer_than(request.last_index, request.last_term):
         return False
     if request.pre:

@@ -2,9 +2,9 @@
 
     0x2A | length of the entries (varint) | entries | all other fields, as protobuf writes them
 
-The one idea: protobuf copies bulk into a message, and again into an encoding that grows as it goes; for a megabyte that
+Protobuf copies bulk into a message, and again into an encoding that grows as it goes; for a megabyte that
 costs more than to send it. Fields may come in any order, so the bulk is put first, by one copy, and whoever reads finds
-it at once. What others write in another order is left to protobuf. It must not know what the entries are.
+it at once. What others write in another order is left to protobuf.
 """
 
 from __future__ import annotations

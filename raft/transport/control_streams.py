@@ -1,14 +1,12 @@
-"""Votes and heartbeats of all shards between this node and each other one: one stream each way, however many shards.
+"""Control streams: one stream each way between two nodes carries the votes and heartbeats of all their shards.
 
     shard 0 ─┐                                                                        ┌─> shard 0
     shard 1 ─┼─> what is said to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, by the
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
-The one idea: a message costs what its stream costs, so those of one turn go together; shards tick in the same turn, and
-idle ones cost hardly more than one does. Who calls is checked when a stream opens; each message says by which
-incarnation its shard knows the receiver, since every shard knows another one.
-
-It must not decide anything: it hands messages to their shards and loses what cannot be sent.
+A message costs what its stream costs, so those of one turn go together; shards tick in the same turn, and
+idle shards cost hardly more than one shard. The caller's identity is checked when a stream opens. Each message also names
+the receiver's incarnation, because each shard may know a different one. Messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Raft over gRPC, for one shard: votes and heartbeats by a line that it shares with the node's other shards
-(control_lines.py), byte ranges of the log by a connection of its own to each peer.
+"""The transport of one shard over gRPC.
 
-The one idea: whoever is called is called by the incarnation that the caller's configuration knows of it: a node whose
-disk was wiped has another one, so it can neither vote nor acknowledge until it is added again. A stream for byte ranges
-says so when it opens, in its metadata, with the cluster, the shard, who calls and whom it means to call.
-
-It must not decide anything: it hands messages to the driver and loses what cannot be sent.
+Votes and heartbeats use the control stream that all shards of the node share (control_streams.py). Byte ranges of the
+log use a separate connection to each peer. A caller names the incarnation that its configuration has for the peer. So a
+node with a wiped disk is refused: it can neither vote nor acknowledge until it is added again. A stream for byte ranges
+names cluster, shard, caller and callee in its metadata when it opens. Messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A stream to one peer that is kept open, and the options of the channels under it.
 
-The one idea: sending never waits and may lose. While the stream is down, or its bounded queue is full, a message is
+Sending never waits and may lose. While the stream is down, or its bounded queue is full, a message is
 dropped: Raft sends again, and stale messages help nobody. What broke is told once, so that the core can start over.
 """
 

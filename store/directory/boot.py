@@ -1,6 +1,6 @@
 """The boot record: in which run of the machine a node last wrote, so that a killed process is told from a lost machine.
 
-One idea: the kernel draws a random boot id at each start of the machine. What was written under the same id is still in
+The kernel draws a random boot id at each start of the machine. What was written under the same id is still in
 the page cache; under another one, only what was flushed is there for certain. A container restarted on the same machine
 has the same id (it was a kill); a directory copied to another machine without an orderly stop has another one, and is
 mistrusted with reason. A virtual machine put back to a snapshot of itself is not noticed. After a failed sync the page

@@ -1,6 +1,6 @@
 """The clean mark: what a node writes when it stops in order, so that its next start knows what it must find.
 
-One idea: after a kill a log may end anywhere behind what was flushed; after an orderly stop it must end exactly where
+After a kill a log may end anywhere behind what was flushed; after an orderly stop it must end exactly where
 it did. The mark is taken away (durably) once the log is found to agree and before it is written again, so it
 never vouches for a later state, and a log that does not agree is refused every time.
 

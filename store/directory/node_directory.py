@@ -19,7 +19,7 @@
     <indexes>/indexes.json       as identity.json
     <indexes>/shard-0/           queues/ and keys/: what can be built from the CommitLog may lie on a cheaper disk
 
-One idea: whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
+Whoever opens it gets it alone and knows that it is theirs, before reading anything else in it.
 
 The small files are replaced whole (written under another name, synced, renamed, the directory synced), so that a kill
 or a power loss leaves the old one or the new one, and one that cannot be read is damage. On a full disk the marks take

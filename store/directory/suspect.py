@@ -1,6 +1,6 @@
 """The suspect mark: this node may have lost what it acknowledged, and nobody has found yet that it has caught up.
 
-One idea: a power loss takes what was not flushed, and leaves no trace of it; so the doubt itself is made durable,
+A power loss takes what was not flushed, and leaves no trace of it; so the doubt itself is made durable,
 before recovery cuts anything, and stays, through any number of kills, until it is cleared.
 
 A mark is a line of JSON: {"reason": "power loss", "since_ms": 1700000000000, "last_index": 7}

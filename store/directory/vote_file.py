@@ -10,7 +10,7 @@
 
     crc = CRC32C of bytes 0..47
 
-One idea: slots are written in turn, so the last vote stays whole while the next is written; the one with the higher
+Slots are written in turn, so the last vote stays whole while the next is written; the one with the higher
 sequence counts. A slot's first word is erased before it is written and set after it: a slot that a kill has torn is
 blank, and a slot that is not blank yet wrong is damage. Falling back to an older vote then would let the node vote
 twice in a term, so it is an error.

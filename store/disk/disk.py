@@ -1,6 +1,6 @@
 """The disk: the only door through which the store reaches bytes that outlive the process.
 
-One idea: some dozen operations are all that a log needs, and each has an in-memory twin (`memory_disk.MemoryDisk`) that
+Some dozen operations are all that a log needs, and each has an in-memory twin (`memory_disk.MemoryDisk`) that
 passes the same tests and can be killed at any byte. What is promised here is what recovery may rely on:
 
 - after a process kill, everything written before it is there, and a write in progress is there up to some byte;
@@ -8,8 +8,6 @@ passes the same tests and can be killed at any byte. What is promised here is wh
 - after a power loss, only what `sync` and `sync_directory` covered is there for certain. Of the rest each sector (512
   bytes or more) is there as it was at some moment since, and so is each name;
 - after a failed `sync`, that holds for what it should have covered, whatever later ones say and reading shows.
-
-It must not know what the bytes mean.
 """
 
 from __future__ import annotations

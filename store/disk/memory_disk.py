@@ -1,6 +1,6 @@
 """The in-memory twin of the disk, which can be killed at any byte and told to fail.
 
-One idea: what a process kill leaves behind is exactly what was written before it, so "die after n bytes" for every n
+What a process kill leaves behind is exactly what was written before it, so "die after n bytes" for every n
 tries every state that recovery can meet. `kill_after(n)` counts the bytes written from now on; making, renaming or
 removing a name counts as one. From the moment of death every operation raises `Killed`; `after_kill()` is the disk that
 the next process finds.

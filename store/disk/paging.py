@@ -1,9 +1,7 @@
 """Paging: what a process can ask of the system for memory that it sees through a view, and whether that was granted.
 
-The one idea: all of it is a hint. Whatever is refused (no permission, an older kernel) costs time and no correctness,
+All of it is a hint. Whatever is refused (no permission, an older kernel) costs time and no correctness,
 so nothing here raises; it answers whether it was done. Each call lets other threads run meanwhile.
-
-It must not know files or segments.
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
     <path>/0 ... 7      blocks that hold nothing, one file of 4 KiB each
 
-The one idea: a mark is replaced whole, so for a moment there are two of it, and on a disk without a free byte that
+A mark is replaced whole, so for a moment there are two of it, and on a disk without a free byte that
 second one takes the place of a file of the reserve. Which is made again as soon as there is room; nothing is lost where
 it is missing, but that a full disk refuses.
 
 The vote needs none of it: its file has its blocks from the beginning, and is written in place (vote_file.py).
-It must not know what the small files mean.
 """
 
 from __future__ import annotations

@@ -7,13 +7,11 @@
     | position       | size       | tag hash       |      position and size of the entry that holds the message;
     +----------------+------------+----------------+      tag hash 0: no tag
 
-One idea: an index that can be lost. It holds committed messages only, is written by numpy a batch at a time (see
+An index that can be lost. It holds committed messages only, is written by numpy a batch at a time (see
 unit_files.py for its files), and is never flushed for safety's sake: where its files are not as a checkpoint has them,
 it is rebuilt from the CommitLog (`ConsumeQueues.wipe`, then `put` again). Where the CommitLog begins later, so does the
 queue: at its first offset. The files of a queue that is no more stay until a checkpoint has come that does not vouch
 for them; else a start before that would find them missing.
-
-It must not know the CommitLog, nor what a batch is.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The mark of an index's file: how much of it counts, and a checksum of that.
 
-One idea: an index is never believed against the log. A checkpoint keeps a mark for each of its files; at the next start
+An index is never believed against the log. A checkpoint keeps a mark for each of its files; at the next start
 a file that does not agree with its mark is worth nothing, and what lies behind the marked length is not looked at.
 """
 

@@ -18,11 +18,9 @@
 
     <directory>/<20 digits>.slots      u32[slots], the newest entry of each slot, or 0; written once, when it is full
 
-One idea: only the slots change, and they follow from the entries; so while a file grows they are kept in memory, and
+Only the slots change, and they follow from the entries; so while a file grows they are kept in memory, and
 what is on the disk is only ever appended to, and can be vouched for by a length and a CRC. A slot holds hashes that are
 neighbours, so sorted hashes are sorted slots, and a whole batch is linked by comparing each with the one before.
-
-It must not know topics, keys, or other files.
 """
 
 from __future__ import annotations

@@ -3,15 +3,13 @@
     topic and key ──> hash ──> newest file: slot ──> entry ──> entry ──> ...      older files, one by one
                                                        └── position and size of a batch
 
-One idea: it finds batches, not messages. A batch has one entry for each key in it, however many of its messages have
+It finds batches, not messages. A batch has one entry for each key in it, however many of its messages have
 that key, because whoever wants a message must read its batch anyway; so a producer that gives a thousand messages one
 key costs one entry, and a batch is linked by a few numpy calls. Hashes may collide: who reads the batch compares.
 
 Files (key_file.py) begin small and become larger, up to RocketMQ's size; none is made before the first key comes. Each
 tells the append times of its first and last batch, so a search in a time window passes over whole files. Like the
 ConsumeQueues it holds committed messages only, is never flushed for safety's sake, and can be lost.
-
-It must not know the CommitLog, nor what a key is.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
     time ──> the first entry with that append time, or a later one      headers of the log, by bisection
          ──> its position ──> the queue's first unit at or behind it    units of the ConsumeQueue, by bisection
 
-One idea: the log is this index. Append times never fall along it, and positions never fall along a ConsumeQueue, so
+The log is this index. Append times never fall along it, and positions never fall along a ConsumeQueue, so
 both are sorted already; the first search is one for all queues that are asked for the same time. It costs a few tens of
 reads for each question, and nothing to write, to keep, or to distrust; docs/STORE.md compares it with a file.
-
-It must not know of topics.
 """
 
 from __future__ import annotations

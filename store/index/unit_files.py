@@ -3,11 +3,9 @@
     <directory>/00000000000000000000    units 0 ... units_per_file - 1
     <directory>/00000000000000300000    and so on; files grow as units come
 
-One idea: nothing is searched for, and nothing is flushed for safety's sake: whoever keeps such a row can make it again.
+Nothing is searched for, and nothing is flushed for safety's sake: whoever keeps such a row can make it again.
 Where the row begins later, it is blank before that in the same file. `marks` say what the files hold at a moment;
 `adopt` goes on at such a moment, or finds that the files are not as they were then.
-
-It must not know what a unit means.
 """
 
 from __future__ import annotations

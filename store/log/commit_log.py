@@ -1,6 +1,6 @@
 """The CommitLog: entries in order, numbered by Raft, each at a position that is the same on every replica.
 
-One idea: a leader makes entries (`append`), a follower copies a range of them as they are (`examine`, `write`), and
+A leader makes entries (`append`), a follower copies a range of them as they are (`examine`, `write`), and
 both end with the same bytes at the same place. Bytes are checked where they enter, at start (`recovery`) and on
 receipt; after that they are read through a mapping and trusted.
 
@@ -9,9 +9,7 @@ append leaves them, and the visible log on the disk, as they were. After a faile
 may have dropped the pages and a second fsync would lie, so nothing is written or believed any more.
 
 The log may begin behind a *base*: an entry that is not here any more, nor are those before it, of which a snapshot says
-what they had led to. Its index, term, end and chain stand in the place of the log's beginning.
-
-It must not know of elections, nor what is committed. Its thread calls everything; `sync` and `prepare_next` may also be
+what they had led to. Its index, term, end and chain stand in the place of the log's beginning. Its thread calls everything; `sync` and `prepare_next` may also be
 called from helper threads, and so may `remove_dropped`.
 """
 

@@ -1,6 +1,6 @@
 """The end of a log after a power loss: what recovery found there, told before it changes anything.
 
-One idea: what is about to be cut may have been acknowledged, so whoever must remember that (as the suspect mark) hears
+What is about to be cut may have been acknowledged, so whoever must remember that (as the suspect mark) hears
 of it while the bytes are still there; a kill in between finds them again and tells it again.
 """
 

@@ -19,10 +19,8 @@
     crc     CRC32C of bytes 0..71 and the body
     chain   CRC32C of (previous entry's chain, this crc) as two u32; before the first entry it is 0
 
-One idea: an entry says itself where it stands (index, term, position) and, by its chain, what came before it; so it can
+An entry says itself where it stands (index, term, position) and, by its chain, what came before it; so it can
 be judged from its bytes alone. The first 8 bytes are never all zero: blank space is told from an entry by one word.
-
-It must not know of files, nor what a body means.
 """
 
 from __future__ import annotations

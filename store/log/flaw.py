@@ -3,7 +3,7 @@
     ... entry 6 | ######## what is wrong ######## | entry 9 | ...
                 ^ position, index 7               ^ end
 
-One idea: a flaw is told and not raised, so that reading goes on behind it and finds the next one.
+A flaw is told and not raised, so that reading goes on behind it and finds the next one.
 """
 
 from __future__ import annotations

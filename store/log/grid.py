@@ -1,13 +1,13 @@
 """The grid: where entries may stand in a CommitLog that is cut into segments of equal length.
 
-One idea: an entry's position follows from the end of the one before and from its own size, and from nothing else; so
+An entry's position follows from the end of the one before and from its own size, and from nothing else; so
 every replica lays the same bytes at the same place. Entries never span segments: what does not fit in the rest of one
 goes to the start of the next.
 
     0              segment_bytes      2 * segment_bytes
     | entry | entry | blank |  entry       | entry | ...
 
-Pure arithmetic; it must not know of files.
+Pure arithmetic.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The segment files of a log, as their directory lists them, for those who only read them.
 
-One idea: names and lengths tell the grid without the log being opened: 20 digits say where a segment begins, and the
+Names and lengths tell the grid without the log being opened: 20 digits say where a segment begins, and the
 length that most of them have is the length of all.
 """
 

@@ -3,15 +3,13 @@
     | entry | entry | #### | entry |  blank   | entry | blank
       found   found   flaw   found              found   (the log ends)
 
-One idea: recovery refuses a log at its first flaw; this tells each one and goes on. What it skips, it skips to the next
+Recovery refuses a log at its first flaw; this tells each one and goes on. What it skips, it skips to the next
 place where a whole entry stands that says so itself (`segment_view`). Whether it follows the last one found is judged
 by the same comparisons as at recovery.
 
 A blank word ends a log, unless something shows that there was more: a later segment that begins with an entry, an
 orderly stop, or an entry behind the blank that calls the missing one committed. Other bytes behind a blank word are
 torn: a killed write leaves them, and so does one that is just under way.
-
-It must not know what bodies mean, nor where a shard keeps its other files.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
     | position       | size       | term           |
     +----------------+------------+----------------+
 
-One idea: written at each checkpoint, for the entries since the last one, which are committed and never cut; never
-believed without the checkpoint's mark. It must not know when that is.
+Written at each checkpoint, for the entries since the last one, which are committed and never cut; never
+believed without the checkpoint's mark.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Where each entry of the log stands: a dense table from index to position and size, and the runs of equal terms.
 
-One idea: 12 bytes an entry in flat arrays, so that every look-up of the hot path is O(1) and cutting the end is too.
+12 bytes an entry in flat arrays, so that every look-up of the hot path is O(1) and cutting the end is too.
 `PositionFiles` keeps it beside the log, as far as a checkpoint goes; what follows is read from the log at each start.
 
     index     1      2      3      4            runs of terms: (1, term 1), (3, term 4)

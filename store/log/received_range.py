@@ -1,6 +1,6 @@
 """A received range: entries of another log, judged before a byte of them is written.
 
-One idea: the same comparisons as at recovery, against the tail that the range is said to follow, but nothing here is
+The same comparisons as at recovery, against the tail that the range is said to follow, but nothing here is
 damage: the bytes are the sender's, and can be asked for again. Only a range that is sound in itself and does not
 continue our chain is more than that: the two logs have parted.
 """

@@ -1,6 +1,6 @@
 """Recovery: reading a whole CommitLog at start, and telling a torn end from damage.
 
-One idea: a shard of entries becomes visible with its very first word, which is written last. So after a process kill
+A shard of entries becomes visible with its very first word, which is written last. So after a process kill
 the log ends at a zero word, whatever lies behind it. A word that is not zero begins an entry that was written whole:
 anything wrong with it is damage, also at the very end, and is reported, never cut.
 

@@ -1,9 +1,8 @@
 """Segment files: how the files of a CommitLog's segments are opened, and what is made ready for the next one.
 
-The one idea: the only place that knows the ways of writing (`writing.py`). A blank segment may be staged; one that is
+The only place that knows the ways of writing (`writing.py`). A blank segment may be staged; one that is
 found, or comes when no buffer is free, is written directly: a buffer would first have to be filled from it.
-
-It must not know positions. The log's thread calls `open`; `prepare` may run beside it.
+The log's thread calls `open`; `prepare` may run beside it.
 """
 
 from __future__ import annotations

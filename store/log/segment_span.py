@@ -3,7 +3,7 @@
     file    | before the log's start |  entries first_index .. last_index  |  blank  |
             0                        start                                 length
 
-One idea: of a file that is made whole before it is used, only the bytes up to `length` are the log. Up to there they
+Of a file that is made whole before it is used, only the bytes up to `length` are the log. Up to there they
 change only where a follower cuts entries that were never committed.
 """
 

@@ -1,9 +1,7 @@
 """The bytes of one segment file, as whoever searches them for entries looks at them: what is whole, and what is not.
 
-One idea: an entry that is whole, has a right CRC and says of itself that it stands just there was written there; an
+An entry that is whole, has a right CRC and says of itself that it stands just there was written there; an
 entry's body, a stale copy or chance do not look like that. So entries are found again behind bytes that are none.
-
-It must not know what an entry follows.
 """
 
 from __future__ import annotations

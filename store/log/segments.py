@@ -1,6 +1,6 @@
 """The segments: the files of a CommitLog as one row of bytes, addressed by position.
 
-One idea: segment files are all of one length and named by the 20-digit position of their first byte, so a position
+Segment files are all of one length and named by the 20-digit position of their first byte, so a position
 alone says which file and where. They are made whole (allocated, zeros), the next one ahead of need by a helper thread,
 and read through one mapping each. A bounded number is open at a time.
 
@@ -14,8 +14,7 @@ power loss: where segment s is there, those before s - 1 were whole on the disk,
 
 A log that begins later has its first segment where its first byte lies, blank before it; older ones are let go at once
 (`drop_before`) and removed when there is time (`remove_dropped`), the oldest first.
-
-It must not know what an entry is. The log's thread calls everything but `prepare`, `remove_dropped` and `sync`, which
+The log's thread calls everything but `prepare`, `remove_dropped` and `sync`, which
 may run in helper threads at any time.
 """
 

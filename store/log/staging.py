@@ -3,7 +3,7 @@
     0             first                    last                 segment_bytes
     | in the file | in the buffer alone    | blank              |                     _waiting = (first, last)
 
-One idea (RocketMQ's transientStorePool): an append is a copy into memory that is there, so it waits for no page cache;
+An append is a copy into memory that is there, so it waits for no page cache;
 the file gets the bytes later, in large writes, and always before a sync. Views show the buffer. Once the log has gone
 on to another segment and all of this one is in the file, the buffer goes back to its pool, and the file goes on alone.
 

@@ -1,6 +1,6 @@
 """The tail: what must be known of a log's last entry to judge the next one.
 
-One idea: the same few comparisons decide whether an entry follows, for entries read back at start and for entries
+The same few comparisons decide whether an entry follows, for entries read back at start and for entries
 received from a leader alike. A tail is immutable, so another thread may read the log's current one at any time.
 """
 

@@ -4,8 +4,8 @@
     mapped    append ──copy────> page cache, by a mapping ──fdatasync──> disk
     staged    append ──copy────> a buffer of this process ──pwrite, later──> page cache ──fdatasync──> disk
 
-The one idea: three values and some hints, chosen once for a log; the log itself is the same by all three ways.
-It must not know how any of them is done (see `segment_files.py`).
+Three values and some hints, chosen once for a log; the log itself is the same by all three ways.
+The ways are carried out by `segment_files.py`.
 """
 
 from __future__ import annotations

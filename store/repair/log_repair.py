@@ -4,7 +4,7 @@
     theirs  | entry 6 | entry 7 | entry 8 | ...     asked for what follows our entry 6
                         ^ taken   ^ the same bytes as ours: from here on our log goes on
 
-One idea: an entry is taken for one of two reasons. Behind it comes one that lies in our own file, byte for byte: the
+An entry is taken for one of two reasons. Behind it comes one that lies in our own file, byte for byte: the
 chain says then that all before it is what was there. Or it is committed, so that no other can ever stand there.
 
 What was not found again in that way may have been acknowledged by this node. Hence the mark (`repair_mark`), before
@@ -13,10 +13,7 @@ branch that can never be committed, because a committed entry contradicts it. Wh
 nothing to be found again, and the rest comes as to any follower that lags.
 
 Segment files that are missing, or of a wrong length, are made anew when there is an entry of the chain to go into them;
-so a wrong `segment_bytes` changes nothing.
-
-It must not know who the others are. Raises `StoreError` where the disk fails; what it did until then is no worse than
-what it found.
+so a wrong `segment_bytes` changes nothing. Raises `StoreError` where the disk fails; a failed repair leaves the log no worse.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The repair mark: another replica's entries are being written into a damaged log, and the log has not been found to go
 on behind them.
 
-One idea: what a repair has written may hide that more was there: the flaw is gone, and the log seems to end. So the
+What a repair has written may hide that more was there: the flaw is gone, and the log seems to end. So the
 mark is durable before the first byte, and a log that opens while it is there is one that may lack what it acknowledged.
 
     flaw ──> mark ──> entries of others ──> our own bytes again ──> no mark

@@ -3,10 +3,8 @@
     | entry 1 | entry 2 | entry 3 | #### | entry 5 | ...
     prefix                        ^ tail
 
-One idea: a log that cannot be opened is still good for something. What is whole and continues the chain from the log's
-beginning is judged by the same comparisons as at recovery, and can be given to others.
-
-It must not know whether what ends it is damage or the log's end: recovery says that. It changes nothing.
+A log that cannot be opened is still good for something. What is whole and continues the chain from the log's
+beginning is judged by the same comparisons as at recovery, and can be given to others. It changes nothing.
 """
 
 from __future__ import annotations

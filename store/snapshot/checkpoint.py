@@ -9,11 +9,9 @@
     +--------+--------+----------------+--------+--------+--------+---------+-------+--------+
                                                                    base.py   JSON: [[name, length, crc], ...]
 
-One idea: entries up to this one were read, applied and flushed once, so a start goes on from here: it takes the state
+Entries up to this one were read, applied and flushed once, so a start goes on from here: it takes the state
 from the base, and each index as its mark says it was. A checkpoint is worth nothing if anything of it does not agree;
 then everything is read again from the log's beginning. It lies beside the log as one small file, replaced whole.
-
-It must not know what the state means, nor which indexes there are.
 """
 
 from __future__ import annotations

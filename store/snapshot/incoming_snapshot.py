@@ -8,7 +8,7 @@
     | size   | crc    | piece           |      crc = CRC32C of the piece
     +--------+--------+----------- - - -+
 
-One idea: every piece carries its own proof, so nothing needs to be flushed on the way: after a kill or a power loss
+Every piece carries its own proof, so nothing needs to be flushed on the way: after a kill or a power loss
 the frames are whole up to some point, and from there on the pieces are asked for again. A base counts only once the
 whole of it is here and right; what then happens to it is decided by `SnapshotFile.begin_reset`, not here.
 """

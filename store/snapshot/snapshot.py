@@ -12,10 +12,8 @@
     | size of state  | configuration   | state           | crc    |      crc = CRC32C of all before it
     +----------------+-----------------+-----------------+--------+
 
-One idea: with the place and chain of its last missing entry a log can go on as if that entry were there; with the
+With the place and chain of its last missing entry a log can go on as if that entry were there; with the
 configuration and the state of the machine there, so can those who read it. Both are bytes here.
-
-It must not know what they mean, nor where a base is kept.
 """
 
 from __future__ import annotations

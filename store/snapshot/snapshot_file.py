@@ -6,7 +6,7 @@
 The log start moves on:      replace(base)      ->  log.drop_before(base)
 The log begins elsewhere:    begin_reset(base)  ->  log.reset(base)        ->  finish_reset()
 
-One idea: a name is the decision. While there is no `snapshot.next`, the old log counts, with the old base; from the
+A name is the decision. While there is no `snapshot.next`, the old log counts, with the old base; from the
 moment that it is there (a rename, synced), the old log is void, and every start removes what is left of it until
 `finish_reset` has put the new base in the place of the old one. So a log is never read with the base of another one.
 """

@@ -5,11 +5,9 @@
     <shard>/incoming                   on its way from another node (incoming_snapshot.py)
     <shard>/checkpoint                 where the next start of this node goes on (checkpoint.py)
 
-One idea: the state at a place in the log is known only when the machine passes there, so a base is made for every
+The state at a place in the log is known only when the machine passes there, so a base is made for every
 segment then; the log start moves later, to one of them. One that is missing or damaged is no loss: the log of this node
 then begins earlier than it might.
-
-It must not know who decides that the log start moves.
 """
 
 from __future__ import annotations
