@@ -6,9 +6,9 @@ simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
-Entries that arrive in one turn of the event loop are written in one group write and leave for each follower as one message:
-proposals wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal that
-does not get that far was surely not appended.
+Entries that arrive in one turn of the event loop are written in one group write and leave for each follower as one
+message: proposals wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal
+that does not get that far was surely not appended.
 
 Trouble with the disk (`failure`): this node stops leading and takes no entries, so others go on without it; what it
 had applied stays readable. A full disk, or one file too many, is tried again now and then, and service resumes by

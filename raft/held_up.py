@@ -1,4 +1,4 @@
-"""Notices that this node was held up: that nothing happened on it for longer than an election takes.
+"""Notices that this node was held up: nothing happened on it for longer than an election takes.
 
 A node that is alive ticks, so a longer silence means that the process was stopped, or its machine was.
 What then lies in its mail is of an earlier time, and it asks anew before it believes any of it.

@@ -2,7 +2,7 @@
 
 The store knows entries and positions. It does not know elections, topics or the network. Packages in reading order:
 
-log/         entries, segments, the CommitLog, and its recovery at a start; begin with log/entry.py and log/commit_log.py
+log/         entries, segments, the CommitLog, and its recovery at a start; begin with entry.py and commit_log.py
 index/       ConsumeQueues, the key index and the time index, all built from the log
 snapshot/    what replaces the entries before the log start, and the checkpoint of a restart
 directory/   the data directory of a node, its vote file and its marks

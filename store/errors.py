@@ -136,7 +136,7 @@ class CorruptRangeError(StoreError):
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(
-            f"A received range of the log is bad at position {position}: {reason}. Nothing of it was written; request it again."
+            f"A received range is bad at position {position}: {reason}. It was not written; request it again."
         )
         self.position = position
         self.reason = reason

@@ -51,7 +51,8 @@ class Candidate:
         return self._by_majority() is not VoteOutcome.WON
 
     def stand(self) -> Role | None:
-        """Ask all voters. A candidate (not a pre-candidate) has begun a new term and voted for itself before this call."""
+        """Ask all voters. A candidate (not a pre-candidate) has begun a new term and voted for itself before this
+        call."""
         server = self._server
         assert self.campaign.pre or server.voted_for == server.node, "a candidate votes for itself"
         for voter in server.voters:

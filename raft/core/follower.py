@@ -142,7 +142,8 @@ class Follower:
         )
 
     def _learn_commit(self, leader_commit: int) -> None:
-        """Advance the commit index (Figure 2, AppendEntries 5), limited to entries that match the leader's and are held.
+        """Advance the commit index (Figure 2, AppendEntries 5), limited to entries that match the leader's and are
+        held.
 
         Entries that are not held are not committed here, because a failed write could still remove them."""
         self._leader_commit = max(self._leader_commit, leader_commit)

@@ -266,7 +266,8 @@ class Leader:
             self.progress[peer].restart()
 
     def count(self) -> Role | None:
-        """Commit up to the last index that a majority holds, if that entry is of this term (section 5.4.2, Figure 8)."""
+        """Commit up to the last index that a majority holds, if that entry is of this term (section 5.4.2, Figure
+        8)."""
         server = self._server
         if not self._is_confirmed():
             return None
@@ -309,7 +310,8 @@ class Leader:
     # -- reads
 
     def read(self, token: int) -> None:
-        """Register a read. It is answered with at least the index of the no-op: earlier leaders' commits lie before it."""
+        """Register a read. It is answered with at least the index of the no-op: earlier leaders' commits lie before
+        it."""
         self._reads.request(token, max(self._server.commit, self._no_op))
 
     @property

@@ -116,7 +116,8 @@ class LogTerms:
         return last_index + 1
 
     def last_at_or_below(self, index: int, term: int) -> int:
-        """The last entry at or before `index` whose term is at most `term`; base_index - 1 if the log has no such entry.
+        """The last entry at or before `index` whose term is at most `term`; base_index - 1 if the log has no such
+        entry.
 
         A log that has `term` at `index` cannot agree with this log above the returned index."""
         run = bisect_right(self._terms, term)

@@ -23,7 +23,8 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class VoteRequest(Message):
-    """RequestVote (section 5.2). With `pre` it asks for a pre-vote, and `term` is the term that the sender would begin."""
+    """RequestVote (section 5.2). With `pre` it asks for a pre-vote, and `term` is the term that the sender would
+    begin."""
 
     last_index: int
     last_term: int

@@ -327,7 +327,8 @@ class Raft:
         )
 
     def appends(self) -> list[Append | SnapshotChunk]:
-        """The Appends that may be sent now, within flow control. Call it once a turn, after the writes of all Readys."""
+        """The Appends that may be sent now, within flow control. Call it once a turn, after the writes of all
+        Readys."""
         return list(self._role.appends()) if isinstance(self._role, Leader) else []
 
     def _take_no_op(self) -> int | None:

@@ -247,7 +247,8 @@ class Server:
     def persisted(self, token: int, term: int, index: int) -> bool:
         """The writes up to `token` are held; their last entry is `index`, of `term`. Returns whether `durable` rose.
 
-        The same entry may have been cut and written again since. Only the token shows that, so old tokens are ignored."""
+        The same entry may have been cut and written again since. Only the token shows that, so old tokens are
+        ignored."""
         assert token <= self._token, f"token {token} was never given out"
         if token < self._valid_from:
             return False

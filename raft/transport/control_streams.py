@@ -5,8 +5,8 @@
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
 A message costs what its stream costs, so those of one turn go together; shards tick in the same turn, and
-idle shards cost hardly more than one shard. The caller's identity is checked when a stream opens. Each message also names
-the receiver's incarnation, because each shard may know a different one. Messages that cannot be sent are dropped.
+idle shards cost hardly more than one shard. The caller's identity is checked when a stream opens. Each message also
+names the receiver's incarnation, because each shard may know a different one. Messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ append leaves them, and the visible log on the disk, as they were. After a faile
 may have dropped the pages and a second fsync would lie, so nothing is written or believed any more.
 
 The log may begin behind a *base*: an entry that is not here any more, nor are those before it, of which a snapshot says
-what they had led to. Its index, term, end and chain stand in the place of the log's beginning. Its thread calls everything; `sync` and `prepare_next` may also be
-called from helper threads, and so may `remove_dropped`.
+what they had led to. Its index, term, end and chain stand in the place of the log's beginning. Its thread calls
+everything; `sync` and `prepare_next` may also be called from helper threads, and so may `remove_dropped`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ branch that can never be committed, because a committed entry contradicts it. Wh
 nothing to be found again, and the rest comes as to any follower that lags.
 
 Segment files that are missing, or of a wrong length, are made anew when there is an entry of the chain to go into them;
-so a wrong `segment_bytes` changes nothing. Raises `StoreError` where the disk fails; a failed repair leaves the log no worse.
+so a wrong `segment_bytes` changes nothing. Raises `StoreError` where the disk fails; a failed repair leaves the log no
+worse.
 """
 
 from __future__ import annotations

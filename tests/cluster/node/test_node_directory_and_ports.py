@@ -131,7 +131,7 @@ async def test_the_process_ends_with_status_1_and_one_sentence(make_fleet: MakeF
     await fleet.start()
     with NodeProcess(fleet.write_toml(1)) as second:
         assert await second.ended() == 1
-    assert "One process per data directory" in second.log
+    assert "Stop that process, or use another data directory" in second.log
     assert "Traceback" not in second.log
 
 

@@ -94,7 +94,7 @@ async def test_a_full_disk_under_the_leader(make_fleet: MakeFleet) -> None:
             assert type(error) is DiskFullError
             assert error.retriable
             assert str(fleet.data(FULL)) in error.message
-            assert "Free some" in error.message
+            assert "Free space" in error.message
             assert (await fleet.status(FULL)).role != "leader"
             await reason_not_ready(fleet.http(FULL), "No space is left")
             assert error_of(await fleet.fetch(FULL, topic, 0)) is None  # it still gives what it has

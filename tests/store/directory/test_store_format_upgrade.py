@@ -86,7 +86,8 @@ def test_an_old_name_beside_a_new_one_is_refused_and_nothing_is_overwritten() ->
     disk = directory_of_format_1()
     disk.make_directory(DATA / "shard-1")
     with pytest.raises(
-        DirectoryUpgradeError, match=r"both /node-1/group-1 .* and /node-1/shard-1 .* exist.*move the other"
+        DirectoryUpgradeError,
+        match=r"both /node-1/group-1 .* and /node-1/shard-1 .* exist.*move the other directory away",
     ):
         start(disk)
     assert disk.content(DATA / "group-1" / "base") == b"base"

@@ -310,7 +310,7 @@ class TestExamine:
         other = open_log(MemoryDisk())
         other.append([draft(77, 30), draft(78, 40)], term=2, commit=0, now_ms=1000)
         assert other.end == leader.header(2).end
-        with pytest.raises(ForkedError, match="forks at index 3"):
+        with pytest.raises(ForkedError, match="replicas differ at index 3"):
             other.examine(leader.read_range(3, 4), 2)
 
     def test_write_sees_a_fork_inside_a_range(self, leader: CommitLog, follower: CommitLog) -> None:
@@ -318,7 +318,7 @@ class TestExamine:
         follower.append([draft(99, 40)], term=2, commit=0, now_ms=1000)
         data = leader.read_range(2, 4)
         headers = follower.examine(data, 1)
-        with pytest.raises(ForkedError, match="forks at index 2"):
+        with pytest.raises(ForkedError, match="replicas differ at index 2"):
             follower.write(data, headers, 3)
         assert follower.last_index == 2
 
