@@ -70,7 +70,7 @@ class Disk(Protocol):
         """The log has let files go: removes them, some time."""
 
     def trusted(self) -> None:
-        """This node is suspect no more: forgets it durably, some time."""
+        """This node is no longer a suspect: removes the suspect mark, at any later time."""
 
 
 class Machine(Protocol):
@@ -83,7 +83,7 @@ class Machine(Protocol):
         """The state that all entries applied so far have made."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """The log begins behind `base` now, whatever was here before: the state is the one there."""
+        """The log now begins after `base`, and the earlier log is gone: replace the state by the snapshot's."""
 
     def log_starts(self, snapshot: Snapshot) -> None:
         """The log begins behind `base` from now on: what came before is not here any more."""
@@ -104,7 +104,7 @@ class Proposal(Protocol):
     def draft(self) -> Draft: ...
 
     def appended(self, header: Header) -> None:
-        """It is in this node's log."""
+        """The entry is in this node's log."""
 
     def settled(self, committed: bool) -> None:
         """It is committed and applied; or this node stopped leading first (if it had been appended it may still commit,

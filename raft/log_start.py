@@ -1,5 +1,4 @@
-"""Where the log of a shard begins (section 7): how that moves on, and how a replica gets there that lacks what came
-before.
+"""The log start of a shard (section 7): how it moves, and how a replica that lacks earlier entries gets a snapshot.
 
     the machine passes the start of a segment ──> a base is kept: place and chain of the log there, members, state
     an entry says "begin behind index i"      ──> the base kept there is made durable, then whole segments go
@@ -81,14 +80,14 @@ class LogStart:
             return None
         snapshot = self._snapshots.candidate(index)
         if snapshot is None:
-            log.warning("the log could begin behind entry %d, but no base was kept there: all of it stays", index)
+            log.warning("the log could begin after entry %d, but no snapshot was kept there; nothing goes", index)
             return None
         before = self._snapshots.snapshot
         entries, size = snapshot.index + 1 - self._log.first_index, snapshot.end - (before.end if before else 0)
         self._snapshots.begin_behind(snapshot)
         self._log.drop_before(snapshot)
         self.dropped_bytes += size
-        log.info("the log begins behind entry %d now: %d entries, %d bytes, go", snapshot.index, entries, size)
+        log.info("the log now begins after entry %d: %d entries, %d bytes go", snapshot.index, entries, size)
         return snapshot
 
     # -- to others

@@ -1,4 +1,4 @@
-"""One piece of a base that a leader sends to a follower: its bytes and their checksum."""
+"""One piece of a snapshot that a leader sends to a follower: its bytes and their checksum."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Recovery: reading a whole CommitLog at start, and telling a torn end from damage.
 
-A shard of entries becomes visible with its very first word, which is written last. So after a process kill
+A group of entries becomes visible with its very first word, which is written last. So after a process kill
 the log ends at a zero word, whatever lies behind it. A word that is not zero begins an entry that was written whole:
 anything wrong with it is damage, also at the very end, and is reported, never cut.
 
     segment 0                               segment 1
-    | entry | entry | entry | blank         | entry | 0 (torn shard, or nothing) ...
+    | entry | entry | entry | blank         | entry | 0 (torn write, or nothing) ...
                               ^ too small for what follows      ^ the log ends here
 
 A zero word ends the segment's entries. The log goes on in the next one if that begins with an entry that did not fit.

@@ -1,4 +1,4 @@
-"""A checkpoint: what the next start need not find out again, as of one applied entry; and its bytes.
+"""A checkpoint: a local restart file with a snapshot after one applied entry and marks of the indexes; and its bytes.
 
     little-endian
 

@@ -1,4 +1,4 @@
-"""A base on its way from another node, in pieces, so that a transfer which was cut off goes on where it was.
+"""An incoming snapshot: it arrives from another node in pieces, and an interrupted transfer continues where it stopped.
 
     the offer, 36 bytes: magic, version, index, term, size, crc of the whole (little-endian u32 u32 u64 u64 u64 u32);
     then one frame for each piece that has come, without gaps:
@@ -104,7 +104,7 @@ class IncomingSnapshot:
         try:
             snapshot = Snapshot.decode(data)
             if Offer.of(snapshot, data) != self._offer:
-                raise ValueError("it is another one than was offered")
+                raise ValueError("it differs from the snapshot that was offered")
         except ValueError as error:
             self.remove()
             raise CorruptSnapshotError(str(error)) from error

@@ -1,4 +1,4 @@
-"""The base: what a log that begins behind entry `index` says of all that came before, and its bytes.
+"""The snapshot: state, configuration and chain after entry `index`, for a log that begins after it; and its bytes.
 
     little-endian
 
@@ -59,14 +59,14 @@ class Snapshot:
 
     @staticmethod
     def decode(data: bytes) -> Snapshot:
-        """Raises `ValueError` when the bytes are no base."""
+        """Raises `ValueError` if the bytes are no snapshot."""
         if len(data) < _HEADER.size + _CRC.size:
-            raise ValueError(f"{len(data)} bytes are fewer than a base has")
+            raise ValueError(f"{len(data)} bytes are fewer than a snapshot has")
         magic, version, index, term, end, append_time_ms, chain, *sizes = _HEADER.unpack_from(data)
         if magic != MAGIC:
-            raise ValueError(f"no base begins with {magic:#010x}")
+            raise ValueError(f"no snapshot begins with {magic:#010x}")
         if version != VERSION:
-            raise ValueError(f"base version {version} is not known to this program, which knows {VERSION}")
+            raise ValueError(f"snapshot version {version} is not known to this program, which knows {VERSION}")
         if len(data) != _HEADER.size + sum(sizes) + _CRC.size:
             raise ValueError(f"it has {len(data)} bytes, and says {_HEADER.size + sum(sizes) + _CRC.size}")
         crc = google_crc32c.value(data[: -_CRC.size])

@@ -1,4 +1,4 @@
-"""The base file: where the log of a shard begins, durably, and whether a reset to there is under way.
+"""The snapshot file: the snapshot at which a shard's log begins, and whether a reset to it is under way.
 
     <shard>/snapshot       the base of the log; none while the log begins at entry 1
     <shard>/snapshot.next      only while a reset is under way: the base of the log to come
@@ -22,7 +22,7 @@ from store.snapshot.snapshot import Snapshot
 
 class SnapshotFile:
     def __init__(self, disk: Disk, path: Path) -> None:
-        """Reads what is there. Raises `DamagedError` when that is no base."""
+        """Reads the snapshot file. Raises `DamagedError` if the bytes are no snapshot."""
         self._disk = disk
         self._path = path
         self._next_path = path.with_name(path.name + ".next")
@@ -74,4 +74,4 @@ class SnapshotFile:
         try:
             return Snapshot.decode(read_file(self._disk, path))
         except ValueError as error:
-            raise DamagedError(path, 0, f"this is no base ({error})") from error
+            raise DamagedError(path, 0, f"this is no snapshot ({error})") from error

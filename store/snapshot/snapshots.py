@@ -1,4 +1,4 @@
-"""The bases of one shard: where its log begins, where it may begin some day, and one that comes from another node.
+"""The snapshots of one shard: where its log begins, where it may begin later, and a snapshot that is being received.
 
     <shard>/snapshot, snapshot.next         where the log begins (snapshot_file.py)
     <shard>/snapshots/<20-digit index>   where it may begin: made as the state machine passed the start of a segment

@@ -456,5 +456,5 @@ class TestBaseFile:
         disk = MemoryDisk()
         disk.make_directory(SNAPSHOT_PATH.parent)
         disk.create(SNAPSHOT_PATH, 0).write(0, b"nothing")
-        with pytest.raises(DamagedError, match="no base"):
+        with pytest.raises(DamagedError, match="no snapshot"):
             SnapshotFile(disk, SNAPSHOT_PATH)
