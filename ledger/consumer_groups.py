@@ -15,22 +15,22 @@ from ledger.errors import InvalidArgumentError, InvalidGroupNameError
 MAX_NAME_LENGTH = 63
 MAX_MEMBER_LENGTH = 127
 MAX_CONSUMER_GROUPS = 10_000
+# Of one consumer group.
 MAX_MEMBERS = 10_000
-"""Of one consumer group."""
 MAX_SUBSCRIPTIONS = 256
+# Of all topics of one consumer group together.
 MAX_QUEUES = 20_000
-"""Of all topics of one consumer group together."""
+# Queues that one member may be configured with.
 MAX_CONFIGURED = 1024
-"""Queues that one member may be configured with."""
+# shards of which a member may tell the rooms.
 MAX_ROOMS = 1024
-"""shards of which a member may tell the rooms."""
 MIN_SESSION_MS, MAX_SESSION_MS = 1_000, 300_000
+# Offsets at which a consumer group may begin with a queue: the leader knows which ones they are.
 AT_THE_FIRST, BEHIND_THE_LAST = -1, -2
-"""Offsets at which a consumer group may begin with a queue: the leader knows which ones they are."""
 STRATEGIES = ("average", "circle", "consistent_hash", "machine_room", "nearest_machine_room", "by_configuration")
 
+# Those strategies for which it matters where queues are.
 BY_ROOM = frozenset({"machine_room", "nearest_machine_room"})
-"""Those strategies for which it matters where queues are."""
 
 _OF = "@"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,63}", re.ASCII)

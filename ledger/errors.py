@@ -23,8 +23,8 @@ class LedgerError(Exception):
 
     code: str = ""
     retriable: bool = False
+    # Of a `send_many` that failed in part: the `RecordRange`s that were acknowledged all the same, in order.
     acknowledged: Sequence[Any] = ()
-    """Of a `send_many` that failed in part: the `RecordRange`s that were acknowledged all the same, in order."""
 
     def __init__(
         self,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from ledger.errors import HeadersTooLargeError, TooManyHeadersError
 
 MAX_HEADERS = 128
+# Of the names, in UTF-8, and the values of one message together.
 MAX_HEADERS_BYTES = 16 * 1024
-"""Of the names, in UTF-8, and the values of one message together."""
 
 
 def validate_headers(count: int, size: int) -> None:

@@ -17,8 +17,8 @@ from ledger.wire_field import field_head
 SERVICE = broker_pb2.DESCRIPTOR.services_by_name["Broker"].full_name
 METHOD = f"/{SERVICE}/Produce"
 
+# Field 1, of the wire type with a length.
 _BATCH = 0x0A
-"""Field 1, of the wire type with a length."""
 
 
 @dataclass(frozen=True, slots=True)

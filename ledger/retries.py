@@ -13,25 +13,25 @@ import xxhash
 
 RETRY, DEAD_LETTERS = "%RETRY%", "%DLQ%"
 
+# Header: how often the message was handed out before, in vain.
 ATTEMPT = "%ATTEMPT"
-"""Header: how often the message was handed out before, in vain."""
+# Header: `topic:queue:offset` of the place where its producer put it.
 ORIGIN = "%ORIGIN"
-"""Header: `topic:queue:offset` of the place where its producer put it."""
+# Header: `topic id:queue:offset` of the place where it was before.
 FROM = "%FROM"
-"""Header: `topic id:queue:offset` of the place where it was before."""
 
+# What a message has got by being moved.
 MOVED_HEADERS = (ATTEMPT, ORIGIN, FROM)
-"""What a message has got by being moved."""
 
 SECOND, MINUTE, HOUR = 1, 60, 3600
+# RocketMQ's: before the second attempt, the third, ... Source: its delay levels from 3 on.
 DELAYS_S = (
     10 * SECOND, 30 * SECOND, *(minutes * MINUTE for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30)),
     1 * HOUR, 2 * HOUR,
 )  # fmt: skip
-"""RocketMQ's: before the second attempt, the third, ... Source: its delay levels from 3 on."""
 
+# Of a consumer group, as in `consumer_groups`.
 _MAX_NAME_LENGTH = 63
-"""Of a consumer group, as in `consumer_groups`."""
 
 Headers = Iterable[tuple[str, bytes]]
 

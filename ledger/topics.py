@@ -12,8 +12,8 @@ from ledger.consumer_groups import validate_group_name
 from ledger.errors import InvalidArgumentError, InvalidTopicNameError
 from ledger.retries import consumer_group_of
 
+# The shard that has all topics, and says which other shards there are.
 TOPICS_SHARD = 0
-"""The shard that has all topics, and says which other shards there are."""
 
 MAX_QUEUES = 1024
 MAX_NAME_LENGTH = 127

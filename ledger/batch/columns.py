@@ -30,9 +30,9 @@ from ledger.errors import CorruptBatchError, InvalidArgumentError
 
 Headers = tuple[tuple[str, bytes], ...]
 
+# Up to so many things a loop is quicker than numpy, whose calls have a price of their own. Where one message makes a
+# batch, that price would be most of the work.
 _FEW = 32
-"""Up to so many things a loop is quicker than numpy, whose calls have a price of their own. Where one message makes a
-batch, that price would be most of the work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ _CRC_POSITION = 4
 _CRC_FROM = 8
 HEADER_BYTES = _FIXED.size
 assert HEADER_BYTES == 64
+# A header, for those who read many at once.
 ROW = np.dtype(
     [
         ("magic", "<u4"), ("crc", "<u4"), ("version", "u1"), ("codec", "u1"), ("columns", "<u2"), ("count", "<u4"),
@@ -64,7 +65,6 @@ ROW = np.dtype(
         ("queue", "<u4"), ("producer_id", "<u8"), ("first_sequence", "<u8"), ("base_timestamp_ms", "<i8"),
     ]
 )  # fmt: skip
-"""A header, for those who read many at once."""
 assert ROW.itemsize == HEADER_BYTES
 
 

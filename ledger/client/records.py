@@ -179,8 +179,8 @@ class LogCut:
     held_by: tuple[str, ...]
     dry_run: bool
     shard: int = 0
+    # Of a trim in several shards: each of them. All the rest are sums then, and `first_index` is 0.
     by_shard: tuple[LogCut, ...] = ()
-    """Of a trim in several shards: each of them. All the rest are sums then, and `first_index` is 0."""
 
 
 @dataclass(frozen=True, slots=True)

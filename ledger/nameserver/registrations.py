@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from ledger.v1 import broker_pb2
 
 MAX_NODES = 1000
+# RocketMQ's.
 LIFETIME_MS = 120_000
-"""RocketMQ's."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
     routes: broker_pb2.GetRouteResponse
     at_ms: float
+    # By which it came: an older one that breaks late takes nothing with it.
     stream: object
-    """By which it came: an older one that breaks late takes nothing with it."""
 
 
 class Registrations:

@@ -38,10 +38,10 @@ class Membership:
     client_id: str
     room: str
     session_timeout_ms: int
+    # (topic id, how many queues it has as the member knows), by topic id.
     subscriptions: tuple[tuple[int, int], ...]
-    """(topic id, how many queues it has as the member knows), by topic id."""
+    # What it is to consume, where queues are assigned by configuration; sorted.
     configured: tuple[TopicQueueId, ...] = ()
-    """What it is to consume, where queues are assigned by configuration; sorted."""
 
     def without(self, topic_id: int) -> Membership:
         """The same, but for that topic."""
@@ -55,8 +55,8 @@ class Membership:
 @dataclass(slots=True)
 class MemberRecord:
     told: Membership
+    # Index of the last entry that changed what is its own.
     version: int
-    """Index of the last entry that changed what is its own."""
     owned: dict[TopicQueueId, None] = field(default_factory=dict)
 
 
@@ -84,17 +84,17 @@ class ConsumerGroup:
     def __init__(self, name: str, strategy: str) -> None:
         self.name = name
         self.strategy = strategy
+        # Index of the last entry that changed members or subscriptions.
         self.generation = 0
-        """Index of the last entry that changed members or subscriptions."""
+        # The generation of the last assignment.
         self.assigned = 0
-        """The generation of the last assignment."""
         self.members: dict[str, MemberRecord] = {}
         self.shares: dict[TopicQueueId, Share] = {}
+        # Topic id -> how many queues, as the best informed member knows.
         self.queues: dict[int, int] = {}
-        """Topic id -> how many queues, as the best informed member knows."""
+        # shard -> the machine room of the node that leads it, as a member told last. Empty where that does not matter
+        # for the strategy.
         self.rooms: dict[int, str] = {}
-        """shard -> the machine room of the node that leads it, as a member told last. Empty where that does not
-        matter for the strategy."""
 
     def view(self, member: str) -> list[OwnedQueue]:
         """All that is this member's, in the order of topics and queues."""

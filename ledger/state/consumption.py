@@ -27,8 +27,8 @@ from ledger.state.consumer_group_table import ConsumerGroupTable, Membership, To
 from ledger.state.progress_table import ConsumedQueue, ProgressTable
 from ledger.v1 import command_pb2
 
+# (topic id, queue) -> the offset behind its last message. Raises UnknownTopicError, UnknownQueueError.
 QueueEnd = Callable[[int, int], int]
-"""(topic id, queue) -> the offset behind its last message. Raises UnknownTopicError, UnknownQueueError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Standing:
 
     offset: int
     settled: tuple[int, ...]
+    # By which it was claimed, where the claim did not say.
     epoch: int = 0
-    """By which it was claimed, where the claim did not say."""
+    # Of a claim: how often the offset had been reset.
     resets: int = 0
-    """Of a claim: how often the offset had been reset."""
 
 
 QueueResults = list[Standing | LedgerError]

@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from ledger.errors import BusyError, ConsumerFencedError, GroupFullError, OffsetBeyondEndError
 
+# Of all consumer groups together: for 200 of them on 1,000 queues.
 MAX_CONSUMED_QUEUES = 200_000
-"""Of all consumer groups together: for 200 of them on 1,000 queues."""
+# Of one queue: its owner has to consume the first ones before more may be moved.
 MAX_SETTLED = 10_000
-"""Of one queue: its owner has to consume the first ones before more may be moved."""
 
 
 class ConsumedQueue(NamedTuple):
@@ -36,14 +36,14 @@ class ConsumedQueue(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
+    # Of the last claim; 0: none yet.
     epoch: int
-    """Of the last claim; 0: none yet."""
+    # Of the first message that is not consumed.
     offset: int
-    """Of the first message that is not consumed."""
+    # How often the offset was set; a claim from before the last time has ended.
     resets: int = 0
-    """How often the offset was set; a claim from before the last time has ended."""
+    # Offsets from `offset` on that are settled, ascending.
     settled: list[int] = field(default_factory=list)
-    """Offsets from `offset` on that are settled, ascending."""
 
     def has_settled(self, offset: int) -> bool:
         """Whether that message need not be consumed from this queue (any more)."""

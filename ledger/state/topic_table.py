@@ -41,8 +41,8 @@ class TopicTable:
 
     def __init__(self, topics: Iterable[Topic] = (), next_id: int = 1, changed_at: int = 0) -> None:
         self._next_id = next_id
+        # Index of the last entry that changed topics: of two tables of one shard, the one with the larger is newer.
         self.changed_at = changed_at
-        """Index of the last entry that changed topics: of two tables of one shard, the one with the larger is newer."""
         self._by_id = {topic.topic_id: topic for topic in topics}  # each id < next_id
         # In any shard but 0, of two topics of one name, the later one: the other is still to be deleted here.
         self._by_name = {topic.name: topic for _, topic in sorted(self._by_id.items())}

@@ -69,8 +69,8 @@ class ConsumerGroupDescription:
     strategy: str
     rebalancing: bool
     members: tuple[ConsumerGroupMember, ...]
+    # By topic and queue, those of the retry topic among them.
     queues: tuple[QueueConsumption, ...]
-    """By topic and queue, those of the retry topic among them."""
 
 
 @dataclass(frozen=True, slots=True)

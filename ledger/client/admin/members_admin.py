@@ -36,8 +36,8 @@ from ledger.v1 import operations_pb2
 
 _LOOK_AGAIN_S = 0.1
 
+# Called at each look, while the caller waits.
 OnProgress = Callable[[Members], None]
-"""Called at each look, while the caller waits."""
 
 
 class Deadline:

@@ -17,8 +17,8 @@ from ledger.errors import InvalidArgumentError, UnknownQueueError
 from ledger.v1 import broker_pb2
 from ledger.v1.broker_pb2_grpc import BrokerStub
 
+# Queues, and for each a time in ms since 1970.
 QueueTimes = Mapping[TopicQueue, int] | Mapping[tuple[str, int], int]
-"""Queues, and for each a time in ms since 1970."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -37,8 +37,8 @@ _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
 )
 
+# Without a pause 50 of 150 clients left an error behind, with one of a millisecond none.
 _SETTLE_S = 0.005
-"""Without a pause 50 of 150 clients left an error behind, with one of a millisecond none."""
 
 
 class NodeStub(BrokerStub, OperationsStub, ConsumerGroupsStub, ConsumerGroupOperationsStub):

@@ -27,10 +27,10 @@ def new_producer_id() -> int:
 class Environment:
     """By default that of a process of its own."""
 
+    # To the node at an address, for the client of that name.
     channel: Callable[[str, str | None], Channel] = GrpcChannel
-    """To the node at an address, for the client of that name."""
+    # Since 1970: what messages are stamped with that bring no time of their own.
     now_ms: Callable[[], int] = now_ms
-    """Since 1970: what messages are stamped with that bring no time of their own."""
     new_producer_id: Callable[[], int] = new_producer_id
 
 

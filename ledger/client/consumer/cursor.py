@@ -95,11 +95,11 @@ class Cursor:
         self.queue = queue
         self.fetch_offset = offset
         self.error: LedgerError | None = None
+        # Nothing is fetched for it, and so there is nothing to hand out.
         self.paused = False
-        """Nothing is fetched for it, and so there is nothing to hand out."""
         self.buffered_bytes = 0
+        # Messages that were not there any more.
         self.skipped = 0
-        """Messages that were not there any more."""
         self._blocks: deque[Block] = deque()
         self._tags = tags
         self._check_crcs = check_crcs

@@ -20,8 +20,8 @@ class QueueReaders:
 
     def __init__(self, client: ClusterClient, settings: FetchSettings, on_news: Callable[[], None]) -> None:
         self._cursors: dict[TopicQueue, Cursor] = {}
+        # In which each of these queues lives.
         self._shards: dict[TopicQueue, int] = {}
-        """In which each of these queues lives."""
         self._fetchers = Fetchers(client, settings, on_news)
 
     def get(self, place: TopicQueue) -> Cursor | None:

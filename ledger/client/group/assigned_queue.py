@@ -29,20 +29,20 @@ class AssignedQueue:
         self, cursor: Cursor, shard: int, epoch: int, resets: int, settled: Iterable[int], *, most: int, span: int
     ) -> None:
         self.cursor = cursor
+        # The shard in which the queue lives.
         self.shard = shard
-        """The shard in which the queue lives."""
         self.epoch = epoch
+        # How often the offset had been reset when the queue was claimed.
         self.resets = resets
-        """How often the offset had been reset when the queue was claimed."""
+        # Since this process had the queue before: what it handed out then is to be consumed once more.
         self.was_reset = False
-        """Since this process had the queue before: what it handed out then is to be consumed once more."""
+        # What the cluster knows of.
         self.acknowledged = cursor.fetch_offset
-        """What the cluster knows of."""
+        # Not None: it is to go elsewhere, at that time by the loop's clock even if something is in hand.
         self.leaves_by: float | None = None
-        """Not None: it is to go elsewhere, at that time by the loop's clock even if something is in hand."""
         self._settled = set(settled)
+        # Offset -> id of the object that was handed out, ascending: they come in order.
         self._in_hand: dict[int, int] = {}
-        """Offset -> id of the object that was handed out, ascending: they come in order."""
         self._most = most
         self._span = span
 

@@ -53,12 +53,12 @@ class AssignedQueues:
         self._on_news = on_news
         self._view: View = {}
         self._by_place: dict[TopicQueue, AssignedQueue] = {}
+        # As the last claim of each queue was answered.
         self._resets: dict[TopicQueue, int] = {}
-        """As the last claim of each queue was answered."""
         self._fetchers = Fetchers(client, fetching, on_news)
         self._changed = asyncio.Event()
+        # How often a queue has gone elsewhere.
         self.losses = 0
-        """How often a queue has gone elsewhere."""
 
     def __iter__(self) -> Iterator[AssignedQueue]:
         """Beginning with another one each time: the first ones may get everything."""

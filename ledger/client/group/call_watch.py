@@ -23,12 +23,12 @@ class Call:
 
     def __init__(self, worker: Hashable) -> None:
         self.worker = worker
+        # Who begins a call says here what it is about; None: there is none.
         self.message: Message | None = None
-        """Who begins a call says here what it is about; None: there is none."""
+        # Calls that have ended.
         self._count = 0
-        """Calls that have ended."""
+        # The count when it was seen first, and when it took too long.
         self._seen, self._found = -1, -1
-        """The count when it was seen first, and when it took too long."""
         self._seen_at = 0.0
 
     @property
@@ -60,10 +60,10 @@ class CallWatch:
         self._timeout_s = timeout_s
         self._clock = clock
         self._calls: dict[Hashable, Call] = {}
+        # Between threads whose calls end and who looks.
         self.lock = threading.Lock()
-        """Between threads whose calls end and who looks."""
+        # Calls that took too long.
         self.timeouts = 0
-        """Calls that took too long."""
 
     def of(self, worker: Hashable) -> Call:
         """Where that one notes its calls."""

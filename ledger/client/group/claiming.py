@@ -31,8 +31,8 @@ from ledger.v1 import consumer_group_pb2
 log = logging.getLogger("ledgermq.client.group_consumer")
 
 GroupStart = Literal["earliest", "latest"] | datetime
+# Of one queue: messages that are handed out and not finished, and how far apart they may be.
 MAX_IN_HAND, MAX_SPAN = 1_000, 2_000
-"""Of one queue: messages that are handed out and not finished, and how far apart they may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,20 @@ class AssignmentSettings:
     start: GroupStart
     tags: Collection[str] | None
     check_crcs: bool
+    # Between acknowledgements.
     interval_s: float
-    """Between acknowledgements."""
+    # So long messages in hand keep a queue that is to go elsewhere.
     release_s: float
-    """So long messages in hand keep a queue that is to go elsewhere."""
 
 
 class Claims:
     def __init__(self, client: ClusterClient, settings: AssignmentSettings) -> None:
         self._client = client
         self._settings = settings
+        # Of a broadcast: by which each queue (topic id, number) was claimed first.
         self._own_epochs: dict[tuple[int, int], int] = {}
-        """Of a broadcast: by which each queue (topic id, number) was claimed first."""
+        # Of a broadcast: why a queue cannot be claimed again.
         self.refusal: LedgerError | None = None
-        """Of a broadcast: why a queue cannot be claimed again."""
 
     async def claim(self, shard: int, new: Mapping[TopicQueue, Assignment]) -> list[AssignedQueue]:
         """Those that could be claimed, all of that shard. Raises LedgerError where nobody can be asked."""

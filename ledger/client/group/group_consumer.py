@@ -164,8 +164,8 @@ class AsyncGroupConsumer(AsyncLifetime):
             rng=rng or random.Random(),
             environment=_environment,
         )
+        # By the last read, where that alone says what is finished.
         self._handed_out: list[Message] = []
-        """By the last read, where that alone says what is finished."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:

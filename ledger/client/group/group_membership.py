@@ -29,8 +29,8 @@ from ledger.v1 import consumer_group_pb2
 
 log = logging.getLogger("ledgermq.client.group_consumer")
 
+# Between looks at where topics are led; that they are others is heard of.
 REFRESH_S = 30.0
-"""Between looks at where topics are led; that they are others is heard of."""
 _LEAVE_MS = 3_000
 
 
@@ -55,10 +55,10 @@ class Assignment:
     """Of a queue of that topic."""
 
     topic_id: int
+    # 0, in a broadcast: the queue's own shard gives one.
     epoch: int
-    """0, in a broadcast: the queue's own shard gives one."""
+    # It is to go elsewhere: to be finished with, and released.
     is_leaving: bool
-    """It is to go elsewhere: to be finished with, and released."""
 
 
 View = Mapping[TopicQueue, Assignment]
@@ -83,13 +83,13 @@ class GroupMember:
         self._settings = settings
         self._names = topics
         self._coordinator = coordinator_shard(settings.consumer_group, client.routes.table.coordinators)
+        # As they were told at the last join.
         self._joined: list[Topic] = []
-        """As they were told at the last join."""
+        # Of shards, as they were told at the last join.
         self._rooms: Mapping[int, str] = {}
-        """Of shards, as they were told at the last join."""
         self._version = 0
+        # Whether the topics may be others since.
         self._is_stale = False
-        """Whether the topics may be others since."""
 
     @property
     def trouble(self) -> LedgerError | None:

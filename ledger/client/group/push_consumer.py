@@ -49,15 +49,15 @@ class Outcome(Enum):
     RECONSUME_LATER = "reconsume later"
 
 
+# A function, a coroutine function, or an object that can be called. Plain functions are called in threads.
 Listener = Callable[[Message], Outcome | None] | Callable[[Message], Awaitable[Outcome | None]]
-"""A function, a coroutine function, or an object that can be called. Plain functions are called in threads."""
 _PLACE = attrgetter("topic", "queue")
+# Where a message that was not consumed could not be moved: until it is tried here again.
 _AGAIN_S = 5.0
-"""Where a message that was not consumed could not be moved: until it is tried here again."""
+# So long a worker goes on before others have their turn.
 _TURN_S = 0.005
-"""So long a worker goes on before others have their turn."""
+# As many messages are taken at a time as the listener consumed in that time lately, and never more than so many.
 _AHEAD_S, _MOST_AHEAD = 0.05, 1_000
-"""As many messages are taken at a time as the listener consumed in that time lately, and never more than so many."""
 
 
 @dataclass(slots=True)
@@ -65,12 +65,12 @@ class _OrderlyQueue:
     """Messages of one queue, for a listener that gets them in order. The first one may have failed."""
 
     messages: deque[Message] = field(default_factory=deque)
+    # Of the first one, in this place.
     failures: int = 0
-    """Of the first one, in this place."""
+    # Just now.
     has_failed: bool = False
-    """Just now."""
+    # How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known.
     losses: int = -1
-    """How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known."""
 
 
 class AsyncPushConsumer(AsyncLifetime):
@@ -121,22 +121,22 @@ class AsyncPushConsumer(AsyncLifetime):
         self._orderly = orderly
         self._suspend_s = suspend_ms / 1000
         self._max_attempts = max_attempts
+        # What any worker may go on with. Bounded by what may be in hand; threads take from it too.
         self._ready: deque[Message | _OrderlyQueue] = deque()
-        """What any worker may go on with. Bounded by what may be in hand; threads take from it too."""
+        # Workers that wait for that.
         self._idle: deque[asyncio.Future[None]] = deque()
-        """Workers that wait for that."""
+        # Of the consumer, when the first of what is ready was read: with more, some of it may be another member's.
         self._losses = 0
-        """Of the consumer, when the first of what is ready was read: with more, some of it may be another member's."""
         self._hungry = asyncio.Event()
+        # Orderly: those with messages.
         self._orderly_queues: dict[TopicQueue, _OrderlyQueue] = {}
-        """Orderly: those with messages."""
         self._finished: deque[Message] = deque()
+        # Messages that the listener has had, until the loop's next turn.
         self._failed: deque[Message] = deque()
-        """Messages that the listener has had, until the loop's next turn."""
         self._is_settling = False
         self._is_stopping = False
+        # Workers and moves.
         self._tasks: dict[asyncio.Task[None], None] = {}
-        """Workers and moves."""
         self._backoff = Backoff(200, _AGAIN_S * 1000, settings.get("rng") or random.Random())
         self._reading: asyncio.Task[None] | None = None
 

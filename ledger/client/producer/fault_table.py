@@ -15,8 +15,8 @@ from itertools import pairwise
 
 from ledger.errors import InvalidArgumentError
 
+# (latency, for how long the shard is passed over from then on), both in ms; the latencies rise.
 Steps = Sequence[tuple[float, float]]
-"""(latency, for how long the shard is passed over from then on), both in ms; the latencies rise."""
 
 ROCKETMQ: Steps = (
     (50, 0),
@@ -27,8 +27,8 @@ ROCKETMQ: Steps = (
     (5_000, 10_000),
     (15_000, 30_000),
 )
+# The latency that a failure counts as.
 FAILURE_MS = 10_000
-"""The latency that a failure counts as."""
 _MAX_STEPS = 64
 _LONGEST_MS = 86_400_000
 

@@ -31,8 +31,8 @@ from ledger.errors import (
 Headers = Sequence[tuple[str, bytes]]
 T = TypeVar("T")
 
+# In the place of a number: there is none.
 NONE = -1
-"""In the place of a number: there is none."""
 
 # Beside the value itself: an offset in the batch, and the reference to it while it waits here.
 MESSAGE_OVERHEAD_BYTES = 16
@@ -97,10 +97,10 @@ class BatchResult:
     outcome: Answer
     released: int
     batch: ProducerBatch
+    # Receipts.
     _told: int = field(default=0, init=False)
-    """Receipts."""
+    # What those stand for.
     _told_messages: int = field(default=0, init=False)
-    """What those stand for."""
 
     @property
     def is_delivered(self) -> bool:
@@ -188,8 +188,8 @@ class ProducerBatch:
     data: bytes | None = None
     numbered: bool = False
     epoch: int = 0
+    # NONE while it has no number.
     first_sequence: int = NONE
-    """NONE while it has no number."""
     in_flight: bool = False
     # Some message of it belongs in this queue.
     bound: bool = False

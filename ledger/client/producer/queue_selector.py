@@ -25,9 +25,9 @@ class UnplacedMessage:
     headers: Headers = ()
 
 
+# `selector(message, queues)` gives the queue, 0 to queues - 1, or None: as without a selector. It is called on the
+# client's loop, once for each message, and must not block. A topic may be given more queues at any time.
 QueueSelector = Callable[[UnplacedMessage, int], int | None]
-"""`selector(message, queues)` gives the queue, 0 to queues - 1, or None: as without a selector. It is called on the
-client's loop, once for each message, and must not block. A topic may be given more queues at any time."""
 
 
 def selected(selector: QueueSelector, message: UnplacedMessage, queues: int) -> int | None:

@@ -25,9 +25,9 @@ from ledger.errors import ClosedError, LedgerError, RequestTimeoutError, Sequenc
 _WATCH_SECONDS = 0.5
 _STALL_SECONDS = 1.5
 
+# Who hears first sends again, and that is on its way while the others hear: so client and cluster work at the same
+# time.
 _RECEIPTS_AT_ONCE = 512
-"""Who hears first sends again, and that is on its way while the others hear: so client and cluster work at the same
-time."""
 
 
 class Sender:
@@ -44,14 +44,14 @@ class Sender:
         # By address of the leader, and shard: answers come in order, and no shard is to wait for another.
         self._streams: dict[tuple[str, int], ProduceStream] = {}
         self._poll_due = False
+        # When somebody asked for the poll that is due.
         self._turn_at, self._turn_at_wall_ms = 0.0, 0
-        """When somebody asked for the poll that is due."""
         self._timer: asyncio.TimerHandle | None = None
+        # When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
+        # millisecond.
         self._timer_at = 0.0
-        """When the timer is due. Not asked of the timer itself: uvloop's has no `when` if that is within half a
-        millisecond."""
+        # Some of their receipts have not been told. They are, in this order.
         self._untold: deque[BatchResult] = deque()
-        """Some of their receipts have not been told. They are, in this order."""
         self._told = asyncio.Event()
         self._closing = False
         client.routes.on_leader_change.append(self._leaders_changed)

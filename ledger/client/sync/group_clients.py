@@ -21,8 +21,8 @@ from ledger.client.sync.read_ahead import next_ahead
 from ledger.errors import ClosedError
 
 _ITERATION_MESSAGES = 100
+# To cross to the other thread for each message would cost more than the message.
 _TELL_EVERY_S = 0.1
-"""To cross to the other thread for each message would cost more than the message."""
 
 
 class GroupConsumer(Lifetime):
@@ -42,10 +42,10 @@ class GroupConsumer(Lifetime):
         self._thread = started(self._client, "ledgermq-group-consumer")
         self._auto = auto_acknowledge
         self._ahead: deque[Message] = deque()
+        # By the last read: with the program still.
         self._handed_out: list[Message] = []
-        """By the last read: with the program still."""
+        # Finished, which the other thread is not told yet.
         self._done: list[Message] = []
-        """Finished, which the other thread is not told yet."""
         self._tell_at = 0.0
 
     def __iter__(self) -> Iterator[Message]:
