@@ -1,9 +1,7 @@
-"""Every error that a client or a broker of the ledger can meet, each with a type, a stable code and a sentence.
+"""The errors that a client or a broker can raise: each has a type, a stable code and a sentence.
 
-The one idea: an error on the wire is a number, a sentence and a few facts (``ledger.v1.Error``); in Python it is a type
-that a caller can catch. `to_wire` and `from_wire` are the only places where one becomes the other.
-
-It must not know who raises what: no broker, no client, no store.
+On the wire an error is a code, a sentence and a few facts (``ledger.v1.Error``). In Python it is an exception that a
+caller can catch. `to_wire` and `from_wire` convert between the two.
 """
 
 from __future__ import annotations
@@ -15,10 +13,10 @@ from ledger.v1 import error_pb2
 
 
 class LedgerError(Exception):
-    """Base of all errors here.
+    """Base class of all errors of this product.
 
-    `code` is the name of the wire code, empty for errors that only a client meets; `retriable` says that the same
-    request may succeed later or elsewhere. The attributes are None where they do not apply.
+    `code` is the name of the code on the wire; it is empty for errors that only clients raise. `retriable` says that
+    the same request may succeed later or on another node. An attribute that does not apply is None.
     """
 
     code: str = ""
@@ -57,7 +55,7 @@ class InvalidArgumentError(LedgerError, ValueError):
 
 
 class InvalidTopicNameError(LedgerError, ValueError):
-    """The name cannot be a topic's."""
+    """The name is not a valid topic name."""
 
     code = "INVALID_TOPIC_NAME"
 
@@ -69,13 +67,13 @@ class UnknownTopicError(LedgerError):
 
 
 class UnknownQueueError(LedgerError):
-    """The topic exists, but has no queue of this number."""
+    """The topic exists, but it has no queue with this number."""
 
     code = "UNKNOWN_QUEUE"
 
 
 class TopicExistsError(LedgerError):
-    """A topic of this name is there already."""
+    """A topic with this name exists already."""
 
     code = "TOPIC_EXISTS"
 
@@ -87,31 +85,31 @@ class MessageTooLargeError(LedgerError):
 
 
 class TooManyHeadersError(LedgerError):
-    """A message has more headers than any may have."""
+    """A message has more headers than the limit allows."""
 
     code = "TOO_MANY_HEADERS"
 
 
 class HeadersTooLargeError(LedgerError):
-    """Names and values of a message's headers take more bytes than they may."""
+    """The names and values of a message's headers take more bytes than the limit allows."""
 
     code = "HEADERS_TOO_LARGE"
 
 
 class CorruptBatchError(LedgerError):
-    """The bytes of a batch contradict themselves or their CRC."""
+    """The bytes of a batch contradict each other or the batch's CRC."""
 
     code = "CORRUPT_BATCH"
 
 
 class UnsupportedBatchError(LedgerError):
-    """The batch has a version, codec or column that this program does not know."""
+    """The batch has a version, codec or column that this program does not know. A newer program can read it."""
 
     code = "UNSUPPORTED_BATCH"
 
 
 class OffsetOutOfRangeError(LedgerError):
-    """The offset lies outside [first_offset, end_offset], which the error carries."""
+    """The offset lies outside of [first_offset, end_offset]. The error carries both limits."""
 
 
 class OffsetTooLowError(OffsetOutOfRangeError):
@@ -121,57 +119,64 @@ class OffsetTooLowError(OffsetOutOfRangeError):
 
 
 class OffsetBeyondEndError(OffsetOutOfRangeError):
-    """The offset lies behind the end of the queue."""
+    """The offset lies after the end of the queue."""
 
     code = "OFFSET_BEYOND_END"
 
 
 def out_of_range(sentence: str, offset: int, first: int, end: int) -> OffsetOutOfRangeError:
-    """Why that offset, which lies before `first` or behind `end`, cannot be had: the sentence, and what is valid."""
+    """Return the error for an offset before `first` or after `end`: the sentence, followed by the valid offsets."""
     kind = OffsetTooLowError if offset < first else OffsetBeyondEndError
     return kind(f"{sentence}: valid are {first} to {end}", first_offset=first, end_offset=end)
 
 
 class ProducerFencedError(LedgerError):
-    """Another producer with the same id and a newer epoch has written to this queue."""
+    """A producer with the same id and a newer epoch has written to this queue. The older producer cannot write any
+    more.
+    """
 
     code = "PRODUCER_FENCED"
 
 
 class DuplicateForgottenError(LedgerError):
-    """The batch repeats one that was committed so long ago that its offsets are no longer remembered. The error carries
-    the `next_sequence` of its producer in its queue."""
+    """The batch repeats an old committed batch whose offsets the broker no longer remembers.
+
+    The error carries `next_sequence`, the next number of this producer in this queue.
+    """
 
     code = "DUPLICATE_FORGOTTEN"
 
 
 class InvalidGroupNameError(LedgerError, ValueError):
-    """The name cannot be a consumer group's."""
+    """The name is not a valid consumer group name."""
 
     code = "INVALID_GROUP_NAME"
 
 
 class UnknownMemberError(LedgerError):
-    """The consumer group has no such member (any more): nothing was heard of it for too long. It may join again."""
+    """The consumer group does not know this member, for example because the member was silent for longer than its
+    session timeout. The member may join again.
+    """
 
     code = "UNKNOWN_MEMBER"
 
 
 class ConsumerFencedError(LedgerError):
-    """The queue has been given to another member, or its offset was set anew: what this one did with it meanwhile does
-    not count."""
+    """The queue was given to another member, or its offset was reset. The acknowledgement of the earlier owner is
+    rejected.
+    """
 
     code = "CONSUMER_FENCED"
 
 
 class GroupConflictError(LedgerError):
-    """The other members of the consumer group assign queues by another strategy."""
+    """The other members of the consumer group use a different assignment strategy."""
 
     code = "GROUP_CONFLICT"
 
 
 class GroupFullError(LedgerError):
-    """There are as many consumer groups, members or subscriptions as there may be."""
+    """The limit on consumer groups, members or subscriptions is reached."""
 
     code = "GROUP_FULL"
 
@@ -180,7 +185,7 @@ class GroupFullError(LedgerError):
 
 
 class NotLeaderError(LedgerError):
-    """The node asked is not the leader; `leader` and `leader_address` say who is, where known."""
+    """The node that was asked is not the leader. `leader` and `leader_address` name the leader if the node knows it."""
 
     code = "NOT_LEADER"
     retriable = True
@@ -194,49 +199,51 @@ class NoLeaderError(LedgerError):
 
 
 class BusyError(LedgerError):
-    """The node has as much unfinished work as it takes on."""
+    """The node has reached its limit of unfinished work and refused the request."""
 
     code = "BUSY"
     retriable = True
 
 
 class ThrottledError(LedgerError):
-    """This client has had its share of the node: it is to wait for `throttle_ms`. Nothing was done."""
+    """This client has used up its quota on the node. Nothing was done; the client should wait `throttle_ms`
+    milliseconds.
+    """
 
     code = "THROTTLED"
     retriable = True
 
 
 class SequenceGapError(LedgerError):
-    """Earlier batches of this producer and queue have not arrived: send them again, in order."""
+    """Earlier batches of this producer for this queue have not arrived. Send them again, in order."""
 
     code = "SEQUENCE_GAP"
     retriable = True
 
 
 class ReplicaBehindError(LedgerError):
-    """The node asked has not applied as much yet as the request needs."""
+    """The node that was asked has not yet applied the entries that the request needs."""
 
     code = "REPLICA_BEHIND"
     retriable = True
 
 
 class RequestTimeoutError(LedgerError, TimeoutError):
-    """The request was not answered in time. What it asked for may still happen."""
+    """The request was not answered in time. It may still take effect."""
 
     code = "TIMED_OUT"
     retriable = True
 
 
 class UnavailableError(LedgerError):
-    """The node cannot be reached, or is starting or stopping."""
+    """The node cannot be reached, or it is starting or stopping."""
 
     code = "UNAVAILABLE"
     retriable = True
 
 
 class ChangeInProgressError(LedgerError):
-    """An earlier change of the members, or the leader's first entry, is not committed yet."""
+    """An earlier change of the members, or the first entry of the leader's term, is not committed yet."""
 
     code = "CHANGE_IN_PROGRESS"
     retriable = True
@@ -246,21 +253,21 @@ class ChangeInProgressError(LedgerError):
 
 
 class StorageFailedError(LedgerError):
-    """The node's disk failed. It steps down, so the request may succeed with the next leader."""
+    """The disk of the node failed. The node gives up leadership, so the request may succeed with the next leader."""
 
     code = "STORAGE_FAILED"
     retriable = True
 
 
 class DiskFullError(LedgerError):
-    """The node's disk is full. It steps down, so the request may succeed with the next leader."""
+    """The disk of the node is full. The node gives up leadership, so the request may succeed with the next leader."""
 
     code = "DISK_FULL"
     retriable = True
 
 
 class InternalError(LedgerError):
-    """The node met a fault of its own; its log says more."""
+    """The node met an internal fault. The log of the node has the details."""
 
     code = "INTERNAL"
 
@@ -269,71 +276,73 @@ class InternalError(LedgerError):
 
 
 class OperationError(LedgerError):
-    """Base: the sentence says what stands in the way, and what to do first."""
+    """Base class of errors of an operator's request. The sentence says what prevents the operation, and what to do
+    first.
+    """
 
 
 class UnknownNodeError(OperationError):
-    """No member of the shard has this number."""
+    """The shard has no member with this node number."""
 
     code = "UNKNOWN_NODE"
 
 
 class NodeExistsError(OperationError):
-    """The number, or the address, is that of another member."""
+    """A different member has this node number or this address already."""
 
     code = "NODE_EXISTS"
 
 
 class NodeRefusedError(OperationError):
-    """The node to be added does not answer, is not empty, or is set up for something else."""
+    """The node to be added does not answer, has data already, or is configured for a different cluster."""
 
     code = "NODE_REFUSED"
 
 
 class NodeBehindError(OperationError):
-    """A learner lacks too much of the log to vote."""
+    """The learner lacks too many entries of the log to become a voter."""
 
     code = "NODE_BEHIND"
 
 
 class LastVoterError(OperationError):
-    """A shard needs a voter."""
+    """The last voter of a shard cannot be removed."""
 
     code = "LAST_VOTER"
 
 
 class TransferRefusedError(OperationError):
-    """That node cannot lead now; the leader goes on."""
+    """The named node cannot lead now. The present leader continues."""
 
     code = "TRANSFER_REFUSED"
 
 
 class NotSuspectError(OperationError):
-    """There is nothing to recover from: this node has not lost anything that is known of."""
+    """The node is not suspect, so there is no loss to accept."""
 
     code = "NOT_SUSPECT"
 
 
 class RecoveryRefusedError(OperationError):
-    """What this node lost need not be given up: it is being given back."""
+    """The entries that this node lost are being restored from other nodes, so the loss need not be accepted."""
 
     code = "RECOVERY_REFUSED"
 
 
 class LogHeldError(OperationError):
-    """Nothing of the log may go now: somebody holds it."""
+    """A hold keeps the log, so nothing can be removed from it now."""
 
     code = "LOG_HELD"
 
 
 class GroupNotEmptyError(OperationError):
-    """The consumer group has members."""
+    """The consumer group still has members."""
 
     code = "GROUP_NOT_EMPTY"
 
 
 class UnknownGroupError(OperationError):
-    """No consumer group of this name has members, or has ever begun with a queue."""
+    """No consumer group of this name has members or has consumed a queue."""
 
     code = "UNKNOWN_GROUP"
 
@@ -342,9 +351,10 @@ class UnknownGroupError(OperationError):
 
 
 class DeliveryTimeoutError(LedgerError, TimeoutError):
-    """The message was not acknowledged in time, or by as many attempts as there may be.
+    """The message was not acknowledged within the delivery timeout or within the allowed attempts.
 
-    With `maybe_committed` its fate is unknown: it may be in the queue, now or later. Without, it was never sent.
+    If `maybe_committed` is true, the result is unknown: the message may be in the queue now or appear later. If it is
+    false, the message is surely not in the queue.
     """
 
     def __init__(self, message: str = "", *, maybe_committed: bool) -> None:
@@ -353,15 +363,15 @@ class DeliveryTimeoutError(LedgerError, TimeoutError):
 
 
 class TransferFailedError(OperationError):
-    """Leadership was to be handed over, and the node did not take it in time."""
+    """The chosen node did not take over leadership in time."""
 
 
 class OperationTimeoutError(OperationError, TimeoutError):
-    """What was asked for is under way, but not complete in time; it goes on."""
+    """The operation was not complete in time. It continues in the cluster."""
 
 
 class BufferFullError(LedgerError):
-    """The producer's buffer holds as much as it may; wait for messages to be acknowledged."""
+    """The producer's buffer is full. Wait until messages are acknowledged, then send again."""
 
     retriable = True
 
@@ -421,7 +431,7 @@ _TYPE_OF_CODE: dict[int, type[LedgerError]] = {error_pb2.Code.Value(kind.code): 
 
 
 def to_wire(error: LedgerError) -> error_pb2.Error:
-    """The wire form of an error that a broker answers with. An error without a code of its own is INTERNAL."""
+    """Return the wire form of an error. An error without a code of its own becomes INTERNAL."""
     wire = error_pb2.Error(code=_number(error.code), message=error.message)
     for fact in _FACTS:
         value = getattr(error, fact)
@@ -431,10 +441,10 @@ def to_wire(error: LedgerError) -> error_pb2.Error:
 
 
 def from_wire(wire: error_pb2.Error) -> LedgerError:
-    """The exception for a broker's answer.
+    """Return the exception for an error that a broker sent.
 
-    A code that this program does not know keeps its number as `code`, its sentence, and what its range says about
-    trying again.
+    A code that this program does not know becomes a plain `LedgerError`. It keeps the number as `code`, the sentence,
+    and `retriable` as the range of the code says.
     """
     kind = _TYPE_OF_CODE.get(wire.code, LedgerError)
     ranged = issubclass(kind, OffsetOutOfRangeError)
@@ -454,7 +464,7 @@ def from_wire(wire: error_pb2.Error) -> LedgerError:
 
 
 def told_of(error: LedgerError | OSError) -> str:
-    """The sentence for a person: of an error of the operating system, the file and what is wrong with it."""
+    """Return the sentence to show to a user. For an error of the operating system it names the file and the reason."""
     if isinstance(error, LedgerError):
         return str(error)
     place = f"{error.filename}: " if error.filename else ""

@@ -1,8 +1,4 @@
-"""What the clients hand to their users: messages, receipts and descriptions.
-
-The one idea: plain frozen values, with nothing of the wire in them.
-They must not know protobuf, gRPC or asyncio.
-"""
+"""The values that clients return to users: messages, receipts and descriptions. All are immutable."""
 
 from __future__ import annotations
 
@@ -20,8 +16,12 @@ class TopicQueue(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message as a consumer gets it. `timestamp_ms` is the producer's, `append_time_ms` when the leader appended it
-    (both in ms since 1970), `term` that of its entry. (A tuple, since millions of them are made a second.)"""
+    """A message as a consumer receives it.
+
+    `timestamp_ms` is the producer's time and `append_time_ms` the time at which the leader appended the message; both
+    are milliseconds since 1970. `term` is the Raft term of the message's entry. (A tuple, because a consumer makes
+    millions of messages a second.)
+    """
 
     topic: str
     queue: int
@@ -36,26 +36,28 @@ class Message(NamedTuple):
 
     @property
     def id(self) -> str:
-        """`topic:queue:offset`: the same on every node, for as long as the message is kept."""
+        """`topic:queue:offset`, which is the same on every node for as long as the message is kept."""
         return f"{self.topic}:{self.queue}:{self.offset}"
 
     @property
     def origin(self) -> str:
-        """`topic:queue:offset` of the place where its producer put it: its own id, unless it was moved to be consumed
-        again, or given up."""
+        """`topic:queue:offset` of the place where the producer put the message.
+
+        It differs from `id` if the message was moved to a retry topic or to the dead letters.
+        """
         return origin(self.headers) or self.id
 
     @property
     def attempt(self) -> int:
-        """How often a consumer group was given it, this time included."""
+        """How many times the consumer group was given this message, including this time; at least 1."""
         return attempts(self.headers) + 1
 
 
 class RecordMetadata(NamedTuple):
-    """Where a committed message lies.
+    """The place of one committed message.
 
-    `timestamp_ms` is when the leader appended it (ms since 1970); `duplicate` says that an earlier attempt of the same
-    send had been committed already, and that these are that one's figures.
+    `timestamp_ms` is when the leader appended the message (ms since 1970). `duplicate` means that an earlier attempt of
+    the same send was committed already; the other fields then describe that attempt.
     """
 
     topic: str
@@ -68,7 +70,7 @@ class RecordMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordRange:
-    """`count` committed messages that lie at `first_offset` and behind it, in the order they were given."""
+    """The place of `count` committed messages: consecutive offsets from `first_offset`, in the order of the send."""
 
     topic: str
     queue: int
@@ -78,7 +80,7 @@ class RecordRange:
 
 @dataclass(frozen=True, slots=True)
 class QueueOffsets:
-    """The messages of a queue: [first_offset, end_offset)."""
+    """The offsets of the messages that a queue has: [first_offset, end_offset)."""
 
     queue: int
     first_offset: int
@@ -87,7 +89,9 @@ class QueueOffsets:
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic. Queue i lives in `shards[i]`; `offsets` is empty where they were not asked for."""
+    """A topic and the shard of each queue: queue i is in `shards[i]`. `offsets` is empty if the caller did not ask for
+    offsets.
+    """
 
     name: str
     topic_id: int
@@ -102,9 +106,12 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class ShardStatus:
-    """One node's view of one shard. `role` is leader, candidate, pre-candidate, follower, learner, waiting (before
-    the first start), joining (until it is added) or removed. `suspect`: it may have lost what it acknowledged, and is
-    not counted until it has caught up."""
+    """One node's view of one shard.
+
+    `role` is leader, candidate, pre-candidate, follower, learner, waiting (before the first start), joining (until the
+    node is added) or removed. `suspect` means that this replica may have lost entries that it acknowledged; the replica
+    is not counted until it has caught up.
+    """
 
     shard: int
     role: str
@@ -120,8 +127,11 @@ class ShardStatus:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of a cluster as the leader sees it: a voter, or else a learner. Its lag is what it lacks of what is
-    committed; `caught_up` says that it is no more than what is on its way to a node that keeps up."""
+    """One member of a cluster as the leader sees it: a voter or a learner.
+
+    The lag counts the committed entries and bytes that the member lacks. `caught_up` means that the lag is no larger
+    than the entries that are normally on their way to a node.
+    """
 
     node: int
     address: str
@@ -135,8 +145,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Who belongs to a cluster, by its newest committed configuration. `transferring_to`: to whom the leader is handing
-    over; 0: to nobody."""
+    """The members of a cluster, by its newest committed configuration.
+
+    `transferring_to` is the node to which the leader is handing over leadership; 0 means that no handover is under way.
+    """
 
     cluster: str
     term: int
@@ -153,8 +165,11 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """What a suspect node may have lost: entries behind `last_index`, for that reason, at `since_ms` (ms since 1970).
-    `accepted`: that it may stay lost; the node is suspect no more."""
+    """Why a node is suspect: it may have lost entries after `last_index`, for `reason`, since `since_ms` (ms since
+    1970).
+
+    `accepted` means that the loss was accepted, so the node is no longer suspect.
+    """
 
     node: int
     reason: str
@@ -166,9 +181,12 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True)
 class LogCut:
-    """What a trim let go of, or, by a dry run, would: so many entries, their bytes and messages, the newest of them
-    appended at `newest_ms` (ms since 1970). The log begins with `first_index` then, and `bytes_kept` are left. All but
-    that are 0 where nothing goes. `held_by`: who holds the log; as long as anybody does, nothing goes."""
+    """The part of a log that a trim removed, or that it would remove if this was a dry run.
+
+    `entries`, `bytes` and `messages` count the removed part; its newest entry was appended at `newest_ms` (ms since
+    1970). The log then starts at `first_index` and keeps `bytes_kept` bytes. If nothing is removed, the counts and
+    `newest_ms` are 0. `held_by` names the holds of the log; nothing is removed while the log has a hold.
+    """
 
     first_index: int
     entries: int
@@ -185,8 +203,11 @@ class LogCut:
 
 @dataclass(frozen=True, slots=True)
 class LogHold:
-    """A named hold of the log, taken at entry `index`: what came before stays until it is released or `expires_ms` (ms
-    since 1970) has come, by the times at which entries are appended."""
+    """A named hold of the log, taken at entry `index`.
+
+    Earlier entries are kept until the hold is released or expires at `expires_ms` (ms since 1970). Append times of
+    entries decide when the hold expires.
+    """
 
     name: str
     index: int
@@ -197,8 +218,7 @@ class LogHold:
 
 @dataclass(frozen=True, slots=True)
 class NodeStatus:
-    """One node as it describes itself, or, where `reachable` is false, what is known of it and why it did not
-    answer."""
+    """One node as it describes itself. If `reachable` is false, `error` says why the node did not answer."""
 
     node: int
     address: str

@@ -1,8 +1,6 @@
-"""The asyncio admin client: makes and describes topics, asks nodes how they are, changes members, moves leadership,
-lets go of old messages, tells and sets how far consumer groups have come.
+"""The asyncio admin client: topics, nodes, members, shards, consumer groups and the start of the log.
 
-The one idea: every answer about topics and members comes from the leader, so it is what is committed at that moment;
-every answer about a node comes from that node. It must not know how messages are sent or read.
+Answers about topics and members come from a leader, so they are committed. Answers about a node come from that node.
 """
 
 from __future__ import annotations
@@ -49,7 +47,13 @@ _STATUS_SECONDS = 2.0
 
 
 class AsyncAdmin(AsyncLifetime):
-    """`request_timeout_ms`: how long to go on where there is no leader, or none that answers."""
+    """Administers a cluster.
+
+    bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
+    client_id           the name that this client shows to nodes; None: chosen by the client
+    request_timeout_ms  how long a request is repeated while a shard has no leader that answers (default 30,000)
+    rng                 randomness for back-offs (default: a new random.Random())
+    """
 
     def __init__(
         self,
@@ -72,7 +76,7 @@ class AsyncAdmin(AsyncLifetime):
         self._group_operator = ConsumerGroupsAdmin(self._client)
 
     async def start(self) -> None:
-        """Connect; raises UnavailableError where no node answers."""
+        """Connect to the cluster. Raises UnavailableError if no node answers."""
         await self._client.start()
 
     async def stop(self) -> None:
@@ -80,7 +84,7 @@ class AsyncAdmin(AsyncLifetime):
             await self._client.close()
 
     async def create_topic(self, name: str, queues: int = 4) -> TopicDescription:
-        """Make a topic; returns when it can be used. Raises TopicExistsError, InvalidTopicNameError, ..."""
+        """Create a topic; return when it can be used. Raises TopicExistsError or InvalidTopicNameError."""
         validate_topic_name(name)
         validate_queue_count(queues)
         was_there = await self._is_there(name)
@@ -108,9 +112,11 @@ class AsyncAdmin(AsyncLifetime):
         return _description(topic_of(response.topic))
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic, with its messages and with how far consumer groups have come with it; returns when it is gone
-        everywhere. Who writes to it or reads it is refused from then on (UnknownTopicError); a topic of this name that
-        is made later is another one. Raises UnknownTopicError, InvalidTopicNameError (the broker's own)."""
+        """Delete a topic with its messages and its consumer group progress; return when all shards have deleted it.
+
+        Later reads and writes raise UnknownTopicError. A topic created later with this name is a different topic.
+        Raises UnknownTopicError, or InvalidTopicNameError for a system topic.
+        """
         validate_topic_name(name)
         request = broker_pb2.DeleteTopicRequest(topic_id=(await self._client.topic(name, newest=True)).topic_id)
         await self._client.call(TOPICS_SHARD, lambda stub, s: stub.DeleteTopic(request, timeout=s))
@@ -126,13 +132,13 @@ class AsyncAdmin(AsyncLifetime):
         return True
 
     async def list_topics(self) -> list[TopicDescription]:
-        """All topics, by name, without their offsets."""
+        """Return all topics, sorted by name, without their offsets."""
         request = broker_pb2.GetRouteRequest(linearizable=True)
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.GetRoute(request, timeout=s))
         return sorted((_description(topic_of(topic)) for topic in response.topics), key=lambda topic: topic.name)
 
     async def describe_topic(self, name: str) -> TopicDescription:
-        """One topic with the offsets of its queues. Raises UnknownTopicError."""
+        """Return one topic with the offsets of its queues. Raises UnknownTopicError."""
         topic = await self._client.topic(name, newest=True)
         offsets = await list_offsets(self._client, topic, range(len(topic.shards)))
         return replace(_description(topic), offsets=tuple(offsets[queue] for queue in sorted(offsets)))
@@ -174,23 +180,28 @@ class AsyncAdmin(AsyncLifetime):
         )
 
     async def get_message(self, topic: str, queue: int, offset: int) -> Message:
-        """One message by its place, which a receipt names, and `Message.id` too.
+        """Return the message at this place; `RecordMetadata` and `Message.id` name such places.
 
-        Raises UnknownTopicError, UnknownQueueError, OffsetTooLowError (it is not kept any more), OffsetBeyondEndError
-        (there is none yet)."""
+        Raises UnknownTopicError, UnknownQueueError, OffsetTooLowError (the message is no longer kept) or
+        OffsetBeyondEndError (the queue does not reach that far yet).
+        """
         return await get_message(self._client, await self._client.topic(topic), queue, offset)
 
     async def offsets_for_times(self, times: QueueTimes) -> dict[TopicQueue, int]:
-        """For each queue the offset of the first message that was appended at that time (ms since 1970) or later; the
-        end offset where there is none yet. Raises UnknownTopicError, UnknownQueueError."""
+        """Return for each queue the offset of the first message appended at the given time (ms since 1970) or later.
+
+        If a queue has no such message, the result is its end offset. Raises UnknownTopicError or UnknownQueueError.
+        """
         self._client.check_open()
         return await offsets_for_times(self._client, times)
 
     # -- nodes
 
     async def cluster(self) -> list[NodeStatus]:
-        """Every node of the cluster as it describes itself, by id; those that do not answer are marked so. A node that
-        was named as a bootstrap server and is no member (not yet, or not any more) is among them if it answers."""
+        """Return the status of every node, sorted by id. A node that does not answer is marked as not reachable.
+
+        A bootstrap server that is not a member is included if it answers.
+        """
         self._client.check_open()
         table = self._client.routes.table
         nodes = sorted(table.nodes.items())
@@ -224,7 +235,7 @@ class AsyncAdmin(AsyncLifetime):
     # -- members and leadership
 
     async def members(self, *, shard: int = TOPICS_SHARD, timeout_ms: float | None = None) -> Members:
-        """Who belongs to that shard, how far each member is, and who leads; all nodes belong to shard 0."""
+        """Return the members of a shard, the lag of each and the leader. All nodes are members of shard 0."""
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
         return await MembersAdmin(self._client, shard).members(timeout_ms)
@@ -240,12 +251,13 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 600_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Make a learner of a new node, which waits for that at `address` (`join = true`) with an empty directory.
+        """Add a new node as a learner. The node must run at `address` with `join = true` and an empty directory.
 
-        With `wait` this returns when it has caught up, and with `promote` when it votes; without, as soon as the leader
-        has taken the request. To add it once more is no error. Raises NodeRefusedError, NodeExistsError,
-        OperationTimeoutError (it goes on). `shard`, here and below: in that one alone; None: in all, one after the
-        other."""
+        With `wait`, the call returns when the learner has caught up, and with `promote` when it is a voter. Without
+        `wait` it returns when the leader has accepted the request. `timeout_ms` limits the wait (default 600,000). With
+        `shard` the node joins that shard only; None (default): all shards, one after the other. The call is idempotent.
+        Raises NodeRefusedError, NodeExistsError or OperationTimeoutError (the operation then continues in the cluster).
+        """
         if promote and not wait:
             raise InvalidArgumentError("A node can be promoted only once it has caught up: leave wait on.")
         self._client.check_open()
@@ -262,9 +274,11 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Make a voter of a learner that has caught up. With `wait` this returns when it votes.
+        """Make a voter of a learner that has caught up. With `wait`, return when the node is a voter.
 
-        Raises NodeBehindError where it lags or does not answer, UnknownNodeError, OperationTimeoutError."""
+        `shard`: only that shard; None (default): all shards. Raises NodeBehindError if the node lags or does not
+        answer, UnknownNodeError or OperationTimeoutError.
+        """
         self._client.check_open()
         await self._every_shard.promote(node, shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
 
@@ -277,10 +291,12 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Remove a voter or a learner; a leader hands over by that. With `wait` this returns when that is committed,
-        and a leader has applied it.
+        """Remove a voter or a learner; a leader hands over leadership first. With `wait`, return when the removal is
+        applied.
 
-        Raises UnknownNodeError, LastVoterError, OperationTimeoutError."""
+        `shard`: only that shard; None (default): all shards. Raises UnknownNodeError, LastVoterError or
+        OperationTimeoutError.
+        """
         self._client.check_open()
         await self._every_shard.remove(node, shard, wait=wait, timeout_ms=timeout_ms, on_progress=on_progress)
 
@@ -293,10 +309,11 @@ class AsyncAdmin(AsyncLifetime):
         timeout_ms: float = 30_000,
         on_progress: OnProgress | None = None,
     ) -> int:
-        """Make that voter lead that shard; 0: the most up-to-date other one. Returns which. With `wait` this returns
-        when it does.
+        """Make the voter `to` the leader of a shard (0: the most up-to-date other voter); return its node number.
 
-        Raises TransferRefusedError, or TransferFailedError where it did not take over: the leader went on then."""
+        With `wait`, the call returns when that node leads. Raises TransferRefusedError, or TransferFailedError if the
+        node did not take over and the present leader continued.
+        """
         self._client.check_open()
         (shard,) = await self._every_shard.numbers(shard)
         return await MembersAdmin(self._client, shard).transfer(
@@ -306,25 +323,28 @@ class AsyncAdmin(AsyncLifetime):
     async def recover_node(
         self, node: int, *, shard: int | None = None, accept_loss: bool = False, timeout_ms: float = 10_000
     ) -> list[Doubt]:
-        """Ask a suspect node what it may have lost, in each shard where it is suspect; with `accept_loss`, have it vote
-        and count again, although that may then be lost for good. It need not have a leader.
+        """Return what a suspect node may have lost, for each shard in which it is suspect. No leader is needed.
 
-        Raises NotSuspectError, and RecoveryRefusedError where a leader is giving it back what it lacks."""
+        With `accept_loss` the node votes and counts again, although the missing entries may then be lost for good.
+        Raises NotSuspectError, or RecoveryRefusedError if a leader is restoring the missing entries.
+        """
         self._client.check_open()
         return await self._every_shard.recover(node, shard, accept_loss=accept_loss, timeout_ms=timeout_ms)
 
     # -- shards
 
     async def shards(self) -> list[int]:
-        """The numbers of all shards, ascending."""
+        """Return the numbers of all shards, in ascending order."""
         self._client.check_open()
         return await self._every_shard.numbers()
 
     async def add_shard(self, nodes: Sequence[int] = ()) -> int:
-        """One more shard, for topics and queues that come from now on; returns its number. `nodes`: those that it
-        begins on, members of shard 0; empty: the three with the fewest replicas. The nodes begin it by themselves.
+        """Add a shard for topics and queues that are created later; return its number.
 
-        Raises UnknownNodeError, InvalidArgumentError (there are as many shards as there may be)."""
+        `nodes` are members of shard 0 and get the first replicas; if empty, the three nodes with the fewest replicas
+        are chosen. These nodes start the shard by themselves. Raises UnknownNodeError, or InvalidArgumentError if the
+        cluster has the most shards allowed.
+        """
         self._client.check_open()
         request = operations_pb2.AddShardRequest(nodes=nodes, shards=len(await self._client.shards()))
         response = await self._client.call(TOPICS_SHARD, lambda stub, s: stub.AddShard(request, timeout=s))
@@ -333,12 +353,12 @@ class AsyncAdmin(AsyncLifetime):
     # -- consumer groups
 
     async def list_consumer_groups(self) -> list[ConsumerGroupSummary]:
-        """All that have members, or have begun with a queue, by name."""
+        """Return all consumer groups that have members or have consumed a queue, sorted by name."""
         self._client.check_open()
         return await self._group_operator.list_all()
 
     async def describe_consumer_group(self, group: str) -> ConsumerGroupDescription:
-        """Its members, and how far it has come with each queue. Raises UnknownGroupError."""
+        """Return the members of a consumer group and its progress in each queue. Raises UnknownGroupError."""
         self._client.check_open()
         return await self._group_operator.describe(group)
 
@@ -351,23 +371,28 @@ class AsyncAdmin(AsyncLifetime):
         queues: Iterable[int] | None = None,
         dry_run: bool = False,
     ) -> list[OffsetReset]:
-        """Have a consumer group go on at "earliest", at "latest" (behind what is there now), at an offset, or at what
-        was appended at a time (a datetime with a time zone) or later, whether it has members or not: members go on
-        there within a moment. What they have in hand then is handed out again if it lies behind that place.
+        """Move the offsets of a consumer group, with or without members. Members continue at the new offsets within a
+        moment.
 
-        topic, queues   only these; None: all that it consumes
-        dry_run         only tell what would be
+        Messages in hand are handed out again if they lie after the new offset.
 
-        Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError,
-        InvalidArgumentError: nothing has changed."""
+        to              "earliest", "latest" (the present end), an offset, or a datetime with a time zone (the first
+                        message appended then or later)
+        topic, queues   reset only these; None (default): all queues that the group consumes
+        dry_run         return the new offsets without changing anything (default False)
+
+        Raises UnknownGroupError, UnknownTopicError, UnknownQueueError, OffsetTooLowError, OffsetBeyondEndError or
+        InvalidArgumentError; nothing has changed then.
+        """
         self._client.check_open()
         return await self._group_operator.reset(group, to, topic=topic, queues=queues, dry_run=dry_run)
 
     async def delete_consumer_group(self, group: str) -> int:
-        """Forget how far a consumer group has come; returns with how many queues it had begun. A consumer that joins
-        it later begins at its `start`. Its retry and dead letter topics are deleted, with what is in them.
+        """Delete the progress of a consumer group; return the number of queues it had consumed.
 
-        Raises UnknownGroupError, GroupNotEmptyError."""
+        Its retry topic and its dead letters are deleted with their messages. A consumer that joins the group later
+        begins at its `start`. Raises UnknownGroupError or GroupNotEmptyError.
+        """
         self._client.check_open()
         return await self._group_operator.delete(group)
 
@@ -383,14 +408,20 @@ class AsyncAdmin(AsyncLifetime):
         dry_run: bool = False,
         timeout_ms: float | None = None,
     ) -> LogCut:
-        """Let go of the oldest messages, on all nodes, for good. One argument says what is to stay: what was appended
-        at `before_time_ms` (ms since 1970) or later, the last `keep_bytes` bytes of the log, or the messages of
-        `before`, (topic, queue, offset), from that offset on. Whole segments go, those that hold nothing of it, and
-        never the one in use. Returns when they are gone for the leader; the others follow. `shard`: in that one alone;
-        None: in all, or, with `before`, in the one of that queue.
+        """Remove the oldest messages on all nodes, for good. Return when the leader has removed them; the other nodes
+        follow.
 
-        Raises LogHeldError, UnknownTopicError, UnknownQueueError, OffsetBeyondEndError, InvalidArgumentError. A dry run
-        tells what would go if nobody held the log, and who does."""
+        Exactly one argument says what is kept. Only whole segments before that place are removed, never the open
+        segment.
+
+        before_time_ms   keep messages appended at this time (ms since 1970) or later
+        keep_bytes       keep the last `keep_bytes` bytes of the log
+        before           keep the messages of (topic, queue, offset) from that offset on
+        shard            trim only this shard; None (default): all shards, or with `before` the shard of that queue
+        dry_run          return what would be removed if the log had no hold, and the names of the holds (default False)
+
+        Raises LogHeldError, UnknownTopicError, UnknownQueueError, OffsetBeyondEndError or InvalidArgumentError.
+        """
         self._client.check_open()
         return await self._every_shard.trim(
             shard,
@@ -409,21 +440,23 @@ class AsyncAdmin(AsyncLifetime):
         shard: int | None = None,
         timeout_ms: float | None = None,
     ) -> LogHold:
-        """Keep all that the log holds now, whatever the settings say, until `release_log`, or for `ttl_ms` (a second to
-        366 days). A hold of this name that is there already lasts for that long from now on. `shard`, here and below:
-        in that one alone; None: in all. Returns the hold that expires first.
+        """Keep everything that the log has now, whatever the retention settings are. Return the hold that expires
+        first.
 
-        Raises InvalidArgumentError, where there are too many holds (1,000) too."""
+        The hold ends with `release_log` or after `ttl_ms` milliseconds (one second to 366 days). If a hold of this name
+        exists already, it is extended by `ttl_ms` from now. `shard`: only that shard; None (default): all shards.
+        Raises InvalidArgumentError, also if the limit of 1,000 holds is reached.
+        """
         self._client.check_open()
         return await self._every_shard.hold(name, shard, ttl_ms=ttl_ms, timeout_ms=timeout_ms)
 
     async def release_log(self, name: str, *, shard: int | None = None, timeout_ms: float | None = None) -> bool:
-        """End a hold. Returns whether there was one; a repeat whose first answer was lost finds none."""
+        """End a hold. Return whether it existed; a repeated call after a lost answer returns False."""
         self._client.check_open()
         return await self._every_shard.release(name, shard, timeout_ms=timeout_ms)
 
     async def log_holds(self, *, shard: int | None = None, timeout_ms: float | None = None) -> list[LogHold]:
-        """All holds that have not been released and have not expired, by shard and name."""
+        """Return all holds that were not released and have not expired, sorted by shard and name."""
         self._client.check_open()
         return await self._every_shard.holds(shard, timeout_ms=timeout_ms)
 

@@ -1,10 +1,7 @@
-"""The asyncio consumer: reads queues in order, from where it is told to.
+"""The asyncio consumer without a consumer group: it reads queues in order, from a start that the caller chooses.
 
-The one idea: fetchers keep a bounded amount of messages ready, so that reading is taking from memory; every queue has a
-cursor, and the position is where reading stands, not where fetching does. Which queues there are the routes say, at any
-time anew.
-
-It must not know of consumer groups: who reads what is the caller's choice.
+Fetchers keep a bounded number of bytes ready in memory. The position of a queue is the next message to hand out, not
+the next message to fetch.
 """
 
 from __future__ import annotations
@@ -38,22 +35,28 @@ MAX_WAIT_MS = 60_000
 
 
 class AsyncConsumer(AsyncLifetime):
-    """Reads topics. Queues that they are given later, and a topic that is made again after it was deleted, are taken up
-    within 30 s, each from its first message. What was not read of a topic that is deleted is gone; when no topic is
-    left, reading raises UnknownTopicError until one is there again.
+    """Reads the queues of topics in order.
 
-    bootstrap_servers   "host:port,host:port", or a list of addresses
-    start               where every queue begins: "earliest", "latest" (what is committed at start()), an offset, or a
-                        datetime with a time zone: at the first message that was appended then or later
-    queues              only these queues of each topic; None: all
-    tags                only messages with one of these tags; None: all
-    max_bytes           of one fetch (a batch is always given whole); a few times as much is fetched ahead
-    max_wait_ms         how long a fetch waits for messages at the end
-    node                read from this node, whoever leads; it gives what it has applied
-    on_dropped          messages that are kept no longer when their turn comes: "error" raises OffsetTooLowError, with
-                        the first offset that is there (seek goes on), "skip" goes on there by itself (see `skipped`)
-    check_crcs          verify each batch's CRC32C
-    request_timeout_ms  how long no fetch may succeed before reading raises the reason (it goes on trying)
+    New queues of a topic, and a topic that was deleted and created again, are found within 30 s and read from their
+    first message. Unread messages of a deleted topic are lost. If all topics are deleted, reading raises
+    UnknownTopicError until one of the topics exists again.
+
+    bootstrap_servers   "host:port,host:port" or a list of addresses; one reachable address is enough
+    start               where each queue begins: "earliest" (default), "latest" (the committed end at start()), an
+                        offset, or a datetime with a time zone (the first message appended then or later)
+    queues              the numbers of the queues to read of each topic; None (default): all
+    tags                read only messages with one of these tags; None (default): all messages
+    max_bytes           the size of one fetch, 1 to 33,554,432 (default 1 MiB); a batch is always fetched whole. The
+                        consumer fetches a few times as much ahead
+    max_wait_ms         how long a fetch waits for new messages at the end, 0 to 60,000 (default 500)
+    node                read from this node, leader or not, as far as the node has applied; None (default): the leader
+    on_dropped          what to do if the next messages are no longer kept: "error" (default) raises OffsetTooLowError,
+                        which carries the first kept offset for seek(); "skip" continues there and counts in `skipped`
+    check_crcs          verify the CRC32C of each batch (default True)
+    client_id           the name that this client shows to nodes; None: chosen by the client
+    request_timeout_ms  how long fetches may fail before reading raises the reason (default 30,000); fetching continues
+    retry_backoff_ms    the wait after the first failure (default 20); it doubles with each failure
+    rng                 randomness for back-offs (default: a new random.Random())
     """
 
     def __init__(
@@ -114,8 +117,10 @@ class AsyncConsumer(AsyncLifetime):
         self._current: Cursor | None = None
 
     async def start(self) -> None:
-        """Connect, find the topics and their positions. Raises UnknownTopicError, UnknownQueueError,
-        UnavailableError."""
+        """Connect, and find the topics and the start of each queue.
+
+        Raises UnknownTopicError, UnknownQueueError or UnavailableError.
+        """
         await self._client.start()
         self._news = asyncio.Event()
         self._readers = QueueReaders(self._client, self._settings, self._news.set)
@@ -129,7 +134,7 @@ class AsyncConsumer(AsyncLifetime):
             self._topic_changed(name)
 
     async def stop(self) -> None:
-        """Close. Whoever waits for messages ends: iteration is over, and the other ways to read raise ClosedError."""
+        """Close the consumer. A waiting iteration ends; every other waiting read raises ClosedError."""
         if not self._client.started:
             return
         self._client.refuse_calls()
@@ -139,7 +144,7 @@ class AsyncConsumer(AsyncLifetime):
 
     @property
     def closed(self) -> bool:
-        """Whether it has been stopped."""
+        """Whether the consumer was stopped."""
         return self._client.closed
 
     # --- reading -----------------------------------------------------------------------------------------------------
@@ -148,7 +153,7 @@ class AsyncConsumer(AsyncLifetime):
         return self
 
     async def __anext__(self) -> Message:
-        """The next message, however long that takes. When the consumer has been stopped, iteration is over."""
+        """Wait for the next message without a time limit. Iteration ends when the consumer is stopped."""
         try:
             return await self._next()
         except ClosedError:
@@ -157,8 +162,11 @@ class AsyncConsumer(AsyncLifetime):
             raise
 
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Up to so many messages: what is there, or, when nothing is, what comes first within `timeout_ms` (None:
-        however long that takes). Messages of one queue are in order."""
+        """Return up to `max_messages` messages that are ready.
+
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
+        is empty if that time passes. Messages of one queue are in order.
+        """
 
         if max_messages < 1:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
@@ -174,8 +182,10 @@ class AsyncConsumer(AsyncLifetime):
         return await self._read(take, timeout_ms)
 
     async def getbatches(self, timeout_ms: float | None = None) -> list[QueueBatch]:
-        """Like getmany(), but everything that is there, as (queue, base_offset, Batch). Tags only pick batches here:
-        one is given whole when some message in it has one."""
+        """Return all batches that are ready, as (queue, base_offset, Batch), and wait like getmany().
+
+        A batch is returned whole if one of its messages has a wanted tag.
+        """
 
         def take() -> list[QueueBatch]:
             return [batch for cursor in self._readers.in_turn() for batch in cursor.take_batches()]
@@ -185,35 +195,37 @@ class AsyncConsumer(AsyncLifetime):
     # --- positions ---------------------------------------------------------------------------------------------------
 
     async def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Go on reading this queue at `offset`. Whether there is such an offset, the next read tells."""
+        """Continue reading this queue at `offset`. If the queue has no such offset, the next read raises the error."""
         self._cursor(topic, queue)
         if offset < 0:
             raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")
         self._readers.seek(TopicQueue(topic, queue), offset)
 
     def pause(self, *places: tuple[str, int]) -> None:
-        """Read nothing of these queues, given as (topic, queue), until resume(); of all that there are, where none is
-        given. Where they stand stays. Raises UnknownTopicError, UnknownQueueError."""
+        """Stop reading these queues, given as (topic, queue), until resume(); without arguments, all queues.
+
+        Positions are kept. Raises UnknownTopicError or UnknownQueueError.
+        """
         for place in self._chosen(places):
             self._readers.pause(place)
 
     def resume(self, *places: tuple[str, int]) -> None:
-        """The opposite of pause()."""
+        """Read these queues again after pause(); without arguments, all queues."""
         for place in self._chosen(places):
             self._readers.resume(place)
 
     def is_paused(self, topic: str, queue: int) -> bool:
-        """Whether nothing is read of that queue. Of one that is none of this consumer's: False."""
+        """Whether that queue is paused. Returns False for a queue that this consumer does not read."""
         cursor = self._readers.get(TopicQueue(topic, queue))
         return cursor is not None and cursor.paused
 
     @property
     def paused(self) -> list[TopicQueue]:
-        """The queues of which nothing is read."""
+        """The paused queues."""
         return sorted(TopicQueue(one.topic, one.queue) for one in self._readers.in_turn() if one.paused)
 
     def position(self, topic: str, queue: int) -> int:
-        """The offset of the next message that will be read."""
+        """Return the offset of the next message to read."""
         return self._cursor(topic, queue).position
 
     @property

@@ -1,13 +1,10 @@
-"""The asyncio consumer of a consumer group: queues are shared out among the members, and offsets kept by the cluster.
+"""The asyncio consumer of a consumer group: the members share the queues, and the cluster keeps the offsets.
 
-    view ──> claim ──> fetch ──> hand out ──> finish ──> acknowledge (every second, and before a queue is let go)
-                                                  └──> release, where the queue is to go elsewhere
+    assignment ──> claim ──> fetch ──> hand out ──> finish ──> acknowledge (every second, and before a release)
+                                                        └──> release, if the queue goes to another member
 
-The one idea: every message is handed out at least once, and normally once: a queue begins where the cluster was told
-that all before is finished, and goes to another member only when this one has finished, or does not answer.
-
-It must not know who gets which queue (`group_member`; in a broadcast everybody gets all: `all_queues`), nor how queues
-come and go (`holdings`).
+Every message is handed out at least once, and normally once. A queue starts at its acknowledged offset. It goes to
+another member when the present owner has finished its messages, or does not answer for too long.
 """
 
 from __future__ import annotations
@@ -41,34 +38,37 @@ log = logging.getLogger("ledgermq.client.group_consumer")
 
 
 class AsyncGroupConsumer(AsyncLifetime):
-    """Consumes topics together with the other members of `group`; with `broadcast`, all of them alone.
+    """Consumes topics together with the other members of `group`; with `broadcast`, it consumes all messages alone.
 
-    Queues that the topics are given later, and a topic that is made again after it was deleted, are taken up within
-    about 30 s. What is in hand of a topic that is deleted is gone, and the others go on; when none is left, reading
-    raises UnknownTopicError until one is there again.
+    New queues of a topic, and a topic that was deleted and created again, are found within about 30 s. Messages in hand
+    of a deleted topic are lost; the other topics continue. If all topics are deleted, reading raises UnknownTopicError
+    until one of the topics exists again.
 
     group                     the consumer group: 1 to 63 of the characters A-Z a-z 0-9 _ . -
-    bootstrap_servers         "host:port,host:port", or a list of addresses
-    start                     where the consumer group begins with a queue that it has never consumed: "earliest",
+    bootstrap_servers         "host:port,host:port" or a list of addresses; one reachable address is enough
+    start                     where the group begins with a queue that it has never consumed: "earliest" (default),
                               "latest", or a datetime with a time zone
-    tags                      "paid || refunded": only messages with one of these tags; None or "*": all
-    strategy                  how queues are assigned: average, circle, consistent_hash, machine_room,
-                              nearest_machine_room, by_configuration; the same for all members
-    configured                with by_configuration: the (topic, queue) pairs that this member consumes. Other queues of
-                              these topics nobody gets
-    room                      the machine room that this member runs in
-    auto_acknowledge          a message counts as finished when the next ones are asked for; otherwise `finish` says so
-    acknowledge_interval_ms   how often the cluster is told what is finished
-    max_attempts              so often a message is handed out before `reconsume_later` gives it up; 1: no retries, and
-                              no topics for them
-    session_timeout_ms        so long nothing may be heard of this member before its queues go to others
-    release_timeout_ms        so long messages in hand keep a queue here that is to go elsewhere; what is not finished
-                              by then is handed out there once more
-    broadcast, instance       this consumer gets all messages, as every other one does; how far it has come is kept by
-                              the cluster for this instance of the consumer group, a name such as the host's, which no
-                              other consumer may have at the same time. There are no members, and so no assignment; and
-                              no retries: a message is finished, or handed out again when the consumer starts anew
-    max_bytes, max_wait_ms, check_crcs, request_timeout_ms, retry_backoff_ms: as for AsyncConsumer
+    tags                      read only messages with one of these tags, such as "paid || refunded"; None (default) or
+                              "*": all messages
+    strategy                  how queues are assigned: average (default), circle, consistent_hash, machine_room,
+                              nearest_machine_room or by_configuration; equal for all members
+    configured                with by_configuration: the (topic, queue) pairs that this member consumes (default none).
+                              A queue that no member names is not consumed
+    room                      the machine room of this member (default "")
+    auto_acknowledge          True (default): a message is finished when the program asks for the next messages. False:
+                              the program calls `finish`
+    acknowledge_interval_ms   how often the member acknowledges finished messages (default 1,000)
+    max_attempts              how many times a message is handed out before `reconsume_later` gives it up (default 17);
+                              1: no retries and no retry topic
+    session_timeout_ms        how long this member may be silent before its queues go to other members (default 10,000)
+    release_timeout_ms        how long messages in hand may delay the release of their queue (default 30,000); messages
+                              that are unfinished by then are handed out again by the next owner
+    broadcast                 True: this consumer receives every message, independently of others (default False). There
+                              are no members, no assignment and no retries: an unfinished message is handed out again
+                              when the consumer starts again
+    instance                  with broadcast: the name under which the cluster keeps this consumer's offsets, such as
+                              the host name. Two running consumers must not share it
+    max_bytes, max_wait_ms, check_crcs, client_id, request_timeout_ms, retry_backoff_ms, rng: as for AsyncConsumer
     """
 
     def __init__(
@@ -169,7 +169,10 @@ class AsyncGroupConsumer(AsyncLifetime):
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Connect and join. Raises UnknownTopicError, GroupConflictError, GroupFullError, UnavailableError."""
+        """Connect and join the consumer group.
+
+        Raises UnknownTopicError, GroupConflictError, GroupFullError or UnavailableError.
+        """
         await self._client.start()
         self._news = asyncio.Event()
         try:
@@ -199,7 +202,9 @@ class AsyncGroupConsumer(AsyncLifetime):
         return GroupMember(self._client, self._settings, names)
 
     async def stop(self) -> None:
-        """Acknowledge what is finished, and leave. Messages in hand are handed out elsewhere once more."""
+        """Acknowledge finished messages and leave the group. The next owner of each queue hands out unfinished messages
+        again.
+        """
         if not self._client.started:
             return
         for task in self._tasks:
@@ -217,7 +222,7 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     @property
     def closed(self) -> bool:
-        """Whether it has been stopped."""
+        """Whether the consumer was stopped."""
         return self._client.closed
 
     @property
@@ -231,7 +236,7 @@ class AsyncGroupConsumer(AsyncLifetime):
         return self
 
     async def __anext__(self) -> Message:
-        """The next message, however long that takes. When the consumer has been stopped, iteration is over."""
+        """Wait for the next message without a time limit. Iteration ends when the consumer is stopped."""
         try:
             while True:
                 if messages := await self.getmany(1):
@@ -242,8 +247,11 @@ class AsyncGroupConsumer(AsyncLifetime):
             raise
 
     async def getmany(self, max_messages: int = 500, timeout_ms: float | None = None) -> list[Message]:
-        """Up to so many messages: what is there, or, when nothing is, what comes first within `timeout_ms` (None:
-        however long that takes). Messages of one queue are in order."""
+        """Return up to `max_messages` messages that are ready.
+
+        If no message is ready, wait up to `timeout_ms` milliseconds (None: without limit) for the next ones. The list
+        is empty if that time passes. Messages of one queue are in order.
+        """
         if max_messages < 1:
             raise InvalidArgumentError(f"max_messages is {max_messages}: it must be at least 1.")
         if self._auto:
@@ -270,35 +278,46 @@ class AsyncGroupConsumer(AsyncLifetime):
                 return []
 
     def finish(self, *messages: Message) -> None:
-        """These are consumed; the cluster is told soon. Of a queue that has gone elsewhere it does not count."""
+        """Mark these messages as consumed; they are acknowledged soon. Messages of a queue that the member lost are
+        ignored.
+        """
         self._assigned_queues.finish(messages)
         self._news.set()  # there may be room for more
 
     def finish_held(self, messages: Iterable[Message]) -> None:
-        """As `finish`, for whoever has the very objects that were handed out: those from before a reset of their
-        queue's offset do not count, since they are to be consumed once more."""
+        """Like `finish`, for the very message objects that were handed out.
+
+        Objects from before a reset of their queue are ignored, because those messages are to be consumed again.
+        """
         self._assigned_queues.finish(messages, only_held=True)
         self._news.set()
 
     def holds(self, message: Message) -> bool:
-        """Whether the message, the very one that was handed out and no copy of it, is in this member's hand still: it
-        is not finished, was not handed out anew, and its queue has not gone elsewhere."""
+        """Whether this member still has this message object in hand.
+
+        The result is False if the message is finished, was handed out again, or its queue was lost. A copy does not
+        count.
+        """
         assigned = self._assigned_queues.get(TopicQueue(message.topic, message.queue))
         return assigned is not None and assigned.has_in_hand(message)
 
     @property
     def losses(self) -> int:
-        """How often a queue has gone elsewhere: as long as it is the same, this member holds what it was handed."""
+        """How many times this member lost a queue. While the number stays equal, the member keeps the messages handed
+        out to it.
+        """
         return self._assigned_queues.losses
 
     async def reconsume_later(self, message: Message) -> None:
-        """It could not be consumed: it is handed out again, to any member, after a while that grows with each attempt;
-        after the last attempt it is given up. Returns when that is committed, or the queue has gone elsewhere. Raises
-        InvalidArgumentError in a broadcast, and with max_attempts = 1."""
+        """Have the message delivered again later, to any member; the delay grows with each attempt.
+
+        After the last attempt the message goes to the dead letters. Returns when the move is committed or the queue was
+        lost. Raises InvalidArgumentError in a broadcast, and with max_attempts = 1.
+        """
         await self._move(message, give_up=message.attempt >= self._max_attempts)
 
     async def give_up(self, message: Message) -> None:
-        """It will never be consumed: it goes to the dead letters, the topic %DLQ% with the consumer group's name."""
+        """Move the message to the dead letters: the topic named %DLQ% and the consumer group's name."""
         await self._move(message, give_up=True)
 
     async def _move(self, message: Message, *, give_up: bool) -> None:
@@ -315,19 +334,23 @@ class AsyncGroupConsumer(AsyncLifetime):
 
     @property
     def assignment(self) -> list[TopicQueue]:
-        """The queues that this member consumes at the moment; none before it has started."""
+        """The queues that this member consumes at the moment; empty before start()."""
         return self._assigned_queues.places() if self._tasks else []
 
     def position(self, topic: str, queue: int) -> int:
-        """The offset of the next message that will be handed out. Raises InvalidArgumentError, here and below, where
-        the queue is not this member's."""
+        """Return the offset of the next message to hand out. Raises InvalidArgumentError if this member does not own
+        the queue.
+        """
         return self._held(topic, queue).cursor.position
 
     async def seek(self, topic: str, queue: int, offset: int) -> None:
-        """Go on at `offset` of this queue. What lies before it counts as finished; what lies behind it is handed out,
-        again where it was before. What the cluster was told to be finished stays so: should the queue go to another
-        member before this one has come there again, that one goes on there (`group reset` moves the consumer group
-        itself)."""
+        """Continue this queue at `offset`.
+
+        Messages before `offset` count as finished; messages from `offset` on are handed out, again if necessary. The
+        acknowledged offset never falls by a seek: if another member receives the queue before this member has consumed
+        that far again, the new owner starts at the acknowledged offset. `group reset` moves the offset of the group
+        itself.
+        """
         assigned = self._held(topic, queue)
         if offset < 0:
             raise InvalidArgumentError(f"Cannot seek to {offset}: an offset counts from 0.")

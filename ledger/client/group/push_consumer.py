@@ -1,17 +1,13 @@
-"""The asyncio push consumer: a listener is called with each message; what it can't consume comes again later.
+"""The asyncio push consumer: it calls a listener with each message, and delivers a failed message again later.
 
     concurrent   any message as soon as a worker is free      raises ──> retry topic, later, any member
-    orderly      of each queue one after the other            raises ──> a second later again, before the next one
-    broadcast    either of them, by every consumer            raises ──> passed over, at once or after all attempts
+    orderly      the messages of each queue in order          raises ──> the same message again after a second
+    broadcast    either of these, in every consumer           raises ──> skipped, at once or after all attempts
 
-    reader ──> ready: messages, or lanes of one queue each ──> workers ──> settled ──> finished, or moved elsewhere
+    reader ──> ready: messages, or orderly queues ──> workers ──> settled ──> finished, or moved elsewhere
 
-The one idea: who writes a listener thinks of one message. A message is finished when the listener returns; when it
-raises, returns `RECONSUME_LATER`, or takes too long, it is not, and after the last attempt it is in the dead letters,
-never lost. A worker goes on with the next message without anybody's help, so a quick listener costs little more than
-its call.
-
-It must not know how messages are fetched or moved: `group_consumer` does that.
+A message is finished when the listener returns. The attempt has failed if the listener raises, returns
+`RECONSUME_LATER`, or takes too long. After the last attempt the message goes to the dead letters.
 """
 
 from __future__ import annotations
@@ -43,7 +39,7 @@ log = logging.getLogger("ledgermq.client.push_consumer")
 
 
 class Outcome(Enum):
-    """What a listener may return; None is SUCCESS."""
+    """The result of a listener. None counts as SUCCESS."""
 
     SUCCESS = "success"
     RECONSUME_LATER = "reconsume later"
@@ -76,16 +72,20 @@ class _OrderlyQueue:
 class AsyncPushConsumer(AsyncLifetime):
     """Calls `listener` with the messages of a consumer group's topics.
 
-    listener            raises, or returns Outcome.RECONSUME_LATER, where the message is to come again
-    concurrency         so many messages are with the listener at a time
-    orderly             of each queue one after the other, a failed one again and again before the next
-    suspend_ms          so long an orderly queue waits after a failure
-    max_attempts        so often a message is tried; then it goes to the dead letters
-    consume_timeout_ms  so long the listener may take for a message; then that attempt has failed. A coroutine is
-                        cancelled. A plain function goes on in its thread, which is lost for other messages until it
-                        returns; with `orderly` its queue waits for it, and it has not failed
-    Everything else as for AsyncGroupConsumer. With `broadcast` there is neither retry topic nor dead letters: what
-    fails is logged and passed over, with `orderly` after max_attempts.
+    listener            a function, coroutine function or callable object, called with one Message. It raises or returns
+                        Outcome.RECONSUME_LATER to receive the message again later. Plain functions run in threads
+    concurrency         how many messages may be with the listener at the same time (default 20)
+    orderly             True: deliver the messages of each queue in order, and repeat a failed message before the next
+                        (default False)
+    suspend_ms          how long an orderly queue waits after a failure (default 1,000)
+    max_attempts        how many times a message is tried before it goes to the dead letters (default 16, at least 2)
+    consume_timeout_ms  how long the listener may take for one message (default 900,000); after that the attempt has
+    failed.
+                        A coroutine is cancelled. A plain function keeps its thread until it returns; with `orderly` its
+                        queue waits for it and the attempt has not failed
+    broadcast           True: this consumer receives every message, without retry topic and dead letters (default
+                        False). A failed message is logged and skipped; with `orderly`, after max_attempts
+    All other settings are those of AsyncGroupConsumer, except auto_acknowledge.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class AsyncPushConsumer(AsyncLifetime):
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Connect, join, and begin to call the listener. Raises as AsyncGroupConsumer does."""
+        """Connect, join the group and begin to call the listener. Raises the errors of AsyncGroupConsumer.start."""
         await self._consumer.start()
         self._loop = asyncio.get_running_loop()
         self._reading = asyncio.create_task(self._read(), name="messages for the listener")
@@ -150,8 +150,8 @@ class AsyncPushConsumer(AsyncLifetime):
             self._spawn(self._work())
 
     async def stop(self, timeout_s: float = 30.0) -> None:
-        """Call the listener no more, wait for the calls under way (so long at most), acknowledge and leave."""
-        if self._reading is None:
+        """Call the listener no more, wait up to `timeout_s` seconds for running calls, acknowledge and leave the
+        group.""" if self._reading is None:
             return
         self._is_stopping = True
         self._reading.cancel()
@@ -176,7 +176,7 @@ class AsyncPushConsumer(AsyncLifetime):
 
     @property
     def timeouts(self) -> int:
-        """How often the listener took too long for a message."""
+        """How many times the listener exceeded consume_timeout_ms."""
         return self._calls.timeouts
 
     # -- from the queues to the workers

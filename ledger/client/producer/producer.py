@@ -1,7 +1,6 @@
-"""The asyncio producer: messages in, offsets out.
+"""The asyncio producer: it accepts messages and returns their offsets.
 
-The one idea: a message is checked, given a queue, and put into its lane; `sender.py` does the rest. An awaited send
-means that a majority of the nodes has the message.
+The producer checks a message, selects its queue and gives it to that queue's sequencer; `sender.py` does the rest.
 """
 
 from __future__ import annotations
@@ -52,36 +51,38 @@ _SLICES_A_TURN = 8
 
 
 class AsyncProducer(AsyncLifetime):
-    """Sends messages, each exactly once as long as this object lives, and in order within their queue those that belong
-    there: by their key, by `queue`, or by the selector.
+    """Sends messages, each exactly once for as long as this object lives.
 
-    All others go round the queues, one batch to each. Where one cannot be delivered to its queue, the next attempt is
-    made in a queue of another shard that answers, unless the first queue may have it already: then it stays, for
-    two queues do not know of each other's messages, and it could be in both.
+    Messages of one key, or sent with the same `queue`, keep their order. Other messages are spread over the queues, one
+    batch to each queue in turn. If a shard is unavailable, batches that are surely not in its log go to another shard.
+    A batch that may be in the first queue already stays there, because a copy in a second queue would be a duplicate.
 
     Settings::
 
-        bootstrap_servers    "host:port,host:port", or a list of addresses; one that answers is enough
-        client_id            named to the nodes
-        linger_ms            how long a batch gathers while its shard owes an answer to another (else not at all)
-        batch_bytes          a batch is full at this size; at most 4 MiB
-        buffer_bytes         how much may wait to be acknowledged; beyond it, send() waits and send_nowait() refuses
-        compression          None, "lz4" or "zstd"
-        delivery_timeout_ms  when a send raises DeliveryTimeoutError, which says whether the message may be committed
-        retries              how often a batch is sent again after a failure, within that time (then the same error);
-                             None: as often as there is time. What could not be sent at all does not count
-        request_timeout_ms   how long one node may take to answer
-        retry_backoff_ms     the wait after a first failure; it doubles up to 1000 ms
-        queue_selector       your own choice of queues: a function of an UnplacedMessage and of the number of queues of
-                             its topic, which returns one from 0 on, or None for the usual choice. It is asked for each
-                             message without `queue`; where it raises or chooses what is not there, the send raises
-                             InvalidArgumentError. It makes send_many as slow as many sends
-        latency_faults       True: shards that answered late, or failed, are passed over for a while by messages that go
-                             round, by RocketMQ's table (550 ms: 2 s, 1.8 s: 5 s, 3 s: 6 s, 5 s or a failure: 10 s,
-                             15 s: 30 s), while there are others. Or a table of your own, ((latency_ms, for_ms), ...)
-        history              a file: what was sent and what came of it is written there (see `ledger.history`)
-        history_process      the number under which that is done
-        rng                  the randomness of back-offs and of the queue that comes first, and of nothing else
+        bootstrap_servers    "host:port,host:port" or a list of addresses; one reachable address is enough
+        client_id            the name that this client shows to nodes; None: chosen by the client
+        linger_ms            how long a batch collects messages while its shard has unanswered batches (default 5);
+                             if the shard has none, a batch is sent at once
+        batch_bytes          the size at which a batch is full (default 256 KiB, at most 4 MiB)
+        buffer_bytes         the most bytes that may wait to be acknowledged (default 64 MiB); beyond this limit send()
+                             waits and send_nowait() raises BufferFullError
+        compression          None (default), "lz4" or "zstd"
+        delivery_timeout_ms  the time after which a send raises DeliveryTimeoutError (default 120,000)
+        retries              how many times a batch is sent again after a failure, within delivery_timeout_ms; None
+                             (default): no limit. An attempt that could not be sent is not counted
+        request_timeout_ms   how long one node may take to answer (default 30,000)
+        retry_backoff_ms     the wait after the first failure (default 20); it doubles up to 1000 ms
+        queue_selector       a function that chooses the queue of each message sent without `queue` (default None). It
+                             gets an UnplacedMessage and the number of queues, and returns a queue number from 0, or
+                             None for the usual choice. If it raises or returns a number that is no queue, the send
+                             raises InvalidArgumentError. With a selector, send_many is as slow as single sends
+        latency_faults       avoid shards that answered late or failed, while other shards are available. False
+                             (default): off; True: RocketMQ's table (550 ms: 2 s, 1.8 s: 5 s, 3 s: 6 s, 5 s or a
+                             failure: 10 s, 15 s: 30 s); or a table ((latency_ms, for_ms), ...). Messages with a key
+                             are not affected
+        history              a file to which each send and its result are written (default None; see `ledger.history`)
+        history_process      the process number in the history file (default 0)
+        rng                  randomness for back-offs and for the first queue (default: a new random.Random())
     """
 
     def __init__(
@@ -131,7 +132,10 @@ class AsyncProducer(AsyncLifetime):
         self._recorder: Recorder | None = None
 
     async def start(self) -> None:
-        """Connect; raises UnavailableError where no node answers, HistoryError where the history cannot be written."""
+        """Connect to the cluster.
+
+        Raises UnavailableError if no node answers, and HistoryError if the history file cannot be written.
+        """
         self._loop = asyncio.get_running_loop()
         await self._client.start()
         if self._history is not None:
@@ -153,8 +157,9 @@ class AsyncProducer(AsyncLifetime):
         )
 
     async def stop(self) -> None:
-        """Flush, for as long as a delivery may take, and close. What is not settled then fails, and so does every call
-        that still waits."""
+        """Flush for at most delivery_timeout_ms, then close. Sends without a result by then fail, and so do waiting
+        calls.
+        """
         if not self._client.started:
             return
         try:
@@ -181,10 +186,10 @@ class AsyncProducer(AsyncLifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> RecordMetadata:
-        """Send one message; returns when a majority of the nodes has it.
+        """Send one message; return when a majority of the shard's voters has it.
 
-        Raises DeliveryTimeoutError (see its `maybe_committed`), or what is wrong with the message. To be cancelled
-        does not recall a message that was already handed over.
+        Raises DeliveryTimeoutError (see its `maybe_committed`), or an error that says why the message is invalid.
+        Cancelling the call does not recall a message that the producer has already accepted.
         """
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
         try:
@@ -208,7 +213,7 @@ class AsyncProducer(AsyncLifetime):
         timestamp_ms: int | None = None,
         queue: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Like send(), but gives a future at once. Raises BufferFullError where send() would wait."""
+        """Like send(), but return a future at once. Raises BufferFullError where send() would wait."""
         piece, future = self._single(topic, value, key, tag, headers, timestamp_ms)
         self._buffer.enter_nowait(piece.size, partial(self._queue_selection.place, topic, piece, queue))
         return future
@@ -222,13 +227,13 @@ class AsyncProducer(AsyncLifetime):
         tag: str | None = None,
         queue: int | None = None,
     ) -> list[RecordRange]:
-        """Send many messages fast; returns where they lie, in the order of `values`, once a majority has them all.
+        """Send many messages fast; return their places, in the order of `values`, when a majority has all of them.
 
-        `key` and `tag` hold for every message. A list or tuple is checked as a whole before any of it is sent; other
-        iterables in blocks, as they are drawn. At the first failure nothing more is drawn, and it is raised when
-        everything under way is settled (or, if the fate of some messages is unknown by then, a DeliveryTimeoutError
-        that says so). The error's attribute `acknowledged`, a list[RecordRange], says where those of the messages lie
-        that were acknowledged all the same, in the order of `values`.
+        `key` and `tag` apply to every message. A list or tuple is checked as a whole before any message is sent;
+        another iterable is checked in blocks as they are drawn. After the first failure no more values are drawn. The
+        error is raised when all sends under way have a result. If the result of some messages is unknown by then, a
+        DeliveryTimeoutError says so. The attribute `acknowledged` of the error, a list[RecordRange], gives the places
+        of the messages that were acknowledged, in the order of `values`.
         """
         receipt = ManyReceipt(topic)
         try:
@@ -247,8 +252,11 @@ class AsyncProducer(AsyncLifetime):
         return await receipt.result()
 
     async def flush(self) -> None:
-        """Returns when every message handed over so far is acknowledged or has failed (its own send says which); those
-        that wait for room in the buffer are among them."""
+        """Wait until every message accepted so far is acknowledged or has failed, including messages that wait for
+        buffer space.
+
+        The call raises no error for a failed message; the send of that message does.
+        """
         self._client.check_open()
         await self._buffer.line_gone()
         await self._queue_selection.flush()
