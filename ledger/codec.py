@@ -1,7 +1,7 @@
-"""How the payload of a batch is compressed, and decompressed within bounds.
+"""Compression of a batch's payload, and decompression within a bound.
 
-The one idea: whoever decompresses says how large the result must be, and gets exactly that or CorruptBatchError; a few
-bytes that claim to be gigabytes never allocate more than they were allowed. It must not know what the payload means.
+The caller states the size of the result, and gets exactly that size or CorruptBatchError. So a few bytes that claim to
+be gigabytes cannot allocate gigabytes.
 """
 
 from __future__ import annotations

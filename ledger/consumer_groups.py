@@ -1,7 +1,6 @@
-"""What a consumer group and its members may be called, and how many there may be of each.
+"""The names of consumer groups and members, and the limits on their numbers.
 
-The one idea: the rule stands here once; clients ask it before they send, brokers before they propose, and the state
-machine when it applies. It must not know which consumer groups exist.
+Clients check these rules before they send, brokers before they propose, and the state machine when it applies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The hashes that outlive a process: of keys, which pick queues and index messages, and of tags, which filter them.
+"""The hashes that are stored: of keys, which select queues and index messages, and of tags, which filter messages.
 
-The one idea: xxh3-64 with seed 0, the same in every process, version and language; 0 means "there is none", so that an
-array of hashes needs no bitmap beside it. It must not know where the hashes are kept.
+The hash is xxh3-64 with seed 0, equal in every process, version and language. 0 means "no key" or "no tag", so an array
+of hashes needs no bitmap.
 """
 
 from __future__ import annotations

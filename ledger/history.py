@@ -10,9 +10,9 @@
     {"op":"admin","process":9,"what":"create topic t","outcome":"ok","error":null,"start":0,"end":1}
     {"op":"close","process":7,"producer":"9f3c..","start":9}                                      it ended in order
 
-The one idea: a message is known by what its producer wrote into the batch's header, which nobody rewrites: producer,
-epoch and sequence within its queue. A send is `ok` (committed, at these offsets), `fail` (surely in no log) or
-`unknown`; a send that timed out is unknown. Several messages of one send have consecutive sequences and offsets.
+A message is identified by the batch header that its producer wrote: producer, epoch and sequence within its queue. A
+send is `ok` (committed, at these offsets), `fail` (surely in no log) or `unknown`; a send that timed out is unknown.
+Several messages of one send have consecutive sequences and offsets.
 
 Times are nanoseconds of CLOCK_MONOTONIC, so that the histories of all processes of one machine can be laid over each
 other. A process that was killed leaves no `close`, and no line for what it was still waiting for.

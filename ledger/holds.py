@@ -1,7 +1,6 @@
-"""What a hold on the log may be called, and how long it may last.
+"""The names and durations that a hold of the log may have.
 
-The one idea: the rule stands here once; clients ask it before they send, brokers before they propose, and the state
-machine when it applies. It must not know who holds what.
+Clients check these rules before they send, brokers before they propose, and the state machine when it applies.
 """
 
 from __future__ import annotations

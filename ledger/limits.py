@@ -1,7 +1,6 @@
-"""How many headers a message may have, and how large they may be (RocketMQ's limits).
+"""The limits on the number and size of a message's headers (RocketMQ's limits).
 
-The one idea: the rule stands here once; clients ask it before they send, brokers before they append. It must not know
-how headers are encoded.
+Clients check them before they send, brokers before they append.
 """
 
 from __future__ import annotations

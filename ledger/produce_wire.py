@@ -1,9 +1,9 @@
-"""A produce request in protobuf's wire format, `ledger.v1.ProduceRequest`: batches, one behind the other.
+"""A produce request in protobuf's wire format, `ledger.v1.ProduceRequest`: batches, one after the other.
 
     (0x0A | length of a batch (varint) | batch) ...
 
-The one idea: protobuf copies each batch into a message, and the message into an encoding that grows as it goes; for a
-megabyte that costs more than to send it. Written here it is one copy. What looks otherwise is left to protobuf.
+Protobuf copies each batch into a message, and the message into an encoding that grows; for a megabyte that costs more
+than sending it. This module makes one copy. A request in any other form is parsed by protobuf.
 """
 
 from __future__ import annotations

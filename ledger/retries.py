@@ -1,8 +1,6 @@
-"""Retry and dead letters: the names of a consumer group's system topics, the headers of a message that was moved there,
-and the delays.
+"""Retry topics and dead letters: their names, the headers of a moved message, and the delays.
 
-The one idea: the rule stands here once, for brokers, which move messages, and clients, which read them. It must not
-know how a message is moved.
+Brokers move messages by these rules, and clients read the moved messages by them.
 """
 
 from __future__ import annotations

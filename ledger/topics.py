@@ -1,7 +1,6 @@
-"""What a topic may be called, and how many queues it may have.
+"""The rules for topic names and numbers of queues.
 
-The one idea: the rule stands here once; clients ask it before they send, brokers before they propose, and the state
-machine when it applies. It must not know which topics exist.
+Clients check these rules before they send, brokers before they propose, and the state machine when it applies.
 """
 
 from __future__ import annotations

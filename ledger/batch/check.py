@@ -1,10 +1,7 @@
-"""What a broker verifies of a batch before it takes it.
+"""What a broker checks of a batch before it accepts the batch.
 
-The one idea: whatever can be known without decompressing is refused here, each fault with its own sentence; what is
-compressed is for its readers to verify (decode.py), with the same functions. (Of a compressed batch it is told the
-largest body, which its readers compare; the limits of headers are then the producer's alone to keep.)
-
-It must not know of producers' histories or of topics.
+Everything that is visible without decompressing is checked here. Readers check a compressed payload (decode.py), with
+the same functions. A broker knows only the largest body of a compressed batch, so producers enforce the header limits.
 """
 
 from __future__ import annotations

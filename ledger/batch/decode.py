@@ -1,7 +1,6 @@
-"""A batch as its reader sees it: messages, or columns for those who want arrays.
+"""A batch as its reader sees it: messages, or columns as arrays.
 
-The one idea: a column is turned into Python objects only when it is asked for; its arrays are views of the batch's own
-bytes. It must not know of offsets in a queue.
+A column becomes Python objects only on request. Its arrays are views of the batch's own bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Encodes messages of one queue as a batch, once, at the producer.
+"""Encodes the messages of one queue as a batch, once, at the producer.
 
-The one idea: work is done per column, not per message; what repeats within a column (keys, tags) is hashed and encoded
-once. It must not know when a batch is full or when it is sent.
+Work is done per column, not per message. A key or tag that repeats is hashed and encoded once.
 """
 
 from __future__ import annotations

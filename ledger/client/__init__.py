@@ -1,14 +1,12 @@
-"""Clients of a ledger cluster. They know the wire and the batch format, and nothing of raft/ or store/.
+"""The clients of a cluster. They use the wire format and the batch format, and import neither raft/ nor store/.
 
-A message's way, in reading order:
+In reading order:
 
-producer.py       what users call; arguments.py checks what they pass, records.py is what they get
-placement.py      topic and key to queue (topic_queue_selector.py)
-lane.py           the rules of order, numbers and retries, pure; outgoing.py is one batch, outbox.py all lanes
-sender.py         drives the outbox; produce_stream.py carries batches to one node and answers back
-cluster_client.py calls to whoever leads; routes.py and route_table.py know who does, connection.py how to reach it
-consumer.py       what users call; fetchers.py has a fetcher for each shard (fetcher.py), which reads ahead;
-                  cursor.py is where reading stands
-admin.py, sync.py topics and status; the synchronous twins
-operator.py       members and leadership, for admin.py
+records.py   what clients return to users
+producer/    the producer: from a message to its queue, its batch and its result
+consumer/    the consumer without a consumer group
+group/       consumers of a consumer group, and the push consumer
+admin/       the admin client, by resource
+connection/  connections, routes, and calls to a shard's leader; every client uses it
+sync/        the synchronous clients
 """

@@ -1,5 +1,5 @@
-"""The name server: who is where, for clients that do not know the nodes.
+"""The name server: it tells clients where the nodes, leaders and topics are.
 
-registrations.py  what nodes said last, and what follows of all of it
-service.py        the gRPC rim
+registrations.py  the reports of nodes, and the routes that follow from them
+service.py        the gRPC service
 """

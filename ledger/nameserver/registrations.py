@@ -1,13 +1,11 @@
-"""What nodes have told a name server, and the routes that follow of all of it.
+"""The reports that nodes sent to a name server, and the routes that follow from all of them.
 
     node 1   routes, 12 s ago   ┐
     node 2   routes,  3 s ago   ├──> the newest configuration's nodes, each shard's newest leader, the newest topics
     node 3   (its stream broke) ┘
 
-The one idea: nothing is kept that was not said within the last two minutes, so a name server can be lost, and come back
-with nothing, and any number of them need not know each other.
-
-It must not know how nodes and clients are spoken to.
+Reports older than two minutes are dropped. So a name server can be lost and start again without data, and name servers
+need not know each other.
 """
 
 from __future__ import annotations

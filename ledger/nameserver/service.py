@@ -1,7 +1,4 @@
-"""The gRPC rim of a name server: nodes register by a stream, clients ask for routes as they ask nodes.
-
-It must not decide anything of its own: what is known is in registrations.py.
-"""
+"""The gRPC service of a name server: nodes register by a stream, and clients ask for routes as they ask nodes."""
 
 from __future__ import annotations
 

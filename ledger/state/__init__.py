@@ -1,16 +1,19 @@
-"""The replicated state, and what the leader knows ahead of it.
+"""The replicated state, and the leader's projected state.
 
-sequence.py     one producer in one queue: accept, duplicate, gap, fenced, forgotten
-producers.py    all of them, and when they are forgotten
-topic_table.py  the topics
-shard_table.py  the shards of the cluster
-hold_table.py   who holds the log
-progress_table.py        how far consumer groups have come with queues
-consumer_group_table.py  who is in a consumer group, and who consumes what
-consumption.py  both, as commands change them; consumption_encoding.py: as bytes
-encoding.py     all of it as bytes
-machine.py      State: all that committed entries say
-projected.py    Projected: the leader's view of what is not committed yet
+In reading order:
+
+machine.py               State: the result of all committed entries
+topic_table.py           the topics
+shard_table.py           the shards of the cluster
+sequence.py              one producer in one queue: accept, duplicate, gap, fenced, forgotten
+producers.py             all producers, and when they expire
+hold_table.py            the holds of the log
+progress_table.py        the progress of consumer groups in queues
+consumer_group_table.py  the members and assignments of consumer groups
+consumption.py           both tables of consumer groups, as commands change them
+encoding.py              the state as bytes
+consumption_encoding.py  the state of consumer groups as bytes
+projected.py             Projected: the state with the leader's uncommitted entries
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What the replicated state says of consumption: of the consumer groups that are coordinated here, and of progress
-with the queues that are here.
+"""The part of the state about consumption: the consumer groups coordinated here, and progress in the queues of this
+shard.
 
-The one idea: commands in, results out; a refusal is a result like any other, the same on every replica. It must not
-know what else is in the state, but for how far a queue goes.
+Commands go in and results come out. A refusal is a result too, equal on every replica.
 """
 
 from __future__ import annotations

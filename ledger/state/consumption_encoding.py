@@ -1,7 +1,4 @@
-"""Consumption as bytes, for a snapshot of the state: protobuf (`state.proto`), in the order of names and numbers.
-
-It must not know where in the snapshot they stand.
-"""
+"""The consumption state as bytes for a snapshot: protobuf (`state.proto`), sorted by names and numbers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Who holds the log: while anybody does, its start stays where it is.
+"""The holds of the log. While the log has a hold, its start does not move.
 
-The one idea: a hold is taken at an entry, and everything before that stays; so no move of the log's start is right as
-long as it lasts. It expires by the append times of entries, never by a local clock, so every replica forgets the same
-ones at the same index. It must not know what moves the log's start.
+A hold is taken at an entry, and all earlier entries stay. It expires by the append times of entries, not by a local
+clock, so every replica drops the same holds at the same index.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The replicated state: topics, the next offset of each queue, where each producer stands, who consumes what and how
-far, who holds the log, and, in shard 0, which shards there are.
+"""The replicated state: topics, next offsets, producers, consumer groups, progress, holds, and in shard 0 the shards.
 
-The one idea: a pure function of the committed entries, applied in their order; every replica that has applied the same
-entries has the same state, and `digest` shows it. No clock, no randomness, no I/O; append times come with the entries.
-
-It must not know who leads, or what has been appended and not yet committed: that is projected.py.
+The state is a pure function of the committed entries in their order. Replicas that have applied the same entries have
+equal states, and `digest` shows it. There is no clock, randomness or I/O; append times are in the entries.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The producers that are known, and when they are forgotten.
+"""The known producers, and when they expire.
 
-The one idea: a producer expires by the append times of entries, never by a local clock, so that every replica forgets
-the same ones at the same index. The table is kept in the order of last use: the next to go is always at its front. It
-must not know which topics there are.
+A producer expires by the append times of entries, not by a local clock, so every replica forgets the same producers at
+the same index. The table is sorted by last use, so the next producer to expire is at its front.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The shards of the cluster: which there are, and on which nodes each of them begins. Shard 0 keeps it.
+"""The shards of the cluster, and the nodes on which each shard begins. Shard 0 stores this table.
 
-The one idea: shard 0 is there by itself, on all nodes; every other shard is there because an entry of shard 0 says so,
-and so every node learns of it in the same place. Shards only ever come. Who is in a shard later stands in its own
-configuration. With each node stands which directory it had: where the one that is to begin the shard was wiped and
-added again, it cannot know whether that has begun, and must not begin it. It must not know how a shard is started, or
-which queues live in it.
+Shard 0 exists from the start, on all nodes. An entry of shard 0 creates each other shard, so every node learns of it
+there. Shards are never removed. The present members of a shard are in the shard's own configuration. The table stores
+the incarnation of each first node: if that node was wiped and added again, it cannot know whether the shard has
+started, and must not start it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""The topics that exist, by id and by name, and in which shard each of their queues lives.
+"""The topics by id and by name, and the shard of each of their queues.
 
-The one idea: ids count up from 1 and are never used twice, so whatever bears the id of a topic can never be taken for a
-later topic of the same name. Shard 0 makes and deletes topics, and holds all of them; any other shard holds those that
-have queues in it, as it was told when these were opened, until it is told that they are deleted. Queues only ever come,
-behind those that are there.
-
-It must not know what lies in the queues, or which shard it is the table of.
+Ids count up from 1 and are never reused, so data with a topic's id cannot belong to a later topic of the same name.
+Shard 0 creates and deletes topics and stores all of them. Every other shard stores the topics with queues in it: it is
+informed when these queues are opened, and when a topic is deleted. Queues are only added, at the end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the admin client tells of consumer groups: plain frozen values, with nothing of the wire in them."""
+"""What the admin client returns about consumer groups: immutable values without protobuf types."""
 
 from __future__ import annotations
 

@@ -1,11 +1,9 @@
-"""What an operator does with consumer groups, for the admin client.
+"""The admin client's operations on consumer groups.
 
-    every shard ──> what it coordinates, what is consumed in it ──> put together here
+    every shard ──> the groups it coordinates, the queues consumed in it ──> combined here
 
-The one idea: a consumer group lives in two kinds of places: its members in the shard of its coordinator, and how
-far it has come where each queue is. All shards are asked, and what is to change is told to those that it concerns.
-
-It must not know how nodes are reached.
+A consumer group's members are stored in its coordinator's shard; its progress is stored in the shard of each queue. So
+all shards are asked, and a change is sent to each shard that it concerns.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""An operator's requests in all shards that they are about, one shard after the other.
+"""An operator's requests in all shards that they concern, one shard after the other.
 
-The one idea: a shard knows nothing of others, so what is to be so in all of them is asked of each; asked once more,
-what is done already is no error, and the rest goes on. Shard 0 has all nodes: a node comes to it first, and leaves it
-last. Which shards there are, its leader is asked whenever something is changed in all of them: a node that left the
-cluster, and not a shard that is new, would be missing there for ever.
-
-It must not know what one shard does with a request.
+Shards do not know each other, so each shard gets its own request. All requests are idempotent, so an interrupted
+operation can be repeated. A node joins shard 0 first and leaves it last, because shard 0 has a replica on every node.
+The leader of shard 0 is asked for the list of shards before each change in all shards, so that a new shard is not
+missed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What an operator, or a named reader, does with the start of the log, for the admin client.
+"""Trims and holds of the log of one shard, for the admin client.
 
-The one idea: each is one request to the leader, made until one has taken it; to make it once more changes nothing. It
-must not know how nodes are reached.
+Each operation is one idempotent request, repeated until a leader has accepted it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""What an operator does with a cluster's members and leader, for the admin client.
+"""Changes of the members and of the leader of one shard, for the admin client.
 
     add ──> learner ──(catches up)──> promote ──> voter ──> remove          transfer          recover
 
-The one idea: each request is made until a leader has taken it, and then, where the caller waits, `GetMembers` is asked
-until it says that all has come about; so the end is the cluster's own word, whoever leads by then. A request whose
-answer was lost is made again, and finds that it is done.
-
-It must not know how nodes are reached.
+A request is repeated until a leader accepts it. If the caller waits, `GetMembers` is then repeated until it reports the
+new state. A request whose answer was lost is sent again and finds its work done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Asks where queues begin and end.
+"""Asks for the first and end offsets of queues.
 
-The one idea: each shard's leader is asked for that shard's queues, by read index; one pinned node is asked for all of
-them, and tells what it has applied. It must not know what the offsets are for.
+Each shard's leader answers for its queues, by read index. A pinned node answers for all queues, as far as it has
+applied.
 """
 
 from __future__ import annotations

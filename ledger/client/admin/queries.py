@@ -1,7 +1,7 @@
-"""Looks messages up: by key, and one by its place.
+"""Finds messages by key, and one message by its place.
 
-The one idea: brokers give whole batches that may have what is wanted; here they are decoded and the keys compared. A
-leader is asked, by read index: what was acknowledged before the question is found. It must not know who wants to know.
+A broker returns whole batches that may contain the message; this module decodes them and compares the keys. A leader is
+asked by read index, so every message acknowledged before the query is found.
 """
 
 from __future__ import annotations

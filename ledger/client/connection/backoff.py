@@ -1,8 +1,7 @@
-"""How long to wait before the next attempt.
+"""How long to wait before the next attempt. Pure.
 
-The one idea: the wait doubles with each failure in a row up to a ceiling, and is then shortened by up to half at
-random, so that clients that failed together do not come back together. Pure: the randomness is passed in, and it never
-waits.
+The wait doubles with each failure in a row, up to a ceiling. It is then shortened at random by up to half, so that
+clients that failed together do not retry together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Channels to nodes, and what gRPC's failures mean in our terms.
+"""The gRPC channels to nodes, and gRPC failures as our errors.
 
-The one idea: one channel for each address, made at first use and kept; gRPC reconnects it, quickly.
-It must not know which node is worth asking (`routes.py` does), nor what is asked.
+Each address has one channel, made at first use and kept. gRPC reconnects the channel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What every client has: connections, routes, and calls to a leader that are repeated until one answers.
+"""What every client has: connections, routes, and calls to a shard's leader.
 
-The one idea: a leader may change at any moment, so a call names the shard and not the node, and goes on until its
-deadline. It must not know what the calls are about.
+A leader may change at any moment. So a call names a shard, not a node, and is repeated until a leader answers or its
+deadline passes.
 """
 
 from __future__ import annotations

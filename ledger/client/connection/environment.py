@@ -1,7 +1,6 @@
-"""What a client takes from the world around it: connections to nodes, the time of day, and an identity.
+"""The environment of a client: connections to nodes, the time of day, and an identity.
 
-The one idea: all of it is in one frozen object, so that a simulation can put its own in the place of gRPC, clock and
-chance. Users never see it. It must not know what clients do with it.
+A simulation passes its own environment instead of gRPC, clock and randomness. Users never see this object.
 """
 
 from __future__ import annotations

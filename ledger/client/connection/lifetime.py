@@ -1,8 +1,4 @@
-"""How clients begin and end: by hand, or with `with`.
-
-The one idea: what `start` began and `stop` or `close` ends is the same for all of them. It must not know what a client
-does meanwhile.
-"""
+"""Start and stop of a client: explicitly, or by a `with` block."""
 
 from __future__ import annotations
 

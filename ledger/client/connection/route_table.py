@@ -1,17 +1,15 @@
-"""What nodes said last of who is where. Pure.
+"""The route table: the leaders, nodes and topics that nodes reported last. Pure.
 
-The one idea: what was said in a higher term wins, and a leader that failed us is only *doubted*: it counts again as
-soon as some node names it once more. A term in which nobody leads ends the leader that we know, and no more than that:
-it may never have one. Whoever says so may have forgotten it in a crash since (it tells of a term before that is
-durable), or may be cut off, while others go on being led in an older one.
+A report of a higher term replaces an older one. A leader that failed to answer is only *doubted*: it counts again as
+soon as a node names it again. A newer term without a leader ends the known leader only. That term may never have a
+leader: the reporting node may have lost the term in a crash, or may be cut off while a leader of an older term
+continues.
 
-Who the nodes are is what the newest committed configuration says that anybody told us of: so nodes that were removed
-go. And each topic is as the newest answer about it says: so topics that were deleted go.
+The nodes are those of the newest committed configuration that was reported, so removed nodes disappear. Each topic is
+as the newest report describes it, so deleted topics disappear.
 
-A node may have two addresses: where the others reach it, and where clients do that are outside of the nodes' network,
-such as on the host of containers. A client that was given one of the latter is outside, and uses these from then on.
-
-It must not know how nodes are asked.
+A node may have two addresses: one for the other nodes, and one for clients outside of the nodes' network, such as on
+the host of containers. A client that was given an outside address uses outside addresses from then on.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Keeps the route table fresh.
 
-The one idea: all known nodes are asked at once, so the first one that knows a new leader is enough; they are asked
-every 30 s, and whenever an answer from elsewhere puts the table in doubt.
-
-It must not know what is sent to a leader.
+All known nodes are asked at once, so the first node that knows a new leader is enough. They are asked every 30 s, and
+whenever an answer from a node puts the table in doubt.
 """
 
 from __future__ import annotations

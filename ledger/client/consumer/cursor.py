@@ -1,10 +1,9 @@
-"""Where a consumer stands in one queue: what was fetched and not yet handed out, and where the next fetch goes on.
+"""Where a consumer stands in one queue: what was fetched but not handed out, and where the next fetch starts. Pure.
 
     handed out | fetched, in `blocks` | not fetched yet
                ^ position             ^ fetch_offset
 
-The one idea: a position is never kept beside the messages that it counts; it follows from the next block. Pure: it
-must not know how batches are fetched.
+The position is not stored: it follows from the next block.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Fetches ahead for the cursors of one shard, from one node at a time.
 
-The one idea: one long-polling request covers all queues of the shard, and the next one goes out as soon as there is
-room, whether or not the last one's messages have been read.
-
-It must not know what becomes of what it fetched.
+One long-polling request covers all queues of the shard. The next request is sent as soon as there is room, before the
+program has read the previous messages.
 """
 
 from __future__ import annotations

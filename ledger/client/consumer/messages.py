@@ -1,6 +1,6 @@
-"""Makes messages of batches as they come from a broker.
+"""Makes messages of fetched batches.
 
-The one idea: columns become lists, and lists become messages, by C loops alone. It must not know how batches come.
+For speed, columns become lists, and lists become messages, in C loops only.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The queues that a consumer reads: a cursor for each, and a fetcher for each shard that has some of them.
+"""The queues that a consumer reads: a cursor for each queue, and a fetcher for each shard that has some of them.
 
-The one idea: queues come and go while they are read: those of a topic that grows, is deleted, or comes again. What was
-fetched ahead of a queue goes with it. It must not know why queues come and go, nor who takes the messages.
+Queues come and go while they are read, because topics grow and are deleted. Messages fetched ahead of a removed queue
+are dropped with it.
 """
 
 from __future__ import annotations

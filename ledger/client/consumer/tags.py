@@ -1,8 +1,6 @@
-"""Which tags a consumer wants: an expression as RocketMQ has it.
+"""The tags that a consumer wants, as an expression in RocketMQ's form.
 
-    "*"   everything        "paid"   that tag        "paid || refunded"   any of these
-
-It must not know how messages are filtered.
+"*"   everything        "paid"   that tag        "paid || refunded"   either tag
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A consumer's place in a broadcast: all queues of all topics are its own, and nobody is asked.
+"""The assignment of a broadcast consumer: all queues of all its topics.
 
-It stands where `group_member` stands in a consumer group, and is much less: there are no members, no sessions and no
-coordinator.
+It takes the place of `group_membership`. A broadcast has no members, no sessions and no coordinator.
 """
 
 from __future__ import annotations

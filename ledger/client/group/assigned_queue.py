@@ -1,11 +1,10 @@
-"""One queue that is this member's, from its claim on: what was handed out of it, and what of that is finished.
+"""One assigned queue from its claim on: which messages were handed out, and which of them are finished. Pure.
 
     finished            in hand              fetched
     | . . . . . . . . |  x . x x . x       | . . . . .
                       ^ finished_up_to     ^ cursor.position
 
-The one idea: messages may be finished in any order, but only an offset is acknowledged: all before it is finished.
-Pure: it must not know how messages are fetched, nor who is told.
+Messages may finish in any order. The member acknowledges only an offset: all messages before it are finished.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The queues that are this member's: claimed when they come, acknowledged while they are here, released when they go.
+"""The queues assigned to this member: claimed when assigned, then acknowledged, and released when another member gets
+them.
 
-    view ──> claim ──> Holding + cursor in a fetcher ──> acknowledge ──> release, or another epoch: dropped
+    assignment ──> claim ──> AssignedQueue + cursor in a fetcher ──> acknowledge ──> release, or dropped at another
+    epoch
 
-The one idea: two places have a say. The coordinator says which queues are this member's; the queue's own shard says
-where it begins, and whether what was done with it still counts. Where either says no, the queue is dropped here, with
-all that is in hand of it: others get that once more.
-
-It must not know who reads the messages.
+The coordinator says which queues this member owns. The shard of a queue says where the queue begins, and whether this
+member's acknowledgements count. If either rejects the member, the queue is dropped here with its messages in hand; the
+next owner receives those messages again.
 """
 
 from __future__ import annotations

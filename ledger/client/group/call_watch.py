@@ -1,10 +1,8 @@
-"""Calls of a listener that are under way, and those of them that take too long.
+"""Running calls of a listener, and which of them take too long.
 
-The one idea: a call costs an assignment and a count; nobody asks the clock but who looks now and then. A call's time
-counts from when it was first seen, so it has taken at least that long. One that was found is no call any more for
-whoever began it: it is told so when it ends. Calls begin and end in any thread.
-
-It must not know how a call is ended.
+A call costs an assignment and a count, because only a periodic check reads the clock. A call's time starts when the
+check first sees it, so the call has taken at least that long. A call that took too long is marked, and learns of it
+when it ends. Calls may begin and end in any thread.
 """
 
 from __future__ import annotations

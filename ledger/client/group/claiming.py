@@ -1,12 +1,10 @@
-"""Claims queues in their own shards: from then on all who claimed them before are fenced.
+"""Claims queues in their shards. A claim fences all earlier owners of the queue.
 
-    coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> Holding
+    coordinator's epoch, or none (broadcast) ──> claim ──> offset, settled, resets ──> AssignedQueue
 
-The one idea: the coordinator gives the epoch, or, where there is none, the queue's own shard: the first claim of a
-broadcast's consumer takes one that is later than all before, and later ones use it again, so a second consumer of that
-name is noticed by the first.
-
-It must not know why a queue is this member's.
+In a consumer group the coordinator gives the epoch. In a broadcast the queue's shard gives it: the first claim of a
+consumer takes an epoch above all earlier ones, and later claims reuse it. So a consumer notices a second consumer with
+the same instance name.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""A client's place in a consumer group: it joins, says that it is there, and is told which queues are its own.
+"""Membership of a consumer group, as one client sees it.
 
-    join ──> attend, attend, attend ... ──> leave
-      ^          │ unknown: nothing was heard of it for too long
+    join ──> heartbeat, heartbeat, heartbeat ... ──> leave
+      ^          │ unknown: the member was silent for too long
       └──────────┘
 
-The one idea: the coordinator's word is the only one. What a member is told replaces what it was told before; while it
-hears nothing it goes on with what it has, and is fenced by those who keep the offsets where that is no longer its own.
-What the topics are it says itself, and joins once more where one has grown, was deleted, or is there again.
-
-It must not know what is done with the queues.
+The member joins the coordinator, sends heartbeats (`attend`), and receives its assignment. Each new assignment replaces
+the previous one. If the coordinator is silent, the member keeps consuming its queues. If a queue was given to another
+member meanwhile, the queue's shard rejects the old owner's acknowledgements. When a subscribed topic is created,
+deleted or gets more queues, the member joins again.
 """
 
 from __future__ import annotations

@@ -61,11 +61,11 @@ class _OrderlyQueue:
     """Messages of one queue, for a listener that gets them in order. The first one may have failed."""
 
     messages: deque[Message] = field(default_factory=deque)
-    # Of the first one, in this place.
+    # Failed attempts of the first message, in this place.
     failures: int = 0
-    # Just now.
+    # Whether the latest attempt failed.
     has_failed: bool = False
-    # How often a queue had gone elsewhere when all these messages were this member's; -1: that is not known.
+    # The member's `losses` at a time when it owned all these messages; -1: unknown.
     losses: int = -1
 
 
@@ -80,9 +80,8 @@ class AsyncPushConsumer(AsyncLifetime):
     suspend_ms          how long an orderly queue waits after a failure (default 1,000)
     max_attempts        how many times a message is tried before it goes to the dead letters (default 16, at least 2)
     consume_timeout_ms  how long the listener may take for one message (default 900,000); after that the attempt has
-    failed.
-                        A coroutine is cancelled. A plain function keeps its thread until it returns; with `orderly` its
-                        queue waits for it and the attempt has not failed
+                        failed. A coroutine is cancelled. A plain function keeps its thread until it returns; with
+                        `orderly` its queue waits for it and the attempt has not failed
     broadcast           True: this consumer receives every message, without retry topic and dead letters (default
                         False). A failed message is logged and skipped; with `orderly`, after max_attempts
     All other settings are those of AsyncGroupConsumer, except auto_acknowledge.
@@ -150,8 +149,8 @@ class AsyncPushConsumer(AsyncLifetime):
             self._spawn(self._work())
 
     async def stop(self, timeout_s: float = 30.0) -> None:
-        """Call the listener no more, wait up to `timeout_s` seconds for running calls, acknowledge and leave the
-        group.""" if self._reading is None:
+        """Call the listener no more, wait up to `timeout_s` seconds for running calls, then acknowledge and leave."""
+        if self._reading is None:
             return
         self._is_stopping = True
         self._reading.cancel()

@@ -1,13 +1,13 @@
-"""All that a producer still owes its users: one lane for each queue, polled together.
+"""All open work of a producer: one queue sequencer for each queue, polled together. No clock and no I/O.
 
-The one idea: things happen to the outbox (a piece is added, an answer comes, time passes), and each time it says what
-is owed: batches to send, and receipts to settle. Whoever drives it does the I/O.
+Events go in: a piece is added, an answer arrives, time passes. Each event returns the batches to send and the receipts
+to settle; the sender does the I/O.
 
-A batch costs its leader much the same whatever is in it. So a batch that still gathers lingers while its shard owes an
-answer, for whichever of its queues; where nothing is under way there, it goes at once.
+A batch costs its leader about the same whatever its size. So an open batch lingers while its shard owes an answer for
+any queue; if nothing is under way in the shard, the batch is sent at once.
 
-It also carries batches from lanes that fail to lanes of other shards, which do not. It must not know clocks, futures,
-routes or the network; `lane.py` holds the rules.
+The accumulator also moves batches from the sequencers of failing shards to those of other shards. `queue_sequencer.py`
+has the rules.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Checks what users pass to a producer, and says what is wrong with it before anything is sent.
+"""Checks what users pass to a producer before anything is sent. Pure.
 
-The one idea: once a message is in a batch it fails with the whole batch, so nothing gets there that could. Pure.
+A bad message inside a batch would make the whole batch fail, so each message is checked before it enters a batch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""The bound on what a producer holds: so many bytes, from when a message is accepted until its fate is known.
+"""The limit on the bytes that a producer holds, from accepting a message until its result is known.
 
-The one idea: whoever waits for room waits in line, so that a large message is not starved by small ones; and it is let
-in and put into its place in one step. So the order of sends is the order of their calls, however late a task that was
-let in gets its turn of the loop.
-
-It must not know what the bytes are.
+Calls that wait for room wait in line, so small messages do not starve a large one. A message is admitted and placed in
+one step, so the order of sends is the order of their calls.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a producer's batches are gathered and delivered."""
+"""The settings by which a producer collects and delivers batches."""
 
 from __future__ import annotations
 

@@ -1,10 +1,7 @@
-"""Which shards had better be left alone for a while, by how long they take to answer (RocketMQ's latency-fault
-back-off, MQFaultStrategy).
+"""Shards to avoid for a while because they answered late (RocketMQ's latency-fault back-off, MQFaultStrategy). Pure.
 
-The one idea: a table says for how long a shard is passed over that took so long; a failure counts as a long time, and
-the newest answer goes before all earlier ones. Pure: the time is passed in, in ms.
-
-It must not know what is sent where: whoever has a choice asks, and whoever has none need not.
+A table says how long a shard is avoided after an answer of a given latency. A failure counts as a long latency. The
+newest answer replaces earlier ones. Times are passed in, in ms.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""One stream of batches to one node, and the answers that come back in order.
+"""One stream of batches to one node; answers return in order.
 
-The one idea: what is ready goes together (up to 1 MiB a request), several requests are in flight, and every batch that
-is handed in comes back exactly once: answered, or, when the stream breaks, with the reason and whether it had been
-sent.
-
-It must not know what an answer means for a batch; `lane.py` does.
+Ready batches are sent together, up to 1 MiB a request, with several requests in flight. Every batch comes back exactly
+once: answered, or, if the stream breaks, with the reason and whether the batch was sent.
 """
 
 from __future__ import annotations

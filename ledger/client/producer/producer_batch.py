@@ -1,9 +1,7 @@
-"""A batch on its way out: what it gathers while it is open, and what is known of its fate.
+"""One batch on its way: the messages it collects while open, and what is known of its result.
 
-The one idea: messages come in *pieces* (one message, or a whole slice of a list), and a piece carries one receipt; so
-nothing here runs once for each message of a slice. Columns that no message uses are never made.
-
-It must not know of other batches, of the clock, or of how batches travel.
+Messages arrive in *pieces*: one message, or a whole slice of a list. A piece has one receipt, so no code here runs once
+per message of a slice. Columns that no message uses are not made.
 """
 
 from __future__ import annotations

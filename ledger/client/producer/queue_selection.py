@@ -1,11 +1,8 @@
-"""Puts pieces into the lanes of their topics' queues.
+"""Gives each piece to the sequencer of its queue.
 
-The one idea: a topic that is not known yet is asked for once, and what comes for it meanwhile waits in line, so that
-order holds from the very first message. So does what comes for a queue that it did not have when it was asked for. A
-topic that was deleted is not known any more: another one of its name has lanes of its own. The user's selector is asked
-when a message gets its place, for then it is known how many queues there are.
-
-It must not know what becomes of a piece in its lane.
+An unknown topic is looked up once. Pieces for it wait in line meanwhile, so order holds from the first message; pieces
+for a queue that is not known yet wait too. A topic that was deleted and created again gets new sequencers. The user's
+selector is called when a message gets its place, because the number of queues is known only then.
 """
 
 from __future__ import annotations

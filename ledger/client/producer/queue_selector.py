@@ -1,7 +1,6 @@
-"""The user's own way to choose a message's queue.
+"""The user's own function that chooses a message's queue.
 
-The one idea: a selector is foreign code, so whatever it does becomes an answer to the one send that it was asked for: a
-queue, no wish, or an error that says that the selector is at fault.
+A selector is foreign code. Its result affects one send only: a queue, no choice, or an error that blames the selector.
 """
 
 from __future__ import annotations

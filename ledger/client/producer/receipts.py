@@ -1,7 +1,6 @@
-"""What users wait on: one future for one message, or one for a whole `send_many`.
+"""What users await: a future for one message, or for a whole `send_many`.
 
-The one idea: a receipt turns "the batch has base offset n" into the answer that its caller expects.
-It must not know how batches get there.
+A receipt turns the base offset of a batch into the result that its caller expects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Writes what a producer was given and told into a history (`AsyncProducer(history=...)`), for checkers to judge.
+"""Writes what a producer sent, and the results, into a history file (`AsyncProducer(history=...)`) for checkers to
+judge.
 
-The one idea: what is recorded is a receipt around the receipt: it notes payloads and time when a piece is handed over,
-learns its number when its batch is settled, and writes its line before anybody else hears of the outcome.
+The recorder wraps the receipt: it notes payloads and time when a piece is accepted, learns the piece's numbers when its
+batch has a result, and writes the line before the caller sees the result.
 """
 
 from __future__ import annotations

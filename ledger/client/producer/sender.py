@@ -1,9 +1,7 @@
-"""Drives the outbox: gives it the time, carries its batches to leaders, and its answers to whoever waits.
+"""Drives the accumulator: gives it the time, sends its batches to leaders, and returns the answers.
 
-The one idea: everything that happens (a piece, an answer, a new leader, a timer) only asks for one poll at the end of
-this turn of the loop; so what is sent in one turn shares a batch, and nothing waits for a timer that need not.
-
-It must not know how messages become pieces (`producer.py`), or when a batch may go (`lane.py`).
+Every event (a piece, an answer, a new leader, a timer) requests one poll at the end of the event loop's turn. So
+messages sent in one turn share a batch, without waiting for a timer.
 """
 
 from __future__ import annotations

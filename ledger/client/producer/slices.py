@@ -1,7 +1,6 @@
-"""Cuts lists of values into the slices that become batches.
+"""Cuts lists of values into the slices that become batches. Pure.
 
-The one idea: lengths are taken and summed by C loops and numpy, so that a value costs some tens of nanoseconds and no
-Python of its own. Pure.
+C loops and numpy take and sum the lengths, so a value costs some tens of nanoseconds.
 """
 
 from __future__ import annotations

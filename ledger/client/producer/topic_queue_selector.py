@@ -1,8 +1,8 @@
-"""Which queue a message goes to.
+"""Chooses the queue of a message. Pure.
 
-The one idea: a key always picks the same queue; without one, a queue is kept until its batch closes, and then the next
-one is taken, so that batches fill while the load still spreads. Queues that had better be left alone are passed over in
-this round, while there are others. Pure.
+A key always selects the same queue. Messages without a key stay in one queue until its batch closes, then move to the
+next queue. So batches fill, and the load still spreads. Queues of avoided shards are skipped while others are
+available.
 """
 
 from __future__ import annotations

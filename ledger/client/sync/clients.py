@@ -1,7 +1,6 @@
-"""Synchronous twins of the asyncio clients.
+"""The synchronous clients Producer, Consumer and Admin.
 
-The one idea: each runs its asyncio client on an event loop in a thread of its own, and waits for it. They must not
-know how anything is done: every method is one call over there.
+Each runs its asyncio client on an event loop in a thread of its own, and waits for each call.
 """
 
 from __future__ import annotations

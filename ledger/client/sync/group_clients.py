@@ -1,7 +1,6 @@
-"""Synchronous twins of the asyncio clients of consumer groups.
+"""The synchronous clients of consumer groups: GroupConsumer and PushConsumer.
 
-The one idea: as in `sync`, each method is one call on the client's own thread. Only what a program has read is counted
-here, because iteration reads ahead: a message is finished when the program asks for the next one, not when it was read.
+Iteration reads ahead. So a message is finished when the program asks for the next one, not when it was read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""An event loop in a thread of its own, on which a synchronous twin runs its asyncio client.
+"""An event loop in a thread of its own, on which a synchronous client runs its asyncio client.
 
-The one idea: whoever waits here is told how the work over there ended, also when the loop ends under it: no thread
-waits for ever. It must not know what the work is.
+A waiting caller gets the result or the error of its call, also if the loop ends first: no thread waits for ever.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What the synchronous twins have read ahead of their programs, for iteration.
+"""The messages that a synchronous client has read ahead for iteration.
 
-The one idea: a queue may be paused, or go elsewhere, while messages of it lie here; so each is looked at again when its
-turn comes.
+A queue may be paused or lost while its messages wait here, so each message is checked again before it is handed out.
 """
 
 from __future__ import annotations
