@@ -1,6 +1,6 @@
 """The columns in a batch's payload, in Arrow's buffer layout, so that numpy and pyarrow read them without a loop.
 
-The one idea: a column is a few buffers one behind another, whose sizes follow from the count of messages and from the
+A column is a few buffers one behind another, whose sizes follow from the count of messages and from the
 offsets before them; there is no table of places that could contradict them. Every buffer is padded to 8 bytes.
 
     bodies        offsets i32[count + 1] | bytes                          Arrow: Binary, no nulls
@@ -11,8 +11,7 @@ offsets before them; there is no table of places that could contradict them. Eve
                   values: offsets i32[n + 1] | bytes                          and Binary; n is the list's last offset
     timestamps    i64[count], each less the batch's base timestamp        Arrow: Int64           if TIMESTAMPS
 
-Offsets begin with 0 and never fall; validity bits count from the lowest; 1 is "there". It must not know of compression,
-CRCs or limits.
+Offsets begin with 0 and never fall; validity bits count from the lowest; 1 is "there".
 """
 
 from __future__ import annotations

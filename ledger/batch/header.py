@@ -1,6 +1,6 @@
 """The fixed header of a batch, and the hash columns behind it: all that a broker reads of one.
 
-The one idea: a producer encodes a batch once, and nobody rewrites it; what a broker must know of it stands at fixed
+A producer encodes a batch once, and nobody rewrites it; what a broker must know of it stands at fixed
 places in front, uncompressed. Little-endian; every buffer begins at a multiple of 8 and is padded to one with zeros.
 
       0        magic u32         "LMQB"
@@ -20,8 +20,7 @@ places in front, uncompressed. Little-endian; every buffer begins at a multiple 
                key hashes u64[count]      if KEYS; 0: no key
                payload                    as the codec left it; to the end of the batch. See columns.py
 
-Topic id and queue are under the CRC, so a batch that was led astray does not pass for another queue's. It must not know
-of offsets in a queue, of entries or of the log: those belong to whoever stores the batch.
+Topic id and queue are under the CRC, so a batch that was led astray does not pass for another queue's.
 """
 
 from __future__ import annotations

@@ -4,12 +4,10 @@
     owner    A A A B - C        who has the queue: A is to let go of the third one, the fifth is free
     epoch    7 7 7 9 9 12       index of the entry by which the owner got it
 
-One idea: a queue that is to go elsewhere stays with its owner until that member releases it, leaves, or is given up;
+A queue that is to go elsewhere stays with its owner until that member releases it, leaves, or is given up;
 only then the target becomes its owner, by a new epoch. So two members never believe that they may consume one queue,
 and what a late one still does is fenced where the offsets are (`progress_table`). Generations, epochs and versions are
 indexes of entries: they rise by themselves, and need not be remembered where a consumer group has gone.
-
-It must not know how queues are assigned, when a member is given up, nor anything of offsets.
 """
 
 from __future__ import annotations

@@ -18,8 +18,7 @@
     consumption      as consumption_encoding.py has it
     crc              CRC32C of all before it
 
-The one idea: equal states have equal bytes. Everything stands in one order, and nothing is there that two replicas
-which have applied the same entries could see differently. It must not know what the parts do.
+Equal states have equal bytes: everything is sorted, and nothing that may differ between replicas is included.
 """
 
 from __future__ import annotations

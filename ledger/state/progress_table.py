@@ -3,12 +3,10 @@
     consumed            settled        in hand or to come
     | 0 .. offset - 1 |  o . o . . o  . . .                  settled: moved to be consumed again later, or given up
 
-One idea: a queue of a consumer group is consumed by one member at a time, and each new one comes with a higher *epoch*.
+A queue of a consumer group is consumed by one member at a time, and each new one comes with a higher *epoch*.
 Who claims the queue by an epoch fences all earlier ones, here, where offsets change: no clock and no lease is needed
 for that. Offsets never fall, but by `reset`. That ends the present owner's claim too, which may be made again by the
 same epoch; so resets are counted, and what an owner sent before one does not count behind it.
-
-It must not know who the members are, nor who decides on epochs.
 """
 
 from __future__ import annotations

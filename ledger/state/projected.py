@@ -1,12 +1,12 @@
 """What the leader knows ahead of commit: the applied state, and on top of it what it has appended itself.
 
-The one idea: an overlay. It holds only the queues, producers and topic names that uncommitted entries touch, and falls
+An overlay: it holds only the queues, producers and topic names that uncommitted entries touch, and falls
 through to the applied state for all else; when an entry is applied, what it had put there goes. A new leader starts
 with an empty one once its no-op is applied, and drops it when it steps down: nothing is ever rolled back.
 
     check  ->  admit_batch  ->  (the entry is appended)  ->  appended  ->  (committed, applied)  ->  settle
 
-It must not know how entries are appended, and it never changes the applied state.
+The applied state is never changed here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One producer's sequence in one queue: what may come next, and what has been before.
 
-The one idea: a producer numbers the messages that it sends to a queue from 0; so a batch either continues the sequence,
+A producer numbers the messages that it sends to a queue from 0; so a batch either continues the sequence,
 repeats a part of it, or comes too early. The last few batches are remembered with their results, and a repeat of one
 of them is answered with these. A new epoch starts again at 0 and shuts the older ones out.
 
@@ -12,8 +12,6 @@ of them is answered with these. A new epoch starts again at 0 and shuts the olde
                              < next, otherwise                   Forgotten
     above ours, or unknown   = 0                                 Accept
                              > 0                                 Gap
-
-It must not know of clocks, or of other producers.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from ledger.errors import LedgerError
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Batches of one lane that go out now, in this order."""
+    """Batches of one sequencer that go out now, in this order."""
 
     sequencer: QueueSequencer
     batches: list[ProducerBatch]
@@ -52,12 +52,12 @@ class Accumulator:
         self._busy: dict[QueueSequencer, None] = {}
 
     def sequencer(self, topic_id: int, queue: int, shard: int) -> QueueSequencer:
-        """A new lane; the caller keeps it, one for each queue."""
+        """A new sequencer; the caller keeps it, one for each queue."""
         return QueueSequencer(topic_id, queue, shard, self._delivery, self._backoff)
 
     @property
     def trouble(self) -> LedgerError | None:
-        """What stands in the way of some lane, if anything does."""
+        """What stands in the way of some sequencer, if anything does."""
         return next((sequencer.trouble for sequencer in self._busy if sequencer.trouble is not None), None)
 
     def unresolved(self) -> list[ProducerBatch]:
@@ -111,7 +111,7 @@ class Accumulator:
             sequencer.hasten(now)
 
     def hurry(self, now: float, concerns: Callable[[QueueSequencer], bool]) -> None:
-        """End the back-off of the lanes that `concerns` picks."""
+        """End the back-off of the sequencers that `concerns` picks."""
         for sequencer in self._busy:
             if concerns(sequencer):
                 sequencer.hurry(now)

@@ -23,9 +23,10 @@ Parked = deque[tuple[Piece, int | None, bool]]
 
 
 class QueueSelection:
-    """`add(lane, piece, close)` and `make_sequencer(topic_id, queue, shard)` are the sender's; `refund(bytes)` gives
-    back
-    what was reserved for a piece that could not be placed. `is_available(lane)`: whether its shard is not to be passed
+    """`add(sequencer, piece, close)` and `make_sequencer(topic_id, queue, shard)` are the sender's; `refund(bytes)`
+    gives back
+    what was reserved for a piece that could not be placed. `is_available(sequencer)`: whether its shard is not to be
+    passed
     over by messages that may go anywhere."""
 
     def __init__(
@@ -60,7 +61,7 @@ class QueueSelection:
             await asyncio.shield(self._resolution(topic))
 
     def place(self, topic: str, piece: Piece, queue: int | None, *, close: bool = False) -> None:
-        """Into a lane, at once or when the topic is known. What is wrong with the place, its receipt is told."""
+        """Into a sequencer, at once or when the topic is known. What is wrong with the place, its receipt is told."""
         sequencers = self._topics.get(topic)
         if sequencers is not None and (queue is None or queue < sequencers.queues):
             self._place(sequencers, piece, queue, close)
@@ -143,7 +144,7 @@ class QueueSelection:
         if sequencers is None:
             return
         if route is None or route.topic_id != sequencers.topic_id:
-            del self._topics[name]  # what is in its lanes the broker refuses
+            del self._topics[name]  # what is in its sequencers the broker refuses
         elif sequencers.queues < len(route.shards):
             sequencers.extend(self._sequencers_of(route, sequencers.queues))
 

@@ -1,14 +1,14 @@
 """The line of batches of one queue: their order, their numbers, their attempts.
 
-The one idea: a broker appends batch n+1 only behind batch n, so the order is kept by numbers; the lane only has to see
-to it that every attempt repeats the same number with the same bytes until the batch's fate is known.
+A broker appends batch n+1 only after batch n, so numbers keep the order. The sequencer repeats every attempt with the
+same number and the same bytes until the result of the batch is known.
 
     line:  [ in flight | in flight | ... (at most 5) | waiting | waiting | ... ]   open batch
              sent, unanswered, all on one stream       closed, no number yet        still gathers
 
 Sequence numbers are given when a batch first goes out, so what never went out leaves no hole. When an attempt fails,
-the lane *halts*: nothing goes out until every attempt in flight is answered; then, after a back-off, the line starts
-again from its head. So a batch has at most one attempt outstanding, and never overtakes another.
+the sequencer *halts*: nothing goes out until every attempt in flight is answered; then, after a back-off, the line
+starts again from its head. So a batch has at most one attempt outstanding, and never overtakes another.
 
 **When a batch may get another number.** A batch is *clean* while every attempt of it was answered, and answered with a
 refusal that came before any append; otherwise it is *doubtful*. A clean batch is in no log, and so no later one is
@@ -26,7 +26,7 @@ A doubtful batch that times out fails its receipts as *unknown*, but stays at it
 answer settles it. If that answer is a gap, it is dropped: the next batch that gets through is either behind it in its
 epoch, or begins the next epoch, which fences it. One that was sent as often as it may be is treated alike.
 
-**When a batch may go to another queue.** While it backs off from a failure, the lane gives away what order allows:
+**When a batch may go to another queue.** While it backs off from a failure, the sequencer gives away what order allows:
 
 - A doubtful batch stays, and so does one in flight. It may be in this queue's log, and nothing tells the log of another
   one so: numbers count within one queue, and a copy over there would be a second message.
@@ -41,7 +41,7 @@ A batch that goes leaves a hole where it had a number already.
 given away, and no attempt is counted. Then one batch goes out alone, and one more after each that gets through: what is
 sent only to be refused would cost both sides.
 
-It must not know clocks (the time is passed in, in ms), futures, or the network.
+No clock, futures or network: times are passed in, in ms.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class QueueSequencer:
         self.closed = 0
         # Why attempts have failed since the last one that was acknowledged; None: none has.
         self.trouble: LedgerError | None = None
-        # All lanes of the topic, this one included, in the order of their queues' numbers.
+        # All sequencers of the topic, this one included, in the order of their queues' numbers.
         self.siblings: Sequence[QueueSequencer] = (self,)
         self._delivery = delivery
         self._backoff = backoff
@@ -340,7 +340,7 @@ class QueueSequencer:
         return leaving
 
     def take_over(self, batch: ProducerBatch) -> None:
-        """What another lane gave away comes before what is younger and has no number yet."""
+        """What another sequencer gave away comes before what is younger and has no number yet."""
         place = len(self._line)
         while place > 0 and not self._line[place - 1].numbered and self._line[place - 1].deadline > batch.deadline:
             place -= 1

@@ -29,7 +29,7 @@ _RECEIPTS_AT_ONCE = 512
 
 
 class Sender:
-    """One outbox, and a stream to the leader of each shard that its lanes need."""
+    """One accumulator, and a stream to the leader of each shard that its sequencers need."""
 
     def __init__(
         self, client: ClusterClient, accumulator: Accumulator, buffer: Buffer, recorder: Recorder | None = None
@@ -61,7 +61,7 @@ class Sender:
         return faults.is_empty or faults.is_available(sequencer.shard, self._now())
 
     def add(self, sequencer: QueueSequencer, piece: Piece, close: bool) -> None:
-        """Put a piece into its lane; its bytes must have been taken in the buffer."""
+        """Put a piece into its sequencer; its bytes must have been taken in the buffer."""
         if self._closing:
             self._buffer.release(piece.size)
             piece.receipt.failed(ClosedError("The producer was closed before this message was sent."))
@@ -120,7 +120,7 @@ class Sender:
         self._tell()
 
     def _set_timer(self) -> None:
-        """Poll again at the outbox's next moment. An earlier timer may stand: a poll too many does no harm."""
+        """Poll again at the accumulator's next moment. An earlier timer may stand: a poll too many does no harm."""
         wake = self._accumulator.next_wake()
         if wake is None:
             return

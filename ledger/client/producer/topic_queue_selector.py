@@ -15,8 +15,8 @@ from ledger.hashing import queue_of
 
 
 class TopicQueueSelector:
-    """The lanes of a topic's queues, in the order of their numbers. `first`: which one the round begins with.
-    `is_available`: whether a lane's shard is not to be passed over."""
+    """The sequencers of a topic's queues, in the order of their numbers. `first`: which one the round begins with.
+    `is_available`: whether a sequencer's shard is not to be passed over."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class TopicQueueSelector:
             sequencer.siblings = self._sequencers
 
     def pick(self, key: bytes | None, queue: int | None) -> QueueSequencer:
-        """The lane of the queue asked for, else of the key's queue, else the one whose turn it is."""
+        """The sequencer of the queue asked for, else of the key's queue, else the one whose turn it is."""
         if queue is not None:
             if not 0 <= queue < len(self._sequencers):
                 raise UnknownQueueError(
