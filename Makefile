@@ -17,7 +17,7 @@ PEERS ?=
 WORKERS ?= auto
 PARALLEL = --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help demo test check sim chaos mutants gates kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
+.PHONY: help demo test test-quick coverage check sim chaos mutants gates kills bench bench-peers format proto lock lock-peers clean image compose-up compose-demo compose-down
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,12 @@ compose-down: ## remove the containers and their network (VOLUMES=1: the data to
 test: $(VENV)/.test ## the whole test suite: in parallel, and what compares speeds alone afterwards (WORKERS=2)
 	$(BIN)/pytest -m "not floor" $(PARALLEL)
 	$(BIN)/pytest -m floor
+
+test-quick: $(VENV)/.test ## the tests that need neither sockets nor other processes: less than a minute
+	$(BIN)/pytest --quick $(PARALLEL)
+
+coverage: $(VENV)/.test ## the whole test suite, and which lines and branches it ran: coverage/index.html
+	$(BIN)/pytest -m "not floor" $(PARALLEL) --cov --cov-report=term --cov-report=html:coverage
 
 check: $(VENV)/.test ## lint, format, types, imports point one way, generated code is fresh
 	$(BIN)/ruff check .
@@ -86,7 +92,7 @@ lock-peers: $(VENV)/.test ## the same for the clients of other systems that benc
 	    --output-file bench/peers/requirements.txt bench/peers/requirements.in
 
 clean: ## remove the environment and all that tools left here
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment; a stamp says how much is in it. The pins carry hashes, so what is installed is what was tested.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.util import find_spec
 
+import hypothesis
 import pytest
 
 IN_CI = os.environ.get("CI") == "true"
@@ -33,7 +35,12 @@ def node_image() -> str:
     return IMAGE
 
 
-pytest_plugins = ["tests.workers"]
+pytest_plugins = ["tests.quick", "tests.workers"]
 
-# What tests start compiles this repository's modules once, not at each start, whatever the user's shell says.
+# Python keeps compiled modules here and in what tests start, even if the user's shell says PYTHONDONTWRITEBYTECODE.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+# A deadline would measure what else the machine does: many of these tests write files.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")

@@ -16,6 +16,8 @@ from cluster.cli import main
 from cluster.local.processes import DevCluster
 from ledgermq import Admin
 
+pytestmark = pytest.mark.real
+
 Run = Callable[..., tuple[str, str]]
 """Runs `ledgermq bench` with these words against the cluster; its standard output and error."""
 

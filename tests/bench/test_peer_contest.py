@@ -58,6 +58,7 @@ def test_the_packages_to_unpack_are_those_that_apt_would_install() -> None:
     assert needed(simulation) == ["erlang-base", "broker"]
 
 
+@pytest.mark.real
 def test_servers_are_ended_with_what_they_started(tmp_path: Path) -> None:
     port = free_ports(1)[0]
     serve = f"import socket, time; it = socket.create_server(('127.0.0.1', {port})); time.sleep(60)"
@@ -69,6 +70,7 @@ def test_servers_are_ended_with_what_they_started(tmp_path: Path) -> None:
         socket.create_connection(("127.0.0.1", port), timeout=5)
 
 
+@pytest.mark.real
 def test_a_server_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path) -> None:
     processes = Processes()
     processes.spawn(tmp_path, "broker", ["sh", "-c", "echo no such option; exit 3"])
@@ -77,6 +79,7 @@ def test_a_server_that_ends_by_itself_is_told_with_its_last_words(tmp_path: Path
     processes.stop()
 
 
+@pytest.mark.real
 def test_the_command_names_the_peers_that_there_are() -> None:
     told = subprocess.run(
         [sys.executable, "-m", "bench.run_peers", "--peers", "zeromq"], capture_output=True, text=True, check=False

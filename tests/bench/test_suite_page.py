@@ -30,6 +30,7 @@ def test_only_what_was_promised_is_judged() -> None:
     assert verdict(ROWS) == "1 of 2 targets met"
 
 
+@pytest.mark.real
 def test_the_page_has_every_row_run_and_failure(told: Told, tmp_path: Path) -> None:
     page = write(told, tmp_path / "out").read_text()
     assert "1 of 2 targets met" in page
@@ -44,6 +45,7 @@ def test_the_page_has_every_row_run_and_failure(told: Told, tmp_path: Path) -> N
     ), "nothing is loaded"
 
 
+@pytest.mark.real
 def test_the_figures_are_there_as_json(told: Told, tmp_path: Path) -> None:
     write(told, tmp_path)
     found = json.loads((tmp_path / "results.json").read_text())

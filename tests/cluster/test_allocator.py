@@ -37,15 +37,18 @@ def page_faults(call: str) -> int:
     return int(ran.stdout)
 
 
+@pytest.mark.real
 def test_large_messages_cost_no_page_faults() -> None:
     assert page_faults("keep_large_buffers()") < 2 * PAGES
 
 
+@pytest.mark.real
 def test_without_it_each_costs_as_many_as_it_has_pages() -> None:
     if page_faults("") < MESSAGES * PAGES / 2:
         pytest.skip("another C library than glibc, or another setting of it (MALLOC_...)")
 
 
+@pytest.mark.real
 def test_the_environment_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)

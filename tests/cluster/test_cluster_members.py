@@ -37,6 +37,8 @@ from tests.cluster.acknowledged_load import Load, assert_every_replica_holds
 from tests.cluster.scrape import not_ready, scrape
 from tests.cluster.waiter import eventually, until
 
+pytestmark = pytest.mark.real
+
 SEGMENT_BYTES = 6 << 20
 SEED = int(os.environ.get("LEDGERMQ_TEST_SEED", time.time_ns() & 0xFFFF_FFFF))
 MISSING = "127.0.0.1:1"

@@ -16,6 +16,8 @@ import pytest
 from tests.cluster.damage_corpus import CASES, Corpus
 from tests.cluster.damage_found import Area, Finding, Found, found_in
 
+pytestmark = pytest.mark.long
+
 Saved = dict[str, list[Finding]]
 TOLD_BETTER: dict[str, dict[Finding, Finding | None]] = {
     # The verifier names the file, and does not call the next entry, which is right, broken as well.

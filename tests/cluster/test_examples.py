@@ -34,6 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevCluster]:
         cluster.purge()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_an_example_runs_and_says_what_it_shows(cluster: DevCluster, script: Path) -> None:
     done = subprocess.run(

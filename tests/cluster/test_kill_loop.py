@@ -10,6 +10,8 @@ import pytest
 
 from tests.cluster.kill_loop import kill_often
 
+pytestmark = pytest.mark.real
+
 SEED = int(os.environ.get("LEDGERMQ_TEST_SEED", time.time_ns() & 0xFFFF_FFFF))
 KILLS = 2
 

@@ -16,6 +16,8 @@ from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.ports import free_base_port
 from tests.cluster.waiter import until
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(scope="module")
 def addresses() -> list[str]:

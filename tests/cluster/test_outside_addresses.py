@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import Fleet
+
+pytestmark = pytest.mark.real
 
 
 def outside(address: str) -> str:

@@ -14,6 +14,8 @@ from ledgermq import AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import eventually
 
+pytestmark = pytest.mark.real
+
 VALUE = bytes(range(256)) * 200
 PER_SEGMENT = SEGMENT_BYTES // len(VALUE)
 KEPT_BYTES = 4 * SEGMENT_BYTES

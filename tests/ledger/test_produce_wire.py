@@ -41,6 +41,7 @@ def test_what_is_no_length_is_refused() -> None:
         parse(b"\x0a" + b"\xff" * 11)
 
 
+@pytest.mark.real
 async def test_clients_and_brokers_speak_so() -> None:
     """And not by what the generated code registered before."""
     got: list[Any] = []

@@ -49,6 +49,7 @@ def test_what_is_cut_short_is_refused(end: int) -> None:
         parse(serialize(Bulk(raft_pb2.AppendRequest(), bytes(130)))[:end])
 
 
+@pytest.mark.real
 async def test_nodes_read_it_so() -> None:
     """And not by what the generated code registered before."""
     got: list[Any] = []

@@ -244,6 +244,7 @@ def test_two_replicas_are_replaced_one_after_the_other(moved: tuple[DriverCluste
     assert cluster[5].machine.applied[-1][1] == b"the last one"
 
 
+@pytest.mark.long
 def test_a_kill_at_any_step_of_an_installation_is_made_good() -> None:
     """The newcomer is killed after n written bytes, for many n, and started again on what it left."""
     kills = 0

@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from chaos.live.load.spec import Spec
+
+pytestmark = pytest.mark.real
 
 
 def test_a_client_whose_run_was_gone_before_it_could_look_does_not_stay(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ from chaos.live.run import Options, judged
 from ledger.history import HistoryWriter, Operation
 from tests.chaos.live.tell import closed, opened, poll, send
 
+pytestmark = pytest.mark.long
+
 SECOND = 1_000_000_000
 OPTIONS = Options(
     env="local", nodes=3, faults=("kill",), targets=("leader",), seconds=20, rate=2, seed=7, flush="async", shards=1

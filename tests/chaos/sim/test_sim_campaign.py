@@ -13,6 +13,8 @@ from chaos.sim.campaign.ledger_file import LedgerFile, OtherCampaignError, commi
 from chaos.sim.campaign.run import Report, run
 from chaos.sim.campaign.swarm import Wishes
 
+pytestmark = pytest.mark.long
+
 WISHES = Wishes(minutes=0.2, nodes=3)
 
 
@@ -98,5 +100,6 @@ def test_the_ledger_of_another_campaign_is_refused(tmp_path: Path) -> None:
         LedgerFile(path, replace(WISHES, nodes=5), "abc").begin()
 
 
+@pytest.mark.real
 def test_the_commit_is_told() -> None:
     assert commit_of_code()

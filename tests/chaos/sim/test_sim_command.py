@@ -17,6 +17,8 @@ from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.protocol.log import SimLog
 from cluster.cli import main
 
+pytestmark = pytest.mark.real
+
 QUICK = ("--minutes", "0.2", "--jobs", "1")
 
 

@@ -12,6 +12,8 @@ import pytest
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[3]
 SEED, WISHES = 11, Wishes(minutes=1)
 
@@ -35,6 +37,7 @@ def history_under(hash_seed: str, world: str, minutes: float, shards: int, seeds
     return ran.stdout
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("world", "minutes", "shards", "seeds"),
     [("protocol", 1.0, 1, (11, 12, 13)), ("stack", 0.5, 3, (11, 13))],  # 13: two consumer groups

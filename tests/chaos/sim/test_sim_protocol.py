@@ -18,6 +18,8 @@ from chaos.sim.protocol.protocol_world import ProtocolWorld
 from raft.core import Role
 from store import Draft, Kind
 
+pytestmark = pytest.mark.long
+
 
 def quiet(seed: int = 1, nodes: int = 3) -> Report:
     return run(seed, Wishes(minutes=0.5, nodes=nodes, faults=()))

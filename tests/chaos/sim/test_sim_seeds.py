@@ -12,6 +12,8 @@ from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes
 from chaos.sim.engine.faults import PROTOCOL, kinds_of
 
+pytestmark = pytest.mark.long
+
 SHARDS, SEEDS_A_SHARD = 20, 12
 MINUTES = 1.0
 

@@ -18,6 +18,8 @@ from cluster.node.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
 from raft.core.leader import Leader
 
+pytestmark = pytest.mark.long
+
 SETTLE_MS = 60_000
 
 

@@ -13,6 +13,8 @@ from chaos.sim.consumers.consumption_plan import GroupPlan, Style, draw_groups
 from chaos.sim.engine.faults import FaultEvent
 from chaos.sim.stack.stack_world import StackWorld
 
+pytestmark = pytest.mark.long
+
 SETTLE_MS = 60_000
 
 

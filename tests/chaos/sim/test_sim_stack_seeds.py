@@ -7,6 +7,8 @@ import pytest
 from chaos.sim.campaign.run import run
 from chaos.sim.campaign.swarm import Wishes
 
+pytestmark = pytest.mark.long
+
 SEEDS = range(1, 25)
 WISHES = Wishes(world="stack", minutes=1.0)
 

@@ -21,6 +21,8 @@ import pytest
 from cluster.local.processes import DevCluster
 from tests.cluster.cli.command import TIMEOUT_S, run, start
 
+pytestmark = pytest.mark.real
+
 MISSING_PORT = "127.0.0.1:1"
 
 

@@ -15,6 +15,8 @@ from ledgermq import AsyncGroupConsumer, Message
 from tests.cluster.cli.command import run
 from tests.cluster.ports import free_base_port
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:

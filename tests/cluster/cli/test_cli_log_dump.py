@@ -134,6 +134,7 @@ def test_for_a_person(node: StoppedNode, capsys: pytest.CaptureFixture[str]) -> 
     assert out[6].strip() == "message 0: 19 bytes, key key, tag even: message 0 of term 1"
 
 
+@pytest.mark.real
 def test_a_reader_that_has_enough(tmp_path: Path) -> None:
     """`ledgermq log dump ... | head -1` ends at once and quietly."""
     node = StoppedNode.make(tmp_path / "node", 3000)

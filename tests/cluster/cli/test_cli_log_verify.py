@@ -377,6 +377,7 @@ class TestIndexesElsewhere:
             assert (status, {flaw["path"] for flaw in flaws}) == (1, {str(path)})
             path.write_bytes(before)
 
+    @pytest.mark.real
     async def test_of_a_real_node(self, make_fleet: MakeFleet, tmp_path: Path, verify: Verify) -> None:
         fleet = make_fleet(1, index_data=tmp_path / "elsewhere")
         await fleet.start()
@@ -486,6 +487,7 @@ class TestUnreadable:
         assert "entry version 2 is not known" in flaws[0]["reason"]
 
 
+@pytest.mark.real
 def test_progress_on_a_terminal_leaves_the_data_on_standard_output(node: StoppedNode) -> None:
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "cluster.cli", "log", "verify", str(node.path)]
@@ -500,6 +502,7 @@ def test_progress_on_a_terminal_leaves_the_data_on_standard_output(node: Stopped
     assert str(node.shard) in shown.replace("\r\n", "")
 
 
+@pytest.mark.real
 async def test_a_real_node_running_killed_and_stopped(
     make_fleet: MakeFleet, verify: Verify, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -13,6 +13,8 @@ from cluster.local.processes import DevCluster
 from tests.cluster.cli.command import run
 from tests.cluster.ports import free_base_port
 
+pytestmark = pytest.mark.real
+
 SHARDS = 2
 
 

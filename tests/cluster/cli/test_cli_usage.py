@@ -65,6 +65,7 @@ def test_every_operation_has_help(operation: str, capsys: pytest.CaptureFixture[
     assert ("--wait / --no-wait" in out) == (operation != "recover")
 
 
+@pytest.mark.real
 def test_help_loads_neither_clients_nor_server() -> None:
     script = "\n".join(
         [
@@ -142,6 +143,7 @@ def test_no_cluster_named_and_none_here(arguments: list[str], capsys: pytest.Cap
     assert "give --bootstrap HOST:PORT, set LEDGERMQ_BOOTSTRAP, or start a local one" in capsys.readouterr().err
 
 
+@pytest.mark.real
 def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of("topic", "list", "--bootstrap", "127.0.0.1:1") == 1
     error = capsys.readouterr().err
@@ -150,6 +152,7 @@ def test_a_cluster_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     assert "Traceback" not in error
 
 
+@pytest.mark.real
 def test_the_environment_names_the_cluster(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("LEDGERMQ_BOOTSTRAP", "127.0.0.1:2")
     assert status_of("cluster", "info") == 1

@@ -121,6 +121,7 @@ def test_a_directory_that_cannot_be_written_is_told_before_anything_is_read(
     assert said.out == ""
 
 
+@pytest.mark.real
 def test_a_source_that_cannot_be_read_is_not_judged_and_hides_no_violation(
     cluster: StoppedCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

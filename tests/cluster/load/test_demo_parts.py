@@ -143,6 +143,7 @@ def test_nothing_to_send(tmp_path: Path, name: str) -> None:
         files_of(tmp_path / name)
 
 
+@pytest.mark.long
 def test_the_standard_library_is_a_corpus() -> None:
     corpus = standard_library()
     files = {file.key: file for file in corpus.files}

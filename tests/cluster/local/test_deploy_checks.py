@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.real
+
 DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
 NOBODY = "127.0.0.1:1"
 

@@ -96,6 +96,7 @@ def test_an_existing_cluster_cannot_be_changed(tmp_path: Path, change: dict[str,
         DevCluster(tmp_path).start(**change)  # type: ignore[arg-type]
 
 
+@pytest.mark.real
 def test_a_foreign_program_on_a_port_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

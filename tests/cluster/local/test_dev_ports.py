@@ -13,6 +13,7 @@ from cluster.local.processes import DevCluster
 from tests.cluster.local.at_once import assert_ports_of_their_own
 
 
+@pytest.mark.real
 def test_ports_in_use_are_not_chosen() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -26,10 +27,12 @@ def test_ports_in_use_are_not_chosen() -> None:
     assert port_is_free(port)
 
 
+@pytest.mark.real
 def test_clusters_that_are_started_at_once_get_ports_of_their_own(tmp_path: Path) -> None:
     assert_ports_of_their_own([DevCluster(tmp_path / name) for name in ("one", "other")])
 
 
+@pytest.mark.real
 def test_chosen_ports_are_pairs() -> None:
     ports = choose_ports(5, None)
     assert len({*ports, *(port + 1 for port in ports)}) == 10

@@ -57,6 +57,7 @@ def test_those_that_are_started_at_once_get_ports_of_their_own(node_image: str) 
     assert_ports_of_their_own([DockerCluster(f"test-{os.getpid()}-{name}", node_image) for name in ("one", "other")])
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("command", [("dev", "start"), ("dev", "status"), ("dev", "purge")])
 def test_without_an_engine_one_is_told_so(command: tuple[str, ...]) -> None:
     done = run(*command, "--docker", status=1, environment={"DOCKER_HOST": "unix:///nowhere/docker.sock"})

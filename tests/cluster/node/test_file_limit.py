@@ -30,6 +30,7 @@ def low_limit() -> Iterator[int]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
 
 
+@pytest.mark.real
 async def test_a_node_opens_more_files_than_a_process_begins_with(make_fleet: MakeFleet, low_limit: int) -> None:
     """The file of each queue that is written to stays open."""
     fleet = make_fleet(1)

@@ -38,7 +38,7 @@ from ledger.v1 import broker_pb2, consumer_group_pb2, error_pb2
 from ledgermq import AsyncAdmin, AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import MESSAGE_LIMIT, Fleet, error_of, sample_batch
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
 
 QUEUES = 2
 

@@ -14,6 +14,8 @@ from store import ConsumeQueue
 from tests.cluster.fleet import Fleet, MakeFleet
 from tests.cluster.waiter import until
 
+pytestmark = pytest.mark.real
+
 MESSAGES = 300
 
 

@@ -18,6 +18,8 @@ from tests.cluster.fleet import MESSAGE_LIMIT, SEGMENT_BYTES, Fleet, MakeFleet, 
 from tests.cluster.mounts import NO_MOUNTS, may_mount, read_only
 from tests.cluster.node_process import NodeProcess
 
+pytestmark = pytest.mark.real
+
 
 async def refusal(fleet: Fleet, **settings: object) -> Exception:
     """Why node 1 does not start on these settings."""

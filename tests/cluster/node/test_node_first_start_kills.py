@@ -22,6 +22,8 @@ from raft.transport.grpc_transport import GrpcTransport
 from store import NodeDirectory
 from store.disk.memory_disk import Killed, MemoryDisk
 
+pytestmark = pytest.mark.long
+
 EVERY_BYTES = 37
 """Between two moments of death that are tried."""
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import tomllib
 from pathlib import Path
 
+import pytest
+
+from ledger.version import VERSION
 from ledgermq import AsyncProducer
 from tests.cluster.fleet import MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import get, not_ready, reason_not_ready, scrape
 from tests.cluster.waiter import eventually
 
-# The one place of the version.
-VERSION = tomllib.loads((Path(__file__).resolve().parents[3] / "pyproject.toml").read_text())["project"]["version"]
+pytestmark = pytest.mark.real
+
 GAUGES = {
     "ledgermq_raft_role", "ledgermq_raft_term", "ledgermq_raft_has_leader", "ledgermq_raft_is_leader",
     "ledgermq_raft_last_index", "ledgermq_raft_commit_index", "ledgermq_raft_applied_index",

@@ -15,6 +15,8 @@ from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import scrape
 from tests.cluster.waiter import until
 
+pytestmark = pytest.mark.real
+
 QUOTA = 200_000
 """Bytes a second, of each client."""
 BATCH = 20_000

@@ -14,6 +14,8 @@ from tests.cluster.scrape import get, is_ready, not_ready, scrape
 from tests.cluster.spoiler import FIELDS, assert_same_bytes, flip, headers, segment
 from tests.cluster.waiter import eventually, until
 
+pytestmark = pytest.mark.real
+
 MESSAGES = 200
 
 

@@ -18,6 +18,8 @@ from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.scrape import get
 from tests.cluster.waiter import eventually
 
+pytestmark = pytest.mark.real
+
 NAME = f"{0:020}"
 SECOND = f"{2 << 20:020}"
 

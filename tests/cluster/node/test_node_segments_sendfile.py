@@ -18,7 +18,7 @@ from tests.cluster.node_process import NodeProcess
 from tests.cluster.scrape import is_ready
 from tests.cluster.waiter import eventually, until
 
-pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+pytestmark = [pytest.mark.real, pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")]
 
 CALLS = "sendfile,read,readv,pread64,preadv,recvfrom,recvmsg,write,writev,pwrite64,sendto,sendmsg"
 BYTES = 30_000_000

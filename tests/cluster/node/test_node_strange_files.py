@@ -10,6 +10,8 @@ from ledgermq import AsyncConsumer, AsyncProducer
 from tests.cluster.fleet import SEGMENT_BYTES, Fleet, MakeFleet
 from tests.cluster.waiter import until
 
+pytestmark = pytest.mark.real
+
 MESSAGES = 400
 NAMES = ("notes.txt", ".hidden", "00000000000000000000.bak", "0", "-", "1-x", "٣" * 20)
 

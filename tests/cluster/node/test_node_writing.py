@@ -15,6 +15,8 @@ from tests.cluster.fleet import Fleet, MakeFleet, error_of, sample_batch
 from tests.cluster.node_process import NodeProcess
 from tests.cluster.waiter import eventually
 
+pytestmark = pytest.mark.real
+
 LOST = "entries behind index"
 
 

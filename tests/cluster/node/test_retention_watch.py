@@ -127,6 +127,7 @@ async def hand(make_fleet: MakeFleet) -> AsyncIterator[Hand]:
     yield made
 
 
+@pytest.mark.real
 async def test_only_what_is_older_than_the_bound_goes(hand: Hand) -> None:
     watch = hand.watch(retention_hours=2)
     await hand.fill(2)
@@ -146,6 +147,7 @@ async def test_only_what_is_older_than_the_bound_goes(hand: Hand) -> None:
     assert hand.first > young
 
 
+@pytest.mark.real
 async def test_a_clock_that_jumps_ahead_wipes_nothing(hand: Hand) -> None:
     watch = hand.watch(retention_hours=2)
     await hand.fill(3)
@@ -160,6 +162,7 @@ async def test_a_clock_that_jumps_ahead_wipes_nothing(hand: Hand) -> None:
     assert hand.first > 1, "time goes on from there"
 
 
+@pytest.mark.real
 async def test_the_hour_counts_until_the_disk_fills(hand: Hand) -> None:
     watch = hand.watch(retention_hours=1, cleaning_hour=4, disk_clean_ratio=0.75)
     await hand.fill(2)
@@ -175,6 +178,7 @@ async def test_the_hour_counts_until_the_disk_fills(hand: Hand) -> None:
     assert hand.told == [pytest.approx(used) for used in (0, 0.74, 0.75)]
 
 
+@pytest.mark.real
 async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
     watch = hand.watch(disk_refuse_ratio=0.9)
     caplog.set_level(logging.INFO)
@@ -188,6 +192,7 @@ async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytes
     assert "writes are taken" in said[1]
 
 
+@pytest.mark.real
 async def test_a_disk_that_does_not_tell_refuses_nothing(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
     def fail(path: object) -> Usage:
         raise DiskFailedError(hand.fleet.data(1), "Input/output error")
@@ -198,6 +203,7 @@ async def test_a_disk_that_does_not_tell_refuses_nothing(hand: Hand, caplog: pyt
     assert "cannot be seen" in caplog.text
 
 
+@pytest.mark.real
 async def test_a_hold_that_is_being_taken_counts_already(hand: Hand) -> None:
     await hand.fill(2)
     future = hand.replica.hold_log("spark", 60_000)
@@ -212,6 +218,7 @@ async def test_a_hold_that_is_being_taken_counts_already(hand: Hand) -> None:
     assert hand.first > 1
 
 
+@pytest.mark.real
 async def test_a_node_that_does_not_lead_moves_nothing(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
     await hand.fill(2)
     hand.replica._projected = None
@@ -221,6 +228,7 @@ async def test_a_node_that_does_not_lead_moves_nothing(hand: Hand, caplog: pytes
     assert not [record for record in caplog.records if record.name == "ledgermq.node.retention"], "nor does it try to"
 
 
+@pytest.mark.real
 async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     await hand.fill(3)
     watch = hand.watch(retention_bytes=1)
@@ -234,6 +242,7 @@ async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pyte
         assert hand.first > 1
 
 
+@pytest.mark.real
 async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or a disk that is too full would cost more than it must."""
     await hand.fill(3)
@@ -247,6 +256,7 @@ async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeyp
     assert hand.first > 1
 
 
+@pytest.mark.real
 async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) -> None:
     """Bases of an earlier run of the node may be of entries that are not applied yet in this one."""
     await hand.fill(3)
@@ -263,6 +273,7 @@ async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) 
     ]
 
 
+@pytest.mark.real
 async def test_a_place_whose_base_is_damaged_is_not_proposed(hand: Hand, caplog: pytest.LogCaptureFixture) -> None:
     await hand.fill(3)
     caplog.set_level(logging.INFO)

@@ -63,6 +63,7 @@ def test_it_can_be_switched_off(clock: Clock) -> None:
     assert stall.reason(flushing_ms=9_000) == ""
 
 
+@pytest.mark.real
 async def test_a_node_whose_appends_are_slow_refuses_the_next_one_at_once(make_fleet: MakeFleet) -> None:
     disk = FailingDisk()
     fleet = make_fleet(1, disks={1: disk}, busy_ms=300)
@@ -84,6 +85,7 @@ async def test_a_node_whose_appends_are_slow_refuses_the_next_one_at_once(make_f
     await eventually(taken, "appends are quick again, and sends are taken")
 
 
+@pytest.mark.real
 async def test_sends_that_would_wait_for_a_flush_that_hangs_are_refused(make_fleet: MakeFleet) -> None:
     disk = GatedDisk()
     fleet = make_fleet(1, disks={1: disk}, flush="sync", busy_ms=100)

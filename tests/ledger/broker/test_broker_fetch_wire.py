@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import grpc.aio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def test_it_is_the_same_as_by_protobuf(answer: FetchAnswer) -> None:
     assert broker_pb2.FetchResponse.FromString(serialize(answer)) == by_protobuf(answer)
 
 
+@pytest.mark.real
 async def test_brokers_answer_so_and_clients_read_it() -> None:
     """And not by what the generated code registered before. Bodies may be views."""
     answer = FetchAnswer([GivenQueue(1, 2, 3, batches=[GivenBatch(0, 5, 1, memoryview(b"views")[:4])])], 7)

@@ -13,6 +13,8 @@ from ledger.errors import BusyError, LedgerError, NotLeaderError, TopicExistsErr
 from ledger.v1 import broker_pb2
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
+pytestmark = pytest.mark.real
+
 Turn = Callable[[FakeCluster], LedgerError | None]
 
 

@@ -14,6 +14,8 @@ from ledger.batch import encode
 from ledger.v1 import broker_pb2
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
+pytestmark = pytest.mark.real
+
 
 class AskedBroker(FakeBroker):
     """Tells other threads that it was asked for what comes behind its only message."""

@@ -15,6 +15,8 @@ from ledger.errors import BusyError, DeliveryTimeoutError, LedgerError
 from ledger.history import Close, HistoryError, Open, Outcome, Send, read_history
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:

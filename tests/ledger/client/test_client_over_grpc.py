@@ -27,6 +27,8 @@ from ledger.errors import (
 )
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture
 async def brokers() -> AsyncIterator[list[FakeBroker]]:

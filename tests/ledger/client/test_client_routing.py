@@ -15,6 +15,8 @@ from ledger.v1 import broker_pb2
 from ledgermq import UnplacedMessage
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
+pytestmark = pytest.mark.real
+
 
 @pytest.fixture
 async def brokers() -> AsyncIterator[list[FakeBroker]]:

@@ -16,6 +16,8 @@ from ledger.client.sync.loop_thread import LoopThread
 from ledger.errors import ClosedError, DeliveryTimeoutError, LedgerError
 from tests.ledger.client.fake_broker import FakeBroker, FakeCluster
 
+pytestmark = pytest.mark.real
+
 SECONDS = 10
 
 

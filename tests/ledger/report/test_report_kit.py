@@ -21,6 +21,8 @@ from ledger.report.page import write_page
 from ledger.report.text import markdown_table, write_json
 from tests.test_architecture import ROOT, imported
 
+pytestmark = pytest.mark.long
+
 PAGE = """{% extends "base.html" %}
 {% from "parts.html" import badge, number, tiles %}
 {% block title %}{{ name }}{% endblock %}

@@ -232,6 +232,7 @@ print(state.digest(), [tuple(key) for key, _ in state.producers])
 """
 
 
+@pytest.mark.real
 def test_eviction_and_digest_do_not_depend_on_the_process() -> None:
     def run(seed: str) -> str:
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT)}

@@ -133,6 +133,7 @@ def test_the_course_of_a_log_is_made_of_its_entries(cluster: StoppedCluster) -> 
     assert (fine[0], fine[-1]) == (course[0], course[-1])
 
 
+@pytest.mark.long
 def test_the_page_is_bounded_and_says_what_it_leaves_out(cluster: StoppedCluster, tmp_path: Path) -> None:
     report = judged(cluster)
     one, (replica, *_) = report.shards[0], report.shards[0].replicas

@@ -11,6 +11,8 @@ from ledger.validation.validate import validate
 from tests.ledger.validation.plants import PLANTS, check
 from tests.ledger.validation.stopped_cluster import StoppedCluster
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_plant_is_found_where_it_is(tmp_path: Path, name: str) -> None:

@@ -132,6 +132,7 @@ def node_that(answers: Callable[[socket.socket, int], None]) -> Iterator[tuple[S
         server.close()
 
 
+@pytest.mark.real
 def test_a_node_that_dies_in_the_middle_of_an_answer_is_named() -> None:
     def die(connection: socket.socket, _: int) -> None:
         connection.recv(65_536)
@@ -142,6 +143,7 @@ def test_a_node_that_dies_in_the_middle_of_an_answer_is_named() -> None:
         HttpAccess().read(segment, 0, 100)
 
 
+@pytest.mark.real
 def test_a_node_that_hangs_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ledger.validation.sources.access._TIMEOUT_S", 0.1)
 

@@ -106,6 +106,7 @@ def test_a_refused_opening_keeps_no_lock(place: tuple[Disk, Path]) -> None:
     opened(place).close()
 
 
+@pytest.mark.real
 def test_a_second_process_is_refused_even_before_it_looks_whose_directory_it_is(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from store import NodeDirectory, PosixDisk\n"

@@ -188,6 +188,7 @@ def test_replace_file_makes_and_replaces_also_over_a_leftover(place: tuple[Disk,
 # Only the real disk.
 
 
+@pytest.mark.real
 def test_lock_of_another_process_names_it(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from store import PosixDisk\n"
@@ -314,6 +315,7 @@ def test_usage_tells_how_full_the_disk_is(place: tuple[Disk, Path]) -> None:
     assert after.free <= before.free - (32 << 20)
 
 
+@pytest.mark.real
 def test_usage_is_as_df_tells(tmp_path: Path) -> None:
     usage = PosixDisk().usage(tmp_path)
     told = subprocess.run(["df", "--output=pcent", str(tmp_path)], capture_output=True, text=True, check=True).stdout

@@ -19,6 +19,8 @@ from store import WriteMode
 from tests.store.appender import append_until_the_end, open_log
 from tests.store.sample_log import draft
 
+pytestmark = pytest.mark.real
+
 KILLS = 25
 MOST_KILLS = 10 * KILLS
 """Until one comes while bytes are staged, which is for a few microseconds at a time."""

@@ -25,6 +25,8 @@ from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, each_kill, open_log
 
+pytestmark = pytest.mark.long
+
 SNAPSHOT_PATH = Path("/data/base")
 SIZES = (20, 300, 0, 500, 944, 1, 700, 200, 60, 900)
 

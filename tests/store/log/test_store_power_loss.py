@@ -13,6 +13,8 @@ from store.disk.memory_disk import Killed
 from tests.store.power_disk import PowerDisk
 from tests.store.sample_log import DIRECTORY, SEGMENT, append, content, draft, open_log
 
+pytestmark = pytest.mark.long
+
 FIRST = DIRECTORY / f"{0:020}"
 SECOND = DIRECTORY / f"{SEGMENT:020}"
 THIRD = DIRECTORY / f"{2 * SEGMENT:020}"

@@ -59,6 +59,7 @@ def test_a_kill_at_every_byte_of_the_first_group_ever() -> None:
     assert set(found) == {0}
 
 
+@pytest.mark.long
 def test_a_kill_while_rolling_leaves_whole_groups_of_each_segment() -> None:
     found = states_after_kills(grown((400,)), lambda log: append(log, 150, 200, 300, 60, 900, 33))
     assert found == sorted(found)

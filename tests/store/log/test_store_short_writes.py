@@ -15,6 +15,8 @@ from tests.store.appender import open_log
 from tests.store.log.test_store_strace import APPENDER, STEPS, environment, holds, may_trace, told
 from tests.store.sample_log import draft
 
+pytestmark = pytest.mark.real
+
 MOST = 1000
 """Bytes of one call: an entry takes several, and its header may be cut."""
 

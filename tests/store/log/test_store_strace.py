@@ -27,7 +27,10 @@ def may_trace() -> bool:
         return False
 
 
-pytestmark = pytest.mark.skipif(not may_trace(), reason="needs strace and the permission to trace: real failing calls")
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(not may_trace(), reason="needs strace and the permission to trace: real failing calls"),
+]
 
 
 def told(directory: Path, mode: WriteMode, inject: str) -> list[tuple[str, int]]:

@@ -299,6 +299,7 @@ def test_segments_of_another_size_are_left_alone(disk: MemoryDisk, other: Commit
     assert files(disk) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("damage", ["bit", "missing", "end"])
 def test_a_repair_that_is_killed_at_any_byte(disk: MemoryDisk, other: CommitLog, damage: str) -> None:
     """Afterwards the log is damaged still, or as it was, or there is a mark; and it can be repaired."""
@@ -321,6 +322,7 @@ def test_a_repair_that_is_killed_at_any_byte(disk: MemoryDisk, other: CommitLog,
         assert {path: data for path, data in files(found).items() if path in whole} == whole
 
 
+@pytest.mark.long
 def test_a_repair_that_is_killed_hides_no_loss(disk: MemoryDisk, other: CommitLog) -> None:
     """The last entry is gone without a trace, and the one before it comes back: where the log opens then, there is a
     mark."""
