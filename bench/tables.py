@@ -1,6 +1,6 @@
 """What a measurement prints: a table for each of its parts, as the documents have them, or JSON.
 
-The one idea: a part is rows of one dataclass, whose fields name the columns.
+A part is rows of one dataclass, whose fields name the columns.
 """
 
 from __future__ import annotations

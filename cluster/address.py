@@ -1,4 +1,4 @@
-"""What an address is: HOST:PORT, an IPv6 host in brackets. It must not know whether anybody listens there."""
+"""What an address is: HOST:PORT, an IPv6 host in brackets."""
 
 from __future__ import annotations
 

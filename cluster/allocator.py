@@ -1,8 +1,8 @@
 """The C library's allocator in our own programs: the memory of large messages is kept for the next ones.
 
-The one idea: glibc maps large buffers each by itself and unmaps them when they are freed, so a message of 1 MiB pays
-for 256 page faults at each of its copies, which cost several times as much as copying. Told not to, it takes them from
-memory that is there, and keeps as much of that as some large messages need.
+Glibc maps large buffers each by itself and unmaps them when they are freed, so a message of 1 MiB pays for 256 page
+faults at each of its copies, which cost several times as much as copying. Told not to, it takes them from memory that
+is there, and keeps as much of that as some large messages need.
 
 It must not be called in programs that are not ours: it holds for the whole process. Those who embed a client may set
 ENVIRONMENT before they start theirs.

@@ -1,6 +1,6 @@
 """How long to wait between attempts that may go on for ever, and when to speak of them.
 
-The one idea: each wait is twice the one before, up to a bound, so that trying costs nothing and the log is not flooded.
+Each wait is twice the one before, up to a bound, so that trying costs nothing and the log is not flooded.
 """
 
 from __future__ import annotations

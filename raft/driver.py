@@ -1,18 +1,18 @@
-"""The driver: in which order a node does what its core decides. One for each shard.
+"""The driver carries out what the core decides, in a fixed order of duties. Each shard has one driver.
 
-The core decides, the driver carries out, always in the same order, and whatever touches the world
-(files, sockets, clocks, threads) is behind a small interface. So this same code runs under gRPC and under a
-simulator.
+Files, sockets, clocks and threads are behind small interfaces (`raft/interfaces.py`). So the same code runs under gRPC
+and in the simulator.
 
     event ──> core.step ──> Ready ──> save vote · write log · send · apply ──> (end of the turn) group write, appends
 
-Entries that arrive in one turn of the event loop are written in one group write and leave for each follower as one
-message: proposals wait in `_proposals` until the end of the turn, and only then does the core hear of them. A proposal
-that does not get that far was surely not appended.
+All entries proposed in one turn of the event loop are written with one group write, and leave for each follower as one
+message. Until the end of the turn they wait in `_proposals`, and the core does not know them. So a proposal that fails
+before that was certainly not appended.
 
-Trouble with the disk (`failure`): this node stops leading and takes no entries, so others go on without it; what it
-had applied stays readable. A full disk, or one file too many, is tried again now and then, and service resumes by
-itself; after any other failure only a restart helps, which takes up what is really on the disk.
+When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Entries
+that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries again from
+time to time, and service resumes by itself. After any other failure only a restart helps: it reads what is really on
+the disk.
 """
 
 from __future__ import annotations

@@ -6,6 +6,6 @@
 A peer is one module with two classes, since they run in two environments: its servers are started by the runner, and
 its client is imported by load processes, which have the Python clients of all peers and nothing of ours.
 
-The one idea: a load process knows four calls (`peer.Client`) and neither whose client it has nor what comes of it, so
-all are measured alike.
+A load process knows four calls (`peer.Client`) and neither whose client it has nor what comes of it, so all are
+measured alike.
 """

@@ -4,8 +4,8 @@
     build/peers/java/NAME/         jars, resolved by Maven from poms/NAME.xml
     build/peers/venv/              the Python clients, from requirements.txt
 
-The one idea: a stamp beside each says that it is complete, so the next run starts at once; `make clean` removes all.
-It uses the package managers as this machine has them set up, and knows no address.
+A stamp beside each says that it is complete, so the next run starts at once; `make clean` removes all. It uses the
+package managers as this machine has them set up, and knows no address.
 """
 
 from __future__ import annotations

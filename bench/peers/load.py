@@ -1,7 +1,7 @@
 """A load process: one client, one way, one measurement. Run as `python -m bench.peers.load JSON`, it answers in JSON.
 
-The one idea: payloads follow from a seed, so the process that consumes makes anew what others have sent, and compares.
-It must not know which peer it has, beyond the name of its client's class.
+Payloads follow from a seed, so the process that consumes makes anew what others have sent, and compares. It must not
+know which peer it has, beyond the name of its client's class.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Server processes of a peer: each with a log of its own, ended by the ids that we were given when we started them.
 
-The one idea: every process leads a session, and is ended with what it started itself, however far a start came.
+Every process leads a session, and is ended with what it started itself, however far a start came.
 """
 
 from __future__ import annotations

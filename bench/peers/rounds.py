@@ -3,8 +3,8 @@
     warm-up    produce each way with more and more messages, until a run is long enough: that many it is then
     round      for each size, for each client: each, bulk, and consume all that these two sent, comparing it
 
-The one idea: every run is a fresh process on a fresh topic, and clients and sizes take turns within a round, so
-whatever drifts meets them alike.
+Every run is a fresh process on a fresh topic, and clients and sizes take turns within a round, so whatever drifts
+meets them alike.
 """
 
 from __future__ import annotations

@@ -2,6 +2,6 @@
 
     fresh cluster ──> runs of `ledgermq bench` and of the ceiling, in turns ──> rows: target, reached, met ──> page
 
-The one idea: a figure is the median of runs that anybody can repeat by the command beside it, and what matters is the
-ratio of two kinds of runs that took turns.
+A figure is the median of runs that anybody can repeat by the command beside it, and what matters is the ratio of two
+kinds of runs that took turns.
 """

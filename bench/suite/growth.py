@@ -1,7 +1,6 @@
 """As the work grows: throughput on a large log, with many queues, with many consumers, with five nodes.
 
-The one idea: the small case and the grown one take turns, on two clusters that are there at the same time, or on two
-topics of one.
+The small case and the grown one take turns, on two clusters that are there at the same time, or on two topics of one.
 """
 
 from __future__ import annotations

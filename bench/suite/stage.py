@@ -1,6 +1,6 @@
 """Where measurements run: fresh clusters of processes, and `ledgermq bench` as a command against them.
 
-The one idea: every run is a command line that is kept beside its figures. It must not know what is measured.
+Every run is a command line that is kept beside its figures.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     LEDGER (JSON lines)   {"fault":"kill","seed":3,"options":{...},"verdict":true,"anomalies":0,"acknowledged":58213,
                            "struck":9,"void":[],"gaps_s":[0.62,...],"commit":"abc","at":"2026-11-21T15:00:00+00:00"}
 
-The one idea: a campaign takes hours, so it can be stopped at any run and goes on where it was: what stands in the
-ledger is not run again. What a run leaves behind is kept only where it was not valid.
+A campaign takes hours, so it can be stopped at any run and goes on where it was: what stands in the ledger is not run
+again. What a run leaves behind is kept only where it was not valid.
 """
 
 from __future__ import annotations

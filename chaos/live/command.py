@@ -1,7 +1,7 @@
 """`ledgermq chaos`: run faults against a cluster under load, and judge what its clients were told.
 
-The one idea: exit status 0 only where a run was valid; 1 where an anomaly was found; 2 where nothing can be said: the
-run could not be made, proved too little, or a fault left no evidence.
+Exit status 0 only where a run was valid; 1 where an anomaly was found; 2 where nothing can be said: the run could not
+be made, proved too little, or a fault left no evidence.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     faults.jsonl   {"kind":"kill","target":"leader","nodes":[2],"at_s":4.1,"until_s":9.0,"start":NS,"end":NS,
                     "evidence":["pid 4711 ended by SIGKILL ...","pid 4790"],"void":""}
 
-The one idea: whatever is begun is healed, also when the run is interrupted; and a fault without evidence is written
-down as void, which the verdict does not overlook.
+Whatever is begun is healed, also when the run is interrupted; and a fault without evidence is written down as void,
+which the verdict does not overlook.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What an operator sees of the cluster of a run, and asks of it: over the clients' own admin.
 
-The one idea: a cluster under faults answers late, or not at all, and that is no failure of the run; so questions have
-answers for "nobody knows", and requests are made again until they are done or time is up.
+A cluster under faults answers late, or not at all, and that is no failure of the run; so questions have answers for
+"nobody knows", and requests are made again until they are done or time is up.
 """
 
 from __future__ import annotations

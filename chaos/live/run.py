@@ -11,8 +11,8 @@
       node-N/log      what each node said
       verdict.json    the judgement
 
-The one idea: whatever was made is gone afterwards, however the run ends; what was learned stays in OUT, where `chaos
-check` and `chaos report` find it again.
+Whatever was made is gone afterwards, however the run ends; what was learned stays in OUT, where `chaos check` and
+`chaos report` find it again.
 """
 
 from __future__ import annotations

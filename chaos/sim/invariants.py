@@ -7,8 +7,8 @@
     State Machine Safety what is committed never changes or vanishes; equal states at equal applied indexes
     and of each node     applied <= commit <= last_index; term, vote and commit never go back
 
-The one idea: only what changed since the node was looked at last is compared, so it is cheap enough for every event. An
-entry is known by its chain, which vouches for all before it.
+Only what changed since the node was looked at last is compared, so it is cheap enough for every event. An entry is
+known by its chain, which vouches for all before it.
 
 What messages mean is judged in deliveries.py. Must not know: which world the nodes live in. Besides the worlds of this
 package, the network of cores in `tests/raft` checks its nodes here.

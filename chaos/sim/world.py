@@ -1,7 +1,7 @@
 """What every world offers to whoever runs a seed in it.
 
-The one idea: the runner fires faults, asks for violations, and at the end for peace; which code the world is made of
-is its own affair.
+The runner fires faults, asks for violations, and at the end for peace; which code the world is made of is its own
+affair.
 """
 
 from __future__ import annotations

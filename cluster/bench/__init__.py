@@ -3,6 +3,6 @@
     plan ──> producing / consuming / end_to_end / failover / idle ──> figures ──> one closing line, JSON or CSV
                  │ payloads (which a reader can check)   │ latencies (from when a message was due)
 
-The one idea: a measurement is a client like any other, and what it says can be said again by whoever runs it.
-Nothing here knows the command line (cluster/cli/bench/command.py), nor how nodes work.
+A measurement is a client like any other, and what it says can be said again by whoever runs it. Nothing here knows
+the command line (cluster/cli/bench/command.py), nor how nodes work.
 """

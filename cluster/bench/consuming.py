@@ -3,8 +3,8 @@
     consumer 1 ── queues 0, 2 ──┐
     consumer 2 ── queues 1, 3 ──┴──> messages as objects, or batches as arrays; checked on request
 
-The one idea: what is to be read is known before (`messages_in`), so the load ends by itself, and it is the same with a
-consumer group and without. It must not know how figures are shown.
+What is to be read is known before (`messages_in`), so the load ends by itself, and it is the same with a consumer
+group and without.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From when a message was due until a consumer has it: a producer and a consumer in one process, at a given rate.
 
-The one idea: which message it is stands in its stamp, and when it was due follows from that number and the rate; so
-both ends share a clock and nothing else. It must not know how figures are shown.
+Which message it is stands in its stamp, and when it was due follows from that number and the rate; so both ends share
+a clock and nothing else.
 """
 
 from __future__ import annotations

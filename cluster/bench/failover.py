@@ -3,9 +3,9 @@
     acknowledged   in term 3   x x x x x                     x x x x   in term 4
                                        |<-- no write_s ---->|
 
-The one idea: each acknowledgement says in which term its message was appended, so a change of leaders is seen by those
-who write, and its price is the silence before the first acknowledgement of a new term. One queue is written to, so that
-it is one shard's leader. It must not know what became of the old one.
+Each acknowledgement says in which term its message was appended, so a change of leaders is seen by those who write,
+and its price is the silence before the first acknowledgement of a new term. One queue is written to, so that it is
+one shard's leader.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What came of a measurement, and how it is written: Kafka's closing line, JSON, or CSV.
 
-It must not know what was measured, nor where it is printed. MB are 10^6 bytes of message values.
+MB are 10^6 bytes of message values.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What nodes take of a core, and of memory, while nobody asks anything of them (or whatever else goes on meanwhile).
 
-The one idea: two readings of a node, some seconds apart; from /proc where it runs on this machine, else from its
-`/metrics`. Memory is what the process has for itself: mapped files are the page cache's.
+Two readings of a node, some seconds apart; from /proc where it runs on this machine, else from its `/metrics`. Memory
+is what the process has for itself: mapped files are the page cache's.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Latencies, gathered cheaply and summed up as an HdrHistogram: 1 µs to an hour, to three digits.
 
-The one idea: while load runs, a latency is two numbers appended to arrays, which numpy counts some thousands at a time;
-into the histogram, whose every call costs microseconds, the counts go at the end. Latencies are counted from when a
-message was *due*, so a pause of the load's own does not hide what it kept waiting (coordinated omission).
-
-It must not know what took so long.
+While load runs, a latency is two numbers appended to arrays, which numpy counts some thousands at a time; into the
+histogram, whose every call costs microseconds, the counts go at the end. Latencies are counted from when a message
+was *due*, so a pause of the load's own does not hide what it kept waiting (coordinated omission).
 """
 
 from __future__ import annotations

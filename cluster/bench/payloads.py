@@ -2,9 +2,9 @@
 
     | run u32 | part u32 | number u64 | bytes of a row of a random pool, chosen by the number |      from 16 bytes on
 
-The one idea: what a message must contain follows from its stamp, so nothing that was sent needs to be kept: a reader
-makes it anew and compares, and counts the numbers of each run and part. Shorter payloads are random, and cannot be
-checked. It must not know of clusters.
+What a message must contain follows from its stamp, so nothing that was sent needs to be kept: a reader makes it anew
+and compares, and counts the numbers of each run and part. Shorter payloads are random, and cannot be checked. It must
+not know of clusters.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Load in several processes, which begin together; or in this one.
 
-The one idea: a part of the load is the same load with its share of everything, so one process and many are measured
-alike, and their figures add up: records and latencies together, from the first start to the last end.
+A part of the load is the same load with its share of everything, so one process and many are measured alike, and
+their figures add up: records and latencies together, from the first start to the last end.
 """
 
 from __future__ import annotations

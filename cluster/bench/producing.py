@@ -3,8 +3,8 @@
     closed loop   so many sends (or calls of send_many) are in flight; when one is acknowledged, the next one goes
     open loop     messages go when they are due (`pace.py`), as long as no more than that are in flight
 
-The one idea: each send is a turn of one of N tasks, so what is in flight is bounded by their number. One that fails is
-counted and the load goes on. It must not know of other processes, nor how figures are shown.
+Each send is a turn of one of N tasks, so what is in flight is bounded by their number. One that fails is counted and
+the load goes on.
 """
 
 from __future__ import annotations

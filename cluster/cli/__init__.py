@@ -1,10 +1,8 @@
 """The command line, `ledgermq`.
 
-The one idea: a person sees one sentence when something goes wrong, and a program sees data alone on standard output and
-a status: 0 done, 1 it failed, 2 wrong usage, 130 interrupted. Both are settled here, in `main`; a command just raises.
-Commands are loaded when they are called, so `ledgermq --help` is quick, and works where only the clients are installed.
-
-It must not know what the commands do.
+A person sees one sentence when something goes wrong, and a program sees data alone on standard output and a status: 0
+done, 1 it failed, 2 wrong usage, 130 interrupted. Both are settled here, in `main`; a command just raises. Commands
+are loaded when they are called, so `ledgermq --help` is quick, and works where only the clients are installed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Options that several commands share, and how they find a cluster when none is named.
 
-The one idea: on the command line, then in LEDGERMQ_BOOTSTRAP, then the local cluster of this directory, if it runs.
+On the command line, then in LEDGERMQ_BOOTSTRAP, then the local cluster of this directory, if it runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What commands write: data on standard output, everything else on standard error.
 
-The one idea: the same rows are a table for a person and JSON for a program. Colours are for terminals only, and never
-where NO_COLOR is set (rich sees to that); a table in a pipe is as wide as it needs to be.
+The same rows are a table for a person and JSON for a program. Colours are for terminals only, and never where
+NO_COLOR is set (rich sees to that); a table in a pipe is as wide as it needs to be.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What the demo sends: every line of a file, of a folder's files, or of the standard library of the running Python.
 
-The one idea: a corpus is a list of files with keys and tags; lines are read when they are sent, so its size does not
-matter. It must not know where lines go.
+A corpus is a list of files with keys and tags; lines are read when they are sent, so its size does not matter.
 """
 
 from __future__ import annotations

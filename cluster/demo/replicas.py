@@ -1,10 +1,7 @@
 """Whether the nodes' CommitLogs are the same bytes.
 
-The one idea: a segment file is named by the position of its first byte, so files of the same name must be the same,
-byte for byte, up to the position that all nodes have reached. Nothing is parsed: no bug of ours can hide in how it is
-read.
-
-It must not know entries.
+A segment file is named by the position of its first byte, so files of the same name must be the same, byte for byte,
+up to the position that all nodes have reached. Nothing is parsed: no bug of ours can hide in how it is read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The demo's job: send a corpus, kill the leader half-way, go on, and check every replica.
 
-The one idea: what was acknowledged is tallied on this side, what each replica holds is tallied on that side, and the
-two must agree file by file. Nothing of the brokers' own account of themselves goes into the verdict.
-
-It must not know how it is shown: `Display` is told what goes on.
+What was acknowledged is tallied on this side, what each replica holds is tallied on that side, and the two must agree
+file by file. Nothing of the brokers' own account of themselves goes into the verdict.
 """
 
 from __future__ import annotations

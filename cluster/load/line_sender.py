@@ -1,12 +1,10 @@
 """Sends lines through a producer: fast, in order, with bounded memory, and with an account of every line.
 
-The one idea: lines go by `send_many` in lists that fit into one batch each, many of them under way. So the producer
-takes a list in one turn of the loop, which keeps lists in order, and a list is acknowledged or fails as a whole, which
-keeps the account exact. A line that cannot be sent is named and left out; any other failure ends the sending.
+Lines go by `send_many` in lists that fit into one batch each, many of them under way. So the producer takes a list in
+one turn of the loop, which keeps lists in order, and a list is acknowledged or fails as a whole, which keeps the
+account exact. A line that cannot be sent is named and left out; any other failure ends the sending.
 
     handed over = acknowledged + in doubt + not sent   (the last two only under way, or after a failure)
-
-It must not know where lines come from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cuts a stream of bytes into lines, whatever the pieces that it comes in.
 
-The one idea: memory is bounded by the longest line that could ever be sent. Of a longer one only the beginning is kept,
-just enough for the producer to refuse it; the rest is passed over. It must not know where the bytes come from.
+Memory is bounded by the longest line that could ever be sent. Of a longer one only the beginning is kept, just enough
+for the producer to refuse it; the rest is passed over.
 """
 
 from __future__ import annotations

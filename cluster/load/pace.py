@@ -1,7 +1,7 @@
 """When each message of an open loop is due, whatever became of those before it.
 
-The one idea: the n-th message is due at `start + n / rate`. A load that cannot keep up falls behind that plan, and as
-latencies count from it, every message that had to wait shows it. It must not know of clusters, nor how to wait.
+The n-th message is due at `start + n / rate`. A load that cannot keep up falls behind that plan, and as latencies
+count from it, every message that had to wait shows it.
 """
 
 from __future__ import annotations

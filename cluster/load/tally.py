@@ -1,10 +1,8 @@
 """What is known of the lines of each file: how many, and a digest of all of them in order.
 
-The one idea: two tallies agree exactly when the same lines came in the same order, none lost, none twice (but for a
-collision of BLAKE2b); and that takes a few hundred bytes a file, whatever its size. Lines hold no newline, so joining
-them with newlines is unambiguous.
-
-It must not know whether lines are being sent or received.
+Two tallies agree exactly when the same lines came in the same order, none lost, none twice (but for a collision of
+BLAKE2b); and that takes a few hundred bytes a file, whatever its size. Lines hold no newline, so joining them with
+newlines is unambiguous.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """A cluster of containers on this machine, which stays until it is stopped.
 
-The one idea: nothing is remembered here. Containers carry the cluster's name and their number as labels, and their
-settings as variables, so any later command finds them; so are those that docker-compose made from docker-compose.yml.
+Nothing is remembered here. Containers carry the cluster's name and their number as labels, and their settings as
+variables, so any later command finds them; so are those that docker-compose made from docker-compose.yml.
 
     network  ledgermq-NAME
     node N   container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP one above
-
-It must not know what is in a node's data.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One at a time: whoever holds the lock of a file, in whichever process of this machine.
 
-The one idea: the operating system lets go when the holder dies, so nothing is ever left locked; the file itself stays,
-and says nothing.
+The operating system lets go when the holder dies, so nothing is ever left locked; the file itself stays, and says
+nothing.
 """
 
 from __future__ import annotations

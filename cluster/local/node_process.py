@@ -1,15 +1,13 @@
 """One node process of a local cluster, as its directory remembers it: node.toml, pid, log and data.
 
-The one idea: the pid file is only a hint. A process is ours when it is alive *and* its command line names our
-node.toml, so a pid that another program has got meanwhile is never signalled.
+The pid file is only a hint. A process is ours when it is alive *and* its command line names our node.toml, so a pid
+that another program has got meanwhile is never signalled.
 
     node-1/
       node.toml   what `ledgermq server run` is given
       pid         of the process started last
       log         all that it wrote, across restarts
       data/       the node's own directory
-
-It must not know other nodes, Raft, or the network.
 """
 
 from __future__ import annotations

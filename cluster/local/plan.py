@@ -1,10 +1,8 @@
 """What a local cluster was made with, as cluster.json remembers it: its nodes, their ports, and the few settings.
 
-The one idea: what a node was given it keeps, so a cluster that is started again finds its data under the same
-addresses. Nodes that are added later come behind, and the numbers of those that were removed are not used again. The
-node.toml files are made from it.
-
-It must not know whether any process runs.
+What a node was given it keeps, so a cluster that is started again finds its data under the same addresses. Nodes that
+are added later come behind, and the numbers of those that were removed are not used again. The node.toml files are
+made from it.
 """
 
 from __future__ import annotations

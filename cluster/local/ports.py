@@ -1,9 +1,7 @@
 """Which ports a local cluster gets.
 
-The one idea: that nobody is bound to a port does not say that nobody is about to be. So whoever chooses ports, or
-starts nodes on those it has, takes the turn for that, one at a time for each user of the machine, until they listen.
-
-It must not know what listens there.
+That nobody is bound to a port does not say that nobody is about to be. So whoever chooses ports, or starts nodes on
+those it has, takes the turn for that, one at a time for each user of the machine, until they listen.
 """
 
 from __future__ import annotations

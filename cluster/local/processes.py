@@ -1,14 +1,12 @@
 """A cluster of node processes on this machine, which stays when the program that started it ends.
 
-The one idea: everything about it lies under one directory, so any later command finds it again, and every operation
-brings the cluster to a state rather than doing a step: starting what runs or stopping what is stopped changes nothing.
+Everything about it lies under one directory, so any later command finds it again, and every operation brings the
+cluster to a state rather than doing a step: starting what runs or stopping what is stopped changes nothing.
 
     ledgermq-data/
       cluster.json    the plan: nodes, ports, settings (plan.py)
       lock            held while a command changes the cluster
       node-1/ ...     one node process (node_process.py); nodes that were added later lie beside the first ones
-
-It must not know what is in a node's data, nor import the node: nodes are processes here, spoken to over gRPC.
 """
 
 from __future__ import annotations

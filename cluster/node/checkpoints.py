@@ -4,10 +4,8 @@
     running  every 10 s, and at an orderly stop: place, state and marks (in the loop)
                  ──> log flushed, positions written, checkpoint replaced (on a helper thread)
 
-The one idea: a checkpoint costs a snapshot of the state and a small file, and a start costs what came after it. It is
-believed as a whole or not at all, and no index is believed against the log.
-
-It must not know what the state means.
+A checkpoint costs a snapshot of the state and a small file, and a start costs what came after it. It is believed as a
+whole or not at all, and no index is believed against the log.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The helper threads of one shard: one fsyncs votes, one flushes the log, one prepares the next segment.
 
-The one idea: the event loop never waits for an fsync. In `sync` mode many writes share one: whoever asks while a
-flush runs is served by the next, which covers all that was written before it began. In `async` mode a write is held
-as soon as the page cache has it (or the buffer, where writes are staged), and the log is flushed by a schedule.
+The event loop never waits for an fsync. In `sync` mode many writes share one: whoever asks while a flush runs is
+served by the next, which covers all that was written before it began. In `async` mode a write is held as soon as the
+page cache has it (or the buffer, where writes are staged), and the log is flushed by a schedule.
 
 Votes have a thread and an fsync of their own, in both modes, so an election never waits for a segment.
 """

@@ -1,8 +1,7 @@
 """How many files the process of a node may have open, and how many of them are for the ConsumeQueues of a shard.
 
-One idea: a queue that is written to keeps its file open, since to open and close it around each batch costs more than
-to write it; so the bound on them follows from what the system allows, which is usually far more than a process begins
-with.
+A queue that is written to keeps its file open, since to open and close it around each batch costs more than to write
+it; so the bound on them follows from what the system allows, which is usually far more than a process begins with.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     every interval    if so many pages were written since the last flush began
     thorough          whatever was written, once the last flush is so long ago
 
-The one idea: a busy log is flushed twice a second, and one that gets a message now and then does not keep the disk
-awake. What a power loss takes under `flush = async` follows from these numbers. Pure; it must not know the log.
+A busy log is flushed twice a second, and one that gets a message now and then does not keep the disk awake. What a
+power loss takes under `flush = async` follows from these numbers. Pure; it must not know the log.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""One shard on this node: its log, its vote and its part in the agreement, from the directory to the replica.
+"""One node's replica of a shard: log, vote, Raft core, driver and broker side, from the directory to the running parts.
 
-    log, votes ─> (first start) ─> core ─> driver ─> replica
-                                     └── transport, disk threads, ticks
+    log, votes ─> (formation) ─> core ─> driver ─> broker replica
+                                  └── transport, disk threads, ticks
 
-The one idea: everything of a shard is made here, once, in this order, and let go in the reverse one.
-
-It must not know ports, or other shards: `cluster.node.node_shards` and `cluster.node.node` join it to those.
+`LocalReplica` makes these parts in this order and closes them in the reverse order. `cluster.node.node_shards` and
+`cluster.node.node` connect the replicas of a node to its ports.
 """
 
 from __future__ import annotations

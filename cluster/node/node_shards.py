@@ -1,12 +1,10 @@
-"""The shards of one node: which there are, from the first start to the stop, and what they share.
+"""The shards of one node, from the first start to the stop, and what these shards share.
 
-    directory ──> shards that are here already          shard 0's table ──> those that begin here, and those that are
-    a leader that adds this node ──> one more                               still missing by the settings
+    directory ──> shards that this node already has         shard 0's table ──> shards that begin on this node, and
+    a leader that adds this node ──> one more shard                             shards that the settings still require
 
-The one idea: shard 0 says which shards there are, and all nodes follow it. So a node needs to be told of nothing but
-shard 0, and a shard that is to begin on it begins by itself, as soon as that is committed there.
-
-It must not know ports; nor what a shard does.
+Shard 0 stores the list of shards, and all nodes follow that list. So a node needs to know only shard 0. When shard 0
+commits that a shard begins on this node, the node starts the shard by itself.
 """
 
 from __future__ import annotations

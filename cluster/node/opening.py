@@ -3,9 +3,7 @@
     open ──damaged──> repair ──> open ──> ...
       └──whole──> files      └──> files, with something left to be mended
 
-The one idea: whatever is wrong with the log, in the end there are files that are open, or somebody waits and says why.
-
-It must not know what is done with the files.
+Whatever is wrong with the log, in the end there are files that are open, or somebody waits and says why.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Tells name servers what this node knows of routes: each by a stream of its own, at once on change and every 30 s.
 
-The one idea: a name server that cannot be reached is tried again for ever, and nobody else waits for it. It must not
-know what routes are made of.
+A name server that cannot be reached is tried again for ever, and nobody else waits for it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Finds out that this node was removed, says so, and keeps it quiet from then on.
 
-The one idea: whoever removes a node sends it nothing any more, so it may not find that in its log. A node that was a
-member and hears no leader asks the others; only a leader's word counts, by read index.
-
-It must not know how members are changed.
+Whoever removes a node sends it nothing any more, so it may not find that in its log. A node that was a member and
+hears no leader asks the others; only a leader's word counts, by read index.
 """
 
 from __future__ import annotations

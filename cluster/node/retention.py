@@ -4,10 +4,8 @@
                                   this node leads?       ->  `ledger.broker.retention.retention.choose`  ->  the log's
                                   start moves
 
-The one idea: what is to go is decided by a pure function; here is only what it looks at. The time of day is asked for
-the hour alone: a clock that jumps makes nothing older.
-
-It must not know where logs may begin.
+What is to go is decided by a pure function; here is only what it looks at. The time of day is asked for the hour
+alone: a clock that jumps makes nothing older.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """What a shard takes from the world around it, besides its disk: peers, time, chance, clients, and workers beside the
 loop.
 
-The one idea: all of it comes from outside, in one frozen object, so the very same node runs over gRPC, clocks and
-threads, and in a simulation over none of them.
-
-It must not know what a shard does with it.
+All of it comes from outside, in one frozen object, so the very same node runs over gRPC, clocks and threads, and in a
+simulation over none of them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """Reads, a little at a time while the node works, what its start did not read of the log.
 
-The one idea: a start that goes on at a checkpoint trusts what lies before; damage there is found here, before anybody
-needs those bytes. Whoever is told of a flaw sees to it; reading goes on behind it when that is done.
-
-It must not know what entries mean, nor how they are repaired.
+A start that goes on at a checkpoint trusts what lies before; damage there is found here, before anybody needs those
+bytes. Whoever is told of a flaw sees to it; reading goes on behind it when that is done.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The settings of one node, read from a TOML file and the environment, and checked in one place.
 
-The one idea: a node runs on one frozen object, made before anything is opened; whatever is wrong with it is said at
-once, every fault in a sentence that names its key. ``LEDGERMQ_<KEY>`` in the environment wins over the file:
+A node runs on one frozen object, made before anything is opened; whatever is wrong with it is said at once, every
+fault in a sentence that names its key. ``LEDGERMQ_<KEY>`` in the environment wins over the file:
 
     node = 1
     data = "/var/lib/ledgermq"
@@ -10,8 +10,6 @@ once, every fault in a sentence that names its key. ``LEDGERMQ_<KEY>`` in the en
     1 = "10.0.0.1:9871"
     2 = "10.0.0.2:9871"
     3 = "10.0.0.3:9871"
-
-It must not know what the settings do: it opens no socket and touches no directory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What a node asks of leaders of shards that it does not lead itself, as a client of its own cluster.
 
-The one idea: where those leaders are, and that they change, is a client's daily work. It is made when it is first
-needed, and stays.
-
-It must not know why it is asked.
+Where those leaders are, and that they change, is a client's daily work. It is made when it is first needed, and
+stays.
 """
 
 from __future__ import annotations

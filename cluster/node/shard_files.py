@@ -1,7 +1,7 @@
 """The files of one shard but its vote: log, indexes and checkpoints, opened together.
 
-The one idea: they are opened in one order, and when the log turns out to be damaged all are let go again, so that it
-can be repaired and everything opened once more from the beginning.
+They are opened in one order, and when the log turns out to be damaged all are let go again, so that it can be
+repaired and everything opened once more from the beginning.
 """
 
 from __future__ import annotations

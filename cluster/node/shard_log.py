@@ -2,11 +2,9 @@
 
     crashed?  ->  base and log (a loss is remembered before anything is cut)  ->  flushed  ->  this boot is recorded
 
-The one idea: whatever the last run left (an orderly stop, a kill, a machine that went down, a log being replaced),
-after this the log is whole and flushed, and it is said what may be missing. An orderly stop leaves a clean mark, so
-that the next start can tell damage from a torn tail.
-
-It must not know elections, or what entries mean but for configurations.
+Whatever the last run left (an orderly stop, a kill, a machine that went down, a log being replaced), after this the
+log is whole and flushed, and it is said what may be missing. An orderly stop leaves a clean mark, so that the next
+start can tell damage from a torn tail.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The stall: whether this node's disk keeps up, so that new sends can be refused at once where it does not.
 
-The one idea (RocketMQ's page-cache-busy detection, in one loop): an append that is held up holds up the whole loop, so
-it is seen only when it is over; what came in meanwhile is refused, for as long as it took, and then one more is tried.
-A flush is seen while it lasts. It must not know the disk.
+The one idea (RocketMQ's page-cache-busy detection, in one loop): an append that is held up holds up the whole loop,
+so it is seen only when it is over; what came in meanwhile is refused, for as long as it took, and then one more is
+tried. A flush is seen while it lasts.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """The clock of all shards of a node: they tick in the same turn of the loop.
 
-The one idea: what leaders say to one other node in one turn goes out as one message
-(`raft.transport.control_streams`), so shards
+What leaders say to one other node in one turn goes out as one message (`raft.transport.control_streams`), so shards
 that tick together cost little more than one. Heartbeats come every few ticks, so a shard that comes later begins with
-the others' next beat. A node that was held up ticks once, not as often as it missed: it must hear from others before it
-acts.
-
-It must not know what a tick does.
+the others' next beat. A node that was held up ticks once, not as often as it missed: it must hear from others before
+it acts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A worker: does what blocks beside the loop, one thing after another, and reports in the loop.
 
-The one idea: an fsync takes as long as it takes, and the loop must not wait for it. Work that touches what the loop
-owns does not belong here.
+An fsync takes as long as it takes, and the loop must not wait for it. Work that touches what the loop owns does not
+belong here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One shard as this node has it: the replicated state, its indexes, and, while the node leads, what is on its way.
+"""A shard's replica as the broker uses it: replicated state, indexes, and the proposals under way while the node leads.
 
-The one idea: everything changes by applying committed entries in order. Proposals are checked against the projected
-state, which exists only while this node leads and has applied its own no-op; it dies with the leadership, so
-nothing is rolled back.
+State and indexes change only when committed entries are applied, in order. A leader checks proposals against the
+*projected* state, which also contains entries that are not committed yet. The projected state exists only while this
+node leads and has applied its own no-op entry. It is dropped when leadership ends, so nothing has to be rolled back.
 
-It must not know streams or protobuf messages of clients; it speaks `raft.driver.Machine` downwards.
+`BrokerReplica` implements `raft.driver.Machine`. It handles no client streams.
 """
 
 from __future__ import annotations

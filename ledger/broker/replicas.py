@@ -1,9 +1,7 @@
 """The shards that this node has a replica of, by number, and which of them a queue lives in.
 
-The one idea: shard 0 is on every node and has all topics, so it says where a queue lives, and that a topic was deleted;
-while this node has not heard of a topic there, a shard that the topic was opened in says so too.
-
-It must not know how a replica comes to be.
+Shard 0 is on every node and has all topics, so it says where a queue lives, and that a topic was deleted; while this
+node has not heard of a topic there, a shard that the topic was opened in says so too.
 """
 
 from __future__ import annotations

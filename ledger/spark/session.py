@@ -3,12 +3,10 @@
     with spark_session("ledgermq validate", master="local[2]") as spark: ...      ended with the block
     spark = start_session("tests", master="local[2]", conf={"spark.sql.shuffle.partitions": "2"})
 
-One idea: whatever Spark must be told so that it works from any virtual environment is told here and nowhere else: which
-Python its workers run, that a local one keeps to the loopback interface, where our own sources lie (executors elsewhere
-are sent them), and that workers take the pyspark that is installed. And what is missing (pyspark, Java) is told in one
+Whatever Spark must be told so that it works from any virtual environment is told here and nowhere else: which Python
+its workers run, that a local one keeps to the loopback interface, where our own sources lie (executors elsewhere are
+sent them), and that workers take the pyspark that is installed. And what is missing (pyspark, Java) is told in one
 sentence with what to install, before Spark tells it in fifty lines.
-
-It must not know what the session is for.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     java ── python -m ledger.spark.worker_daemon ── fork ──> workers, which live on behind their tasks
 
-One idea: it is Spark's own (`pyspark.daemon`), which a setting lets anybody replace; only its workers are wrapped. A
-worker collects garbage behind each task, and what it has imported is no garbage: with numpy and pyarrow that took 20 ms
-a task. And a worker that waits while the session ends tells the closed socket why it ends: nobody reads that, and where
+It is Spark's own (`pyspark.daemon`), which a setting lets anybody replace; only its workers are wrapped. A worker
+collects garbage behind each task, and what it has imported is no garbage: with numpy and pyarrow that took 20 ms a
+task. And a worker that waits while the session ends tells the closed socket why it ends: nobody reads that, and where
 sockets are of the Unix domain, a trace of it was printed on the user's terminal.
 
 It must not import what only tasks need: no thread may be there before a fork.

@@ -21,6 +21,5 @@ validate.py       all of it in order, by an engine (engine.py): plain_engine.py,
 bound.py          how much of what is wrong is kept; all of it is counted
 report.py         what came of it; violation.py, summary.py
 
-One idea: what is told of a span depends on its bytes alone, and everything else on what is told of spans.
-It must not know Spark, nor terminals.
+What is told of a span depends on its bytes alone, and everything else on what is told of spans.
 """

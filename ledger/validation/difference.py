@@ -4,8 +4,8 @@
     B  1 2 3 4 5 6'
     C  1 2 3 4 5 6 7 8      a fork in what is committed, if B calls 6' committed, and A or C their 6
 
-One idea: equal chains at an index mean equal bytes up to there, so comparing (term, CRC, chain) entry by entry is
-comparing the logs. A tail that nobody calls committed may differ: Raft replaces it.
+Equal chains at an index mean equal bytes up to there, so comparing (term, CRC, chain) entry by entry is comparing the
+logs. A tail that nobody calls committed may differ: Raft replaces it.
 """
 
 from __future__ import annotations

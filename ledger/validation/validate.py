@@ -2,8 +2,8 @@
 
     sources ─> plan ─> spans read ─> logs joined ─> states replayed ─> replicas compared ─> histories ─> report
 
-One idea: it is the same few steps whichever engine runs them, and none of them touches a message here. What cannot be
-read makes the report say so, whatever else was found.
+It is the same few steps whichever engine runs them, and none of them touches a message here. What cannot be read
+makes the report say so, whatever else was found.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """The CommitLog: entries in order, numbered by Raft, each at a position that is the same on every replica.
 
-A leader makes entries (`append`), a follower copies a range of them as they are (`examine`, `write`), and
-both end with the same bytes at the same place. Bytes are checked where they enter, at start (`recovery`) and on
-receipt; after that they are read through a mapping and trusted.
+A leader makes entries (`append`). A follower copies a range of the leader's entries unchanged (`examine`, `write`). So
+both have the same bytes at the same positions. Bytes are checked where they enter: at the start (`recovery`) and on
+receipt. Afterwards they are read through a mapping without another check.
 
-In memory there is only the tail, the table of positions, and the largest commit that an entry mentioned; a failed
-append leaves them, and the visible log on the disk, as they were. After a failed sync the log is poisoned: the kernel
-may have dropped the pages and a second fsync would lie, so nothing is written or believed any more.
+The memory holds only the tail, the table of positions, and the largest commit index that an entry mentions. A failed
+append changes neither these nor the visible log on the disk. After a failed sync the log is poisoned: it writes and
+trusts nothing any more, because the kernel may have dropped the pages, and a second fsync would report success.
 
-The log may begin behind a *base*: an entry that is not here any more, nor are those before it, of which a snapshot says
-what they had led to. Its index, term, end and chain stand in the place of the log's beginning. Its thread calls
-everything; `sync` and `prepare_next` may also be called from helper threads, and so may `remove_dropped`.
+The log may begin after a *snapshot*. Then the snapshot's entry and all earlier entries are gone, and the snapshot
+contains the state that they led to. The snapshot's index, term, end and chain take the place of the log's beginning.
+
+One thread makes all calls, with three exceptions: helper threads may call `sync`, `prepare_next` and `remove_dropped`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Speed cannot rot unseen: against the ceiling in the same minute, ours is at least half of what was reached.
 
-The one idea: a loaded machine slows both, and seldom all rounds alike; so they take turns, and the best of each count.
-What it hardly changes is CPU time, so that is held most strictly.
+A loaded machine slows both, and seldom all rounds alike; so they take turns, and the best of each count. What it
+hardly changes is CPU time, so that is held most strictly.
 """
 
 from __future__ import annotations

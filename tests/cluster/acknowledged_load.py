@@ -1,7 +1,7 @@
 """A load of messages whose acknowledgements are remembered, and the comparison of every replica with them.
 
-The one idea: a queue's offsets are dense, so "each acknowledged message exactly once, in order, and nothing else" is
-that every replica gives, from offset 0 to its end, the very list of values that were acknowledged for these offsets.
+A queue's offsets are dense, so "each acknowledged message exactly once, in order, and nothing else" is that every
+replica gives, from offset 0 to its end, the very list of values that were acknowledged for these offsets.
 """
 
 from __future__ import annotations

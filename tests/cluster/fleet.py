@@ -1,7 +1,7 @@
 """Real nodes in the process of the test: real files, ports and gRPC, one event loop. And a hand that speaks to them.
 
-The one idea: what a test asks of a node goes over its ports, as for anybody; only starting and stopping is done from
-inside. Whoever needs SIGKILL takes processes (cluster.local.processes) instead.
+What a test asks of a node goes over its ports, as for anybody; only starting and stopping is done from inside.
+Whoever needs SIGKILL takes processes (cluster.local.processes) instead.
 """
 
 from __future__ import annotations

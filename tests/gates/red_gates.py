@@ -1,15 +1,13 @@
 """The red gates: faults of the deployed system, each of which `chaos run` must find.
 
-The one idea: a judge who has never said "not valid" proves nothing. So the nodes of a run get code, or a library, with
-a fault in it, while clients, faults and checker are the real ones. A file of `plants/`:
+A judge who has never said "not valid" proves nothing. So the nodes of a run get code, or a library, with a fault in
+it, while clients, faults and checker are the real ones. A file of `plants/`:
 
     # why it is wrong
     run: --faults kill --seconds 20                what `chaos run` is given
     node-env: LD_PRELOAD=libeatmydata.so           variables of the node processes; may be left out
     in raft/core/leader.py                         changes, as of tests/mutants; may be left out
     -    ...
-
-It must not know how they are run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The planted faults: each is a small change of the production code, and the simulator must notice it.
 
-The one idea: a simulator that has never failed proves nothing. So these are kept, one file each, and hunted again
-whenever the code or the simulator changes (`make mutants`). A file of `patches/`:
+A simulator that has never failed proves nothing. So these are kept, one file each, and hunted again whenever the code
+or the simulator changes (`make mutants`). A file of `patches/`:
 
     # why it is wrong
     world: stack                                   protocol, where nothing is said
@@ -9,8 +9,6 @@ whenever the code or the simulator changes (`make mutants`). A file of `patches/
     -        if held <= server.commit or ...        what is there now: exactly once, or the mutant is stale
     +        if held <= server.commit:              what takes its place
      lines that stay begin with a blank
-
-It must not know how they are hunted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Messages from the lines that `network.describe` writes, so that a scenario can make one by hand.
 
-The one idea: what a scenario tells and what it is told are written alike. Numbers that a line does not show are left at
-their defaults. Must not know: what happens to a message.
+What a scenario tells and what it is told are written alike. Numbers that a line does not show are left at their
+defaults. Must not know: what happens to a message.
 """
 
 from __future__ import annotations

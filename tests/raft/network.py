@@ -1,7 +1,7 @@
 """A small in-memory network of cores, each with a disk that can lose what was not flushed.
 
-The one idea: everything that a driver does is done here without time or chance, one event after another; whoever drives
-the network (a scenario, a seeded test) decides what happens next. After each event the invariants are asserted.
+Everything that a driver does is done here without time or chance, one event after another; whoever drives the network
+(a scenario, a seeded test) decides what happens next. After each event the invariants are asserted.
 
 A node's disk has two pictures of the log: `written` (the page cache) and `flushed` (what a power cut leaves at least).
 With `held` set, saves and flushes wait until they are called for; otherwise they are done at once. A flush has a begin

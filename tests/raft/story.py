@@ -48,7 +48,7 @@
     progress NODE                what the leader NODE knows of its followers
     wire                         what is on the wire
 
-The one idea: a story does nothing that a driver and a network could not do. Must not know: what should happen.
+A story does nothing that a driver and a network could not do. Must not know: what should happen.
 """
 
 from __future__ import annotations

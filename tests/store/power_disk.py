@@ -1,8 +1,8 @@
 """A memory disk whose power can be cut: what was not synced is there or not, sector by sector and name by name.
 
-One idea: besides what the page cache holds, it keeps for every sector, length and name each state since the last sync
-of it. A power loss picks one of them for each, independently: so writes are lost, kept, torn and reordered. It is the
-twin that the tests of the store use; the simulator has a disk of its own.
+Besides what the page cache holds, it keeps for every sector, length and name each state since the last sync of it. A
+power loss picks one of them for each, independently: so writes are lost, kept, torn and reordered. It is the twin
+that the tests of the store use; the simulator has a disk of its own.
 """
 
 from __future__ import annotations

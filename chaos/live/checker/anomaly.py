@@ -1,7 +1,7 @@
 """What can be wrong, and how it is told.
 
-The one idea: each kind of anomaly has one definition, here in a sentence, and one function that finds it; of what it
-finds, all is counted and the first few are shown, with the lines of the history that prove them.
+Each kind of anomaly has one definition, here in a sentence, and one function that finds it; of what it finds, all is
+counted and the first few are shown, with the lines of the history that prove them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How long nobody could write: gaps between acknowledgements, around each fault.
 
-The one idea: what a user feels of a failover is the longest time in which no write was acknowledged; so that is
-measured, and not how fast somebody was elected. Pure.
+What a user feels of a failover is the longest time in which no write was acknowledged; so that is measured, and not
+how fast somebody was elected. Pure.
 """
 
 from __future__ import annotations

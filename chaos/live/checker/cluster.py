@@ -1,7 +1,7 @@
 """What nodes said of themselves, against what must hold of a cluster whatever its clients see.
 
-The one idea: a promise may be broken long before a client is harmed; and a cluster that never comes to itself again
-harms nobody's messages, and is of no use. Pure.
+A promise may be broken long before a client is harmed; and a cluster that never comes to itself again harms nobody's
+messages, and is of no use. Pure.
 """
 
 from __future__ import annotations

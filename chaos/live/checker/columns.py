@@ -1,8 +1,8 @@
 """A history as columns: one row for each message that was sent, one for each that was read.
 
-The one idea: ten million operations are judged by numpy, not by Python; so names become numbers once, here, and each
-check is a few sorts and comparisons of columns. A message is known by its *identity*, a number that stands for queue,
-producer, epoch and sequence: the same number wherever the same message is met. It must not know what is wrong.
+Ten million operations are judged by numpy, not by Python; so names become numbers once, here, and each check is a few
+sorts and comparisons of columns. A message is known by its *identity*, a number that stands for queue, producer,
+epoch and sequence: the same number wherever the same message is met.
 """
 
 from __future__ import annotations

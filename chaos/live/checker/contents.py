@@ -1,7 +1,7 @@
 """What is there: messages that were sent against messages that were read.
 
-The one idea: what a producer was told decides what may be read. `ok`: it must be there at the end; `fail`: it must
-never be seen; `unknown`: either, but once seen it must stay. Who was killed may have sent what it did not live to tell.
+What a producer was told decides what may be read. `ok`: it must be there at the end; `fail`: it must never be seen;
+`unknown`: either, but once seen it must stay. Who was killed may have sent what it did not live to tell.
 """
 
 from __future__ import annotations

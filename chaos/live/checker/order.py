@@ -1,7 +1,7 @@
 """Sends in time: what was known before a send began lies before what it sent.
 
-The one idea: this is what "linearizable" means for a log, and it is linear to check: whoever begins to send when offset
-M of the queue is known to anybody gets more than M. Where a message of unknown outcome lies, reads tell.
+This is what "linearizable" means for a log, and it is linear to check: whoever begins to send when offset M of the
+queue is known to anybody gets more than M. Where a message of unknown outcome lies, reads tell.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What lies where: every sighting of a message at an offset, by whoever was told of it.
 
-The one idea: an acknowledgement and a read are both sightings, and all sightings together must describe one log: one
-message at an offset, one offset for a message, and each producer's messages in its order.
+An acknowledgement and a read are both sightings, and all sightings together must describe one log: one message at an
+offset, one offset for a message, and each producer's messages in its order.
 """
 
 from __future__ import annotations

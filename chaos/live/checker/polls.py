@@ -1,7 +1,7 @@
 """What consumers were handed, in the order that they were handed it.
 
-The one idea: offsets are dense, so within what a consumer reads of a queue each offset follows the one before, until it
-is told to go elsewhere: an `assign` in the history.
+Offsets are dense, so within what a consumer reads of a queue each offset follows the one before, until it is told to
+go elsewhere: an `assign` in the history.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The nodes against one another: what each of them gave when it was read to its end.
 
-The one idea: a table with a column for each place of a queue, and a row for each node: whatever is not the same in all
-rows is a difference.
+A table with a column for each place of a queue, and a row for each node: whatever is not the same in all rows is a
+difference.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The judgement on a whole history: valid, not valid, or not to be judged.
 
-The one idea: a run that proved nothing does not pass. Where nothing was acknowledged, or nobody read to the end, there
-is no verdict, however clean the rest looks.
+A run that proved nothing does not pass. Where nothing was acknowledged, or nobody read to the end, there is no
+verdict, however clean the rest looks.
 """
 
 from __future__ import annotations

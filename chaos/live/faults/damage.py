@@ -1,7 +1,7 @@
 """Damage to the files of a node that is killed first: bits, pieces, old copies, files that are gone.
 
-The one idea: what a node finds when it starts is not what it wrote, and it must notice: repair it from the others, or
-refuse; never serve it, never count it.
+What a node finds when it starts is not what it wrote, and it must notice: repair it from the others, or refuse; never
+serve it, never count it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a fault is: something that is done to nodes, seen to have happened, and undone.
 
-The one idea: a fault answers with evidence, in words, of what really happened: a pid that died by SIGKILL, packets that
-were dropped, calls that failed. One that has none raises NoEvidenceError, and the run that relied on it is void.
+A fault answers with evidence, in words, of what really happened: a pid that died by SIGKILL, packets that were
+dropped, calls that failed. One that has none raises NoEvidenceError, and the run that relied on it is void.
 """
 
 from __future__ import annotations

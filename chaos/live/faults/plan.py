@@ -1,8 +1,8 @@
 """The plan of a run: which fault begins when, aims at whom, and lasts how long. Pure: a seed gives the same plan again.
 
-The one idea: who leads when the time has come is not known now, so a plan names a target (`leader`), and a number that
-stands for chance; the nemesis makes nodes of them. The last fault is over long before the end, so that a run can show
-that the cluster recovers.
+Who leads when the time has come is not known now, so a plan names a target (`leader`), and a number that stands for
+chance; the nemesis makes nodes of them. The last fault is over long before the end, so that a run can show that the
+cluster recovers.
 """
 
 from __future__ import annotations

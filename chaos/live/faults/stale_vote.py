@@ -1,9 +1,9 @@
 """Nodes that start again with a vote file of an earlier moment: what no cluster survives, and what a run must notice.
 
-The one idea: a vote that is forgotten does harm only where the log has not taken its place, since an entry of the new
-term tells a node of that term too. So the newly elected one is heard late: leadership is handed to it, both others vote
-for it, and die before its first entry reaches them. Their votes are put back; they start without it, and elect another
-in the same term.
+A vote that is forgotten does harm only where the log has not taken its place, since an entry of the new term tells a
+node of that term too. So the newly elected one is heard late: leadership is handed to it, both others vote for it,
+and die before its first entry reaches them. Their votes are put back; they start without it, and elect another in the
+same term.
 
     leader of term 7 ── handed to ──> W       votes of the others: 7
     W leads term 8, heard 200 ms late         votes of the others: 8, their logs: 7

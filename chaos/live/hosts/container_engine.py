@@ -1,7 +1,7 @@
 """The engine's side of a run in containers: its network, the names and labels of what it makes, and what others left.
 
-The one idea: a label says which process made a thing, by pid and time of birth; what is labelled and has no such
-process any more is of a run that was killed, and goes.
+A label says which process made a thing, by pid and time of birth; what is labelled and has no such process any more
+is of a run that was killed, and goes.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@
         disk.img      its file system, mounted at disk/, where there are disks
         disk/data     its data
 
-The one idea: everything of a container that a fault touches lies on this machine, so the faults are the same ones that
-processes get: its files are a directory here, its network namespace is that of its process, its pid is a pid of ours.
-So the engine must be this machine's own, and this program root.
+Everything of a container that a fault touches lies on this machine, so the faults are the same ones that processes
+get: its files are a directory here, its network namespace is that of its process, its pid is a pid of ours. So the
+engine must be this machine's own, and this program root.
 
 A namespace ends with its container; rules and shaped links are applied again to the next one. What is made carries the
 label of the run that made it, by which the next run removes what a run that was killed left behind.

@@ -1,9 +1,9 @@
 """A node's disk: a file system of its own in a file, so that it can lose power and fill up.
 
-The one idea: a process that is killed loses nothing that it wrote, since the kernel still has it. So the kernel must be
-made to forget: the file system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, what file systems' own crash
-tests use), which drops all that was not synced, data and names, and keeps what was; then it is mounted again and
-recovers from its journal, as after a power cut.
+A process that is killed loses nothing that it wrote, since the kernel still has it. So the kernel must be made to
+forget: the file system is shut down in the middle of its work (EXT4_IOC_SHUTDOWN, what file systems' own crash tests
+use), which drops all that was not synced, data and names, and keeps what was; then it is mounted again and recovers
+from its journal, as after a power cut.
 
     disk.img (ext4) ── loop device ── disk/ ── the node's data
 """

@@ -1,8 +1,8 @@
 """What a chaos run needs of the place where its nodes live.
 
-The one idea: faults and the run itself speak to this interface only, so that the same run goes against processes in
-network namespaces (local.py) and against containers (containers.py). What is done to a node answers with what was seen
-of it, since a fault that left no evidence did not happen.
+Faults and the run itself speak to this interface only, so that the same run goes against processes in network
+namespaces (local.py) and against containers (containers.py). What is done to a node answers with what was seen of it,
+since a fault that left no evidence did not happen.
 """
 
 from __future__ import annotations

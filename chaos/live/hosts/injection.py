@@ -1,7 +1,7 @@
 """System calls of a running process that fail or take long: strace, attached to it.
 
-The one idea: the kernel itself answers with the error, so nothing of the program under test is touched; what strace
-prints of each call that it tampered with is the evidence. Only calls on the files of the node's disk are hit.
+The kernel itself answers with the error, so nothing of the program under test is touched; what strace prints of each
+call that it tampered with is the evidence. Only calls on the files of the node's disk are hit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Cuts between nodes, and loss: iptables rules in the network namespaces of the nodes.
 
-The one idea: a packet from one node to another is dropped where it arrives, so each direction is a rule of its own; the
-counters of the rules are the evidence that something was really dropped. Clients are never cut off.
+A packet from one node to another is dropped where it arrives, so each direction is a rule of its own; the counters of
+the rules are the evidence that something was really dropped. Clients are never cut off.
 """
 
 from __future__ import annotations

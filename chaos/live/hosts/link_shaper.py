@@ -8,7 +8,7 @@ that are filled later, repeats, queues that grow and overflow.
     node 1 ── route to node 2 ──> shape0 ══ [ heap by due time ] ══ shape0 ──> node 2
       (its namespace)                        (this process)           (its namespace)
 
-The one idea: nothing is in the way of links that are not shaped. What happened to packets is counted: the evidence.
+Nothing is in the way of links that are not shaped. What happened to packets is counted: the evidence.
 """
 
 from __future__ import annotations

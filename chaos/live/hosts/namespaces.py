@@ -4,8 +4,8 @@
                                         ├─ veth ─ namespace of node 2: 10.88.0.2
                                         └─ ...
 
-The one idea: this process leaves the network of the machine first, so nothing of the run can meet anything else, and
-the bridge is gone when the process is. It must do so before it has other threads that speak over a network.
+This process leaves the network of the machine first, so nothing of the run can meet anything else, and the bridge is
+gone when the process is. It must do so before it has other threads that speak over a network.
 """
 
 from __future__ import annotations

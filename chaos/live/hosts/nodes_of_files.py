@@ -8,7 +8,7 @@
       disk.img      its file system, mounted at disk/, where there are disks
       disk/data     its data
 
-The one idea: what a fault does to files it does from here, whatever the node runs in. It must not know what that is.
+What a fault does to files it does from here, whatever the node runs in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Consumers under load: they follow the leader or a node, start anew, and go where they like.
 
-The one idea: each consumer is a process of the history that knows nothing of what others read; it writes down where it
-is told to go on, and whatever it is handed, with the names that producers wrote into their batches.
+Each consumer is a process of the history that knows nothing of what others read; it writes down where it is told to
+go on, and whatever it is handed, with the names that producers wrote into their batches.
 """
 
 from __future__ import annotations

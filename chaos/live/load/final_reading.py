@@ -1,7 +1,7 @@
 """The last reading: every queue, from every node, from its beginning to the end that the leader knows.
 
-The one idea: only what can be read at the end was kept; so a node that does not get there in time makes the run void,
-and what it gives is compared with what the others give.
+Only what can be read at the end was kept; so a node that does not get there in time makes the run void, and what it
+gives is compared with what the others give.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The client processes of a run: started, killed and replaced, ended in order.
 
-The one idea: every process writes a history of its own, in which its clients have numbers that no other has; so one
-that was killed leaves a file that ends somewhere, and the next one begins another.
+Every process writes a history of its own, in which its clients have numbers that no other has; so one that was killed
+leaves a file that ends somewhere, and the next one begins another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Producers under load: one awaits each send, one keeps many under way, one sends lists.
 
-The one idea: they go on whatever happens, at their rate; the producer itself writes the history (`history=`), so that
-nothing that it was told is missing there. Every message is sent to a queue that is chosen: its order there is promised.
+They go on whatever happens, at their rate; the producer itself writes the history (`history=`), so that nothing that
+it was told is missing there. Every message is sent to a queue that is chosen: its order there is promised.
 """
 
 from __future__ import annotations

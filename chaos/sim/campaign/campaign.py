@@ -1,8 +1,8 @@
 """Many seeds, on several processes; and what they come to together.
 
-The one idea: seeds are independent, so a campaign is a window of runs under way over an iterator of seeds; it can be
-stopped between any two reports. Workers run nothing but seeds, and leave an interrupt to their parent, which lets those
-under way finish.
+Seeds are independent, so a campaign is a window of runs under way over an iterator of seeds; it can be stopped
+between any two reports. Workers run nothing but seeds, and leave an interrupt to their parent, which lets those under
+way finish.
 
 Must not know: how it is shown, where it is recorded.
 """

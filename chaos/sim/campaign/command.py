@@ -1,7 +1,7 @@
 """`ledgermq sim`: run seeds, show how it goes, and say how to see a failure again.
 
-The one idea: the exit status is 0 only where every seed passed and every fault that was to happen did. Data goes to
-standard output (a table, or with --json one object), everything else to standard error.
+The exit status is 0 only where every seed passed and every fault that was to happen did. Data goes to standard output
+(a table, or with --json one object), everything else to standard error.
 """
 
 from __future__ import annotations

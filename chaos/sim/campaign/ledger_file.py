@@ -3,8 +3,8 @@
     {"campaign": {...wishes...}, "commit": "1f0c..."}       at the beginning, and whenever it is taken up again
     {"seed": 7, "passed": true, "reason": "", ...}          a report
 
-The one idea: lines are only added, each in one write, so a campaign that was stopped at any moment is taken up where it
-was. What another commit has run does not count: it is run again.
+Lines are only added, each in one write, so a campaign that was stopped at any moment is taken up where it was. What
+another commit has run does not count: it is run again.
 
 Must not know: how seeds are run.
 """

@@ -3,8 +3,7 @@
     |-- workload and faults ---------------|-- everything heals, no new sends: settle --|
     0                                 duration      at most SETTLE_MS more; ten times that, while consumers come further
 
-The one idea: a run is a function of its seed, its wishes and its schedule; nothing else goes in. It must not know what
-the worlds are made of.
+A run is a function of its seed, its wishes and its schedule; nothing else goes in.
 """
 
 from __future__ import annotations

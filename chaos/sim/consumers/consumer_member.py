@@ -3,8 +3,8 @@ cannot consume everything.
 
     start ──> given messages ──> finished | put off ──> ... ──> leaves in order | the process ends
 
-The one idea: it does what the documentation tells a user to do, and tells the history what it was given, before it does
-anything with that, and what it has finished, before it says so to the client. It must not know faults.
+It does what the documentation tells a user to do, and tells the history what it was given, before it does anything
+with that, and what it has finished, before it says so to the client.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     plan (consumption_plan.py) ──> ConsumerMember, one process each ──> ConsumptionHistory ┐
     entries as nodes apply them ─────────────────────────────────────> ConsumptionTruth   ┴─> invariants
 
-The one idea: whoever consumes is a process like a node: it has a life of its own, which ends, or stands still, in the
-midst of anything. It must not know nodes, but for whom it can be cut off from.
+Whoever consumes is a process like a node: it has a life of its own, which ends, or stands still, in the midst of
+anything.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The end of consumption: nothing waits that is due, each queue has one owner, and every message has come to its end.
 
-    handed out to each consumer group | not wanted | before its start | set over | kept no longer
-    never to be consumed: with the dead letters, once
-
-It must not know how the run went.
+handed out to each consumer group | not wanted | before its start | set over | kept no longer
+never to be consumed: with the dead letters, once
 """
 
 from __future__ import annotations

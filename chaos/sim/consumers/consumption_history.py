@@ -4,10 +4,8 @@ had been told.
     handed out ──> finished ──> acknowledged            (by the log: consumption_truth.py)
         └──> cannot be consumed ──> moved
 
-The one idea: a hand-out belongs to the claim by which the member has the queue. Within a claim, messages come in order,
-each once; under another one a message comes again only for a reason that can be named.
-
-It must not know how members work, nor what disturbs them.
+A hand-out belongs to the claim by which the member has the queue. Within a claim, messages come in order, each once;
+under another one a message comes again only for a reason that can be named.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """What a seed draws of consumer groups: who consumes what, in which way, and which messages cannot be consumed.
 
-The one idea: whether a message fails follows from its name alone, so it fails for every member alike, however often it
-comes; some fail once or twice, and a few for ever: those must come to the dead letters.
-
-It must not know clients, nodes or the log.
+Whether a message fails follows from its name alone, so it fails for every member alike, however often it comes; some
+fail once or twice, and a few for ever: those must come to the dead letters.
 """
 
 from __future__ import annotations

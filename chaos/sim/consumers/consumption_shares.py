@@ -2,8 +2,8 @@
 
     A ──(A releases, leaves, or is given up)──> B          by a new epoch, which is nobody else's
 
-The one idea: each entry is looked at together with the shares before and after it; what it changed it must have been
-meant to change. It must not know what members do with their queues.
+Each entry is looked at together with the shares before and after it; what it changed it must have been meant to
+change.
 """
 
 from __future__ import annotations

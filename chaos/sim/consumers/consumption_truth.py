@@ -6,10 +6,8 @@
     the state that a node has then   must be the twin: never back, never beyond the end, by no older epoch
     what an entry does               must be right: nothing acknowledged that nobody has finished, nothing in two places
 
-The one idea: entries are looked at as the first node applies them, with the state that this gave; so a fault shows with
-the entry that did it. That other nodes come to the same shows every few entries.
-
-It must not know members, nor what they were told.
+Entries are looked at as the first node applies them, with the state that this gave; so a fault shows with the entry
+that did it. That other nodes come to the same shows every few entries.
 """
 
 from __future__ import annotations

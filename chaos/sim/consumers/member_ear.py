@@ -2,8 +2,8 @@
 
     member ── SimChannel (asked, answered: noted here) ── node
 
-The one idea: a member may do with a queue only what it was told, and only until it is told otherwise; so who wants to
-judge what it does must know what has reached it, and when. It must not know what members do with it.
+A member may do with a queue only what it was told, and only until it is told otherwise; so who wants to judge what it
+does must know what has reached it, and when.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Faults that wait for the moment at which they hurt most: a vote, an election, an acknowledgement.
 
-The one idea: a mistake in the order of saving and telling shows only if something breaks between the two; what comes at
-a random moment rarely does. An ambush is laid by the schedule and sprung by the next such moment, once.
+A mistake in the order of saving and telling shows only if something breaks between the two; what comes at a random
+moment rarely does. An ambush is laid by the schedule and sprung by the next such moment, once.
 
 Must not know: what it does when it is sprung.
 """

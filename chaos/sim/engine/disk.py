@@ -1,15 +1,13 @@
 """The simulated disk: the store's door to bytes, over a page cache and a platter that a seed can make misbehave.
 
-The one idea: a process sees its own writes at once; what the next one finds depends on how this one ended. `kill()`
-keeps all that was written; `power_cut()` keeps what was synced, and of the rest whatever the seed says. From then on
-this disk is dead, every operation raises `Killed`, and the one that they return is the next process's.
+A process sees its own writes at once; what the next one finds depends on how this one ended. `kill()` keeps all that
+was written; `power_cut()` keeps what was synced, and of the rest whatever the seed says. From then on this disk is
+dead, every operation raises `Killed`, and the one that they return is the next process's.
 
     faults   fail(operation)     the next such operations end in EIO; a failed sync drops its data and calls it clean
              room                bytes that are left: ENOSPC behind them
              die_in_write(n, d)  the process dies in the midst of its n-th write below directory d from now
              flip, put_back      what happens to a disk that nobody uses at the moment
-
-It must not know what the bytes mean.
 """
 
 from __future__ import annotations

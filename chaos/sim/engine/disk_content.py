@@ -1,12 +1,10 @@
 """What a simulated disk holds: files and directories, each as processes see it and as the platter has it.
 
-The one idea: a change is made in the page cache at once and reaches the platter by a sync, or by chance. After a power
-cut there is what the platter has, and of the rest any part: sectors of 512 bytes or pages of 4 KiB, names, lengths.
+A change is made in the page cache at once and reaches the platter by a sync, or by chance. After a power cut there is
+what the platter has, and of the rest any part: sectors of 512 bytes or pages of 4 KiB, names, lengths.
 
     Inode       live bytes     | durable bytes, and the pages that differ
     Directory   names          | durable names, and the changes since, in order
-
-It must not know paths, errors or faults.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What can go wrong: every kind of fault by name, how long it lasts, and whom it may hit.
 
-The one idea: a fault is a value. It says when, what, and whom in words ("leader", "follower", a number); the world
-finds out who that is when it happens. So a schedule can be made ahead of a run, printed, shortened and replayed.
+A fault is a value. It says when, what, and whom in words ("leader", "follower", a number); the world finds out who
+that is when it happens. So a schedule can be made ahead of a run, printed, shortened and replayed.
 
 `RATES` are the faults that have no moment: they are properties of the network for a whole run (`links.Conditions`).
 

@@ -1,7 +1,7 @@
 """One direction between two endpoints: whether it is open, and how long what is sent takes.
 
-The one idea: everything that can happen to a message on its way is drawn here, in one place, from one source of chance.
-Must not know: what is sent.
+Everything that can happen to a message on its way is drawn here, in one place, from one source of chance. Must not
+know: what is sent.
 """
 
 from __future__ import annotations

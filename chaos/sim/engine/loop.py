@@ -1,12 +1,10 @@
 """An asyncio loop whose time is virtual: it jumps to the next thing that is due, so waiting costs nothing.
 
-The one idea: one heap ordered by (when, number). Whatever is scheduled first for a moment runs first, so a run is a
-function of what was put in. There is no selector, no thread and no clock; a coroutine that waits for something that
-nobody will ever bring is a loop that has run dry, and says so.
+One heap ordered by (when, number). Whatever is scheduled first for a moment runs first, so a run is a function of
+what was put in. There is no selector, no thread and no clock; a coroutine that waits for something that nobody will
+ever bring is a loop that has run dry, and says so.
 
 An exception that nobody handles is a failed run: it is kept in `errors`, and whoever runs the loop looks there.
-
-It must not know what runs on it.
 """
 
 from __future__ import annotations

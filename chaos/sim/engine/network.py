@@ -1,10 +1,8 @@
 """The network between numbered endpoints: nodes are 1..9, clients count from 100.
 
-The one idea: it carries callables, and decides when, whether and how often they are called. A datagram may be lost,
-repeated, overtaken, kept back or come back from the past; a connection delivers in order, or it breaks and both ends
-hear of it, as gRPC's streams do. Who wants to go on after that connects again.
-
-It must not know what is sent, or who the endpoints are.
+It carries callables, and decides when, whether and how often they are called. A datagram may be lost, repeated,
+overtaken, kept back or come back from the past; a connection delivers in order, or it breaks and both ends hear of
+it, as gRPC's streams do. Who wants to go on after that connects again.
 """
 
 from __future__ import annotations

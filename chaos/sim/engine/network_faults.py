@@ -1,7 +1,7 @@
 """The faults of the network between nodes, for every world.
 
-The one idea: each is a set of directions that are cut, or kept back, for a while; faults may overlap, and each takes
-back its own. Must not know: what the nodes are.
+Each is a set of directions that are cut, or kept back, for a while; faults may overlap, and each takes back its own.
+Must not know: what the nodes are.
 """
 
 from __future__ import annotations

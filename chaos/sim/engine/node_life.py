@@ -1,10 +1,8 @@
 """The loop of one simulated process: from its start to its death, with clocks of its own.
 
-The one idea: whatever a process does begins with a callback of its loop. Each process has a loop of its own, which
-passes everything on to the simulation's, and runs nothing any more once the process is dead; so a kill needs nobody's
-help. While the process stands still, what is due is kept, and comes all at once when it goes on.
-
-It must not know what the process is.
+Whatever a process does begins with a callback of its loop. Each process has a loop of its own, which passes
+everything on to the simulation's, and runs nothing any more once the process is dead; so a kill needs nobody's help.
+While the process stands still, what is due is kept, and comes all at once when it goes on.
 """
 
 from __future__ import annotations

@@ -2,10 +2,8 @@
 
     client: SimChannel -> Connection -> Calls (rpc_server.py) -> the node's own BrokerService
 
-The one idea: a channel has one connection at a time, and when that breaks every call on it fails as UNAVAILABLE; the
-next call makes another. What gRPC would tell a client, a client is told: codes, deadlines, cancellation.
-
-It must not know what is called.
+A channel has one connection at a time, and when that breaks every call on it fails as UNAVAILABLE; the next call
+makes another. What gRPC would tell a client, a client is told: codes, deadlines, cancellation.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The calls that come to one simulated process: its servicer's own methods, run as tasks of its life.
 
-The one idea: a handler is what runs in production; around it is what gRPC's server would be: a context to read, write
-and abort, cancellation when the client goes away or the connection breaks.
-
-It must not know what is served.
+A handler is what runs in production; around it is what gRPC's server would be: a context to read, write and abort,
+cancellation when the client goes away or the connection breaks.
 """
 
 from __future__ import annotations

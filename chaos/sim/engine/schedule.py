@@ -1,6 +1,6 @@
 """When what goes wrong: a tuple of fault events, made ahead of the run from its seed alone.
 
-The one idea: leaving events out of a schedule changes nothing about the others, so a failing one can be shortened.
+Leaving events out of a schedule changes nothing about the others, so a failing one can be shortened.
 
 Must not know: worlds.
 """

@@ -1,7 +1,7 @@
 """Whom a fault hits: words of the schedule become a node at the moment the fault happens.
 
-The one idea: all that is left to chance about it is a number in the schedule, so the same schedule hits the same nodes
-as long as the history before is the same. Must not know: worlds.
+All that is left to chance about it is a number in the schedule, so the same schedule hits the same nodes as long as
+the history before is the same. Must not know: worlds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The clients of the protocol world: producers with sequences that try again, readers, consumers. Pure but for time.
 
-The one idea: what is in doubt is sent again, with the same sequence, to whoever may lead now, until somebody says that
-it is committed. Requests and answers are datagrams: they come late, twice, or out of order, which is harsher than the
+What is in doubt is sent again, with the same sequence, to whoever may lead now, until somebody says that it is
+committed. Requests and answers are datagrams: they come late, twice, or out of order, which is harsher than the
 streams that the real clients have.
 
 Must not know: how nodes agree.

@@ -4,8 +4,8 @@
     platter    1 ............ flushed [ maybe some of the rest ]    what a power cut leaves
                or, while a cut is not flushed: what was there before it
 
-The one idea: entries are real headers with a real chain, but they are handed on as they are, never parsed; the stack
-world has the real log. It implements `raft.interfaces.Log`.
+Entries are real headers with a real chain, but they are handed on as they are, never parsed; the stack world has the
+real log. It implements `raft.interfaces.Log`.
 
 Must not know: nodes, time.
 """

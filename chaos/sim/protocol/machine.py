@@ -1,8 +1,7 @@
 """The replicated state of a node in the protocol world, and what a broker does with it: the real `ledger.state`.
 
-The one idea: as `ledger.broker.broker_replica` does it, without bodies, futures or streams. `ProduceDecisions`
-decides about
-each batch, here and in the broker; this module acts on the decision. It implements `raft.interfaces.Machine`.
+As `ledger.broker.broker_replica` does it, without bodies, futures or streams. `ProduceDecisions` decides about each
+batch, here and in the broker; this module acts on the decision. It implements `raft.interfaces.Machine`.
 
 Must not know: how anything gets here, or who asks.
 """

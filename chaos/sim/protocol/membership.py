@@ -2,9 +2,9 @@
 
     voter --removed--> gone --added--> learner --promoted--> voter
 
-The one idea: whoever leads is asked for the next step, as an operator would; what the core refuses did not happen. A
-node whose disk was wiped is removed and comes back under its new incarnation. Some operators are in haste: they ask for
-too much at once, and for the next step before the last is done; the core must refuse that.
+Whoever leads is asked for the next step, as an operator would; what the core refuses did not happen. A node whose
+disk was wiped is removed and comes back under its new incarnation. Some operators are in haste: they ask for too much
+at once, and for the next step before the last is done; the core must refuse that.
 
 Must not know: schedules, invariants.
 """

@@ -2,8 +2,8 @@
 
     up --kill, power_cut--> down --start--> up        up --pause--> standing still --resume--> up, all at once
 
-The one idea: everything that happens in a node goes through `_event`: it is dropped when the process it was meant for
-is gone, put off while it stands still, and followed by the invariants. It implements `raft.interfaces.Transport`.
+Everything that happens in a node goes through `_event`: it is dropped when the process it was meant for is gone, put
+off while it stands still, and followed by the invariants. It implements `raft.interfaces.Transport`.
 
 Must not know: which faults there are, clients.
 """

@@ -1,7 +1,7 @@
 """The faults of nodes and disks in the protocol world.
 
-The one idea: a fault that cannot hurt any more than it is allowed to (how many disks may lose what was acknowledged,
-how many may be wiped) is not done, and not counted. Must not know: clients, invariants.
+A fault that cannot hurt any more than it is allowed to (how many disks may lose what was acknowledged, how many may
+be wiped) is not done, and not counted. Must not know: clients, invariants.
 """
 
 from __future__ import annotations

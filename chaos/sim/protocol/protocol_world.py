@@ -1,7 +1,7 @@
 """The protocol world: real core, real driver and real replicated state, on simulated logs. Fast, for many seeds.
 
-The one idea: it puts the parts together, fires what a schedule says, drives clients, and tells the invariants of
-everything. What it leaves out (files, bytes of batches, the real clients) is in the stack world.
+It puts the parts together, fires what a schedule says, drives clients, and tells the invariants of everything. What
+it leaves out (files, bytes of batches, the real clients) is in the stack world.
 """
 
 from __future__ import annotations

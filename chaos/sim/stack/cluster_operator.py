@@ -3,10 +3,8 @@ begin later.
 
     a stranger ──remove──> gone ──add (wiped, or new)──> learner ──promote──> voter ──remove──> gone
 
-The one idea: an operator is a client as any other, so what it asks for takes the whole way of `ledgermq cluster ...`,
-may be refused, may be lost, and may come about all the same. Only what it was told to be done is counted.
-
-It must not know faults or schedules.
+An operator is a client as any other, so what it asks for takes the whole way of `ledgermq cluster ...`, may be
+refused, may be lost, and may come about all the same. Only what it was told to be done is counted.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     stop in order, put an old segment back ─> start: damaged ─> the others have the bytes ─> it takes part again
     kill, flip a bit of the present base   ─> start: refused ─> the file is restored ─> start
 
-The one idea: damage is planted, and a start that takes it for whole is a violation. Nobody repairs a log but the nodes
-themselves: one that is not whole when all is over is a violation too. A node whose last flush had failed takes damage
-for what that left behind, cuts it off, and knows that it may lack something. It must not know other faults.
+Damage is planted, and a start that takes it for whole is a violation. Nobody repairs a log but the nodes themselves:
+one that is not whole when all is over is a violation too. A node whose last flush had failed takes damage for what
+that left behind, cuts it off, and knows that it may lack something.
 """
 
 from __future__ import annotations

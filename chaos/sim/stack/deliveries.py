@@ -5,8 +5,8 @@
     delivered       is committed, at that offset; and a queue's offsets have no gaps
     not stale       a linearizable read sees all that anyone had committed when it was asked for
 
-The one idea: committed batches are seen once each, in the order of the log, and make the truth; everything that
-producers and consumers were told is compared with it, at once where it can be, otherwise at the end.
+Committed batches are seen once each, in the order of the log, and make the truth; everything that producers and
+consumers were told is compared with it, at once where it can be, otherwise at the end.
 
 Must not know: nodes, logs, how batches look.
 """

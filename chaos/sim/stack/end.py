@@ -1,7 +1,4 @@
-"""The end of a full-stack run: in every shard everybody has everything, and it is the same everywhere, byte by byte.
-
-It must not know how the run went.
-"""
+"""The end of a full-stack run: in every shard everybody has everything, and it is the same everywhere, byte by byte."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The faults of nodes and disks in the full-stack world.
 
-The one idea: a fault that would break a promise nobody made (a majority without what it acknowledged, too few voters)
-is not done, and not counted. A process that ends by itself is a violation, unless a disk drove it to that. Each event
-is about one shard, where it is about any: whose leader it hits, whose files it spoils.
+A fault that would break a promise nobody made (a majority without what it acknowledged, too few voters) is not done,
+and not counted. A process that ends by itself is a violation, unless a disk drove it to that. Each event is about one
+shard, where it is about any: whose leader it hits, whose files it spoils.
 
-It must not know clients. What happens to files of nodes that are down is in stack_damage.py.
+What happens to files of nodes that are down is in stack_damage.py.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
     SimDisk ─> NodeDirectory ─> NodeShards ─> LocalReplica ─> Replica ─> BrokerService ─> Calls
                                                   └── SimTransport, SimWorker, Life
 
-The one idea: a node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a
-`Life` with everything in it, and is gone without a trace when that ends. What it does in one shard: node_part.py.
-
-It must not know faults, schedules or clients.
+A node outlives its processes. What it keeps is its disk, its address and its wall clock; a process is a `Life` with
+everything in it, and is gone without a trace when that ends. What it does in one shard: node_part.py.
 """
 
 from __future__ import annotations

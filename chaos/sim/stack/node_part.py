@@ -1,9 +1,7 @@
 """A simulated node's part in one shard: its replica, as the invariants of that shard look at it.
 
-The one idea: a node takes part in each shard by itself, with another log, another vote and another incarnation; to the
-invariants of a shard that part is the node. It outlives processes, as the node does.
-
-It must not know faults, schedules or clients.
+A node takes part in each shard by itself, with another log, another vote and another incarnation; to the invariants
+of a shard that part is the node. It outlives processes, as the node does.
 """
 
 from __future__ import annotations

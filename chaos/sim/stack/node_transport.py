@@ -1,8 +1,8 @@
 """Raft's messages between simulated nodes, as datagrams: lost, repeated, late, or of an earlier life.
 
-The one idea: harsher than gRPC, whose streams keep their order and tell when they break. What stays is how messages
-look on the wire, and who is let in: a question goes to a node by the incarnation that the asker's configuration knows,
-and another one refuses it.
+Harsher than gRPC, whose streams keep their order and tell when they break. What stays is how messages look on the
+wire, and who is let in: a question goes to a node by the incarnation that the asker's configuration knows, and
+another one refuses it.
 
 It must not decide anything.
 """

@@ -1,7 +1,7 @@
 """What a simulated node does beside its loop: flushes, votes, new segments.
 
-The one idea: work takes time, is done at one moment in it and reported at its end; a crash may come before, between or
-behind the two. It must not know what the work is.
+Work takes time, is done at one moment in it and reported at its end; a crash may come before, between or behind the
+two.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Power cuts and failed flushes in the full-stack world: what takes from a disk that which was not flushed.
 
-The one idea: it is done only where no promise is broken by it, in no shard. What was acknowledged may be gone from
-fewer disks than a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others
-must be able to do without it, or all of them to answer.
-
-It must not know other faults.
+It is done only where no promise is broken by it, in no shard. What was acknowledged may be gone from fewer disks than
+a majority, where it need not have been flushed; and a torn log makes a node suspect, so the others must be able to do
+without it, or all of them to answer.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
     commit                by counting only entries of its own term (section 5.4.2)
     another configuration one voter at a time, and not before the last one and an entry of its own term are committed
 
-The one idea: a broken promise does harm only when something else goes wrong too, later, and somewhere else; looked at
-when it is made, it shows at once. Promises of the real core, judged by what the simulated disk and network know.
+A broken promise does harm only when something else goes wrong too, later, and somewhere else; looked at when it is
+made, it shows at once. Promises of the real core, judged by what the simulated disk and network know.
 
 They are judged in runs that have faults: one without any shows whether the code works at all, broken promises or not.
 

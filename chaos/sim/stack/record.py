@@ -1,9 +1,7 @@
 """What is known of each shard of a full-stack world, whatever becomes of its replicas: what was committed in it.
 
-The one idea: a shard is a cluster of its own to Raft, so each has invariants of its own; all add to one list of
-violations. A shard is known from the moment when anybody asks for it.
-
-It must not know nodes.
+A shard is a cluster of its own to Raft, so each has invariants of its own; all add to one list of violations. A shard
+is known from the moment when anybody asks for it.
 """
 
 from __future__ import annotations

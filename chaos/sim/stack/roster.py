@@ -2,9 +2,9 @@
 
     never started ──> waits to be added ──> member ──> removed           lost its disk: a stranger under its old name
 
-The one idea: a node takes part by its number *and* its incarnation, so a wiped one is none of those that are named,
-until it is added again. Shard 0 has all nodes of the cluster, and its table says which other shards there are, and on
-which nodes they begin. It must not know who changes that, or why.
+A node takes part by its number *and* its incarnation, so a wiped one is none of those that are named, until it is
+added again. Shard 0 has all nodes of the cluster, and its table says which other shards there are, and on which nodes
+they begin.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     clients (workload.py) ── SimChannel ── Calls ── BrokerService ── Replica ── Driver ── Raft      node.py
                                                           SimTransport ──┘         └── CommitLog, VoteFile ── SimDisk
 
-The one idea: what a seed draws is put together here, and everything that anybody is told is compared with the log. The
-code under test is not touched: what it takes from the world is handed to it.
+What a seed draws is put together here, and everything that anybody is told is compared with the log. The code under
+test is not touched: what it takes from the world is handed to it.
 """
 
 from __future__ import annotations

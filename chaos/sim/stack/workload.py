@@ -1,9 +1,7 @@
 """The load on a simulated cluster: the real clients, each a process of its own, doing what a seed draws.
 
-The one idea: producers go on sending while the load is on, whatever happens to the cluster, and tell the history
-of every send how it ended; consumers read everything, one from the leader and others from a node of their own.
-
-It must not know nodes or faults.
+Producers go on sending while the load is on, whatever happens to the cluster, and tell the history of every send how
+it ended; consumers read everything, one from the leader and others from a node of their own.
 """
 
 from __future__ import annotations

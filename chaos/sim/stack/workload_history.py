@@ -4,11 +4,8 @@
     commit                                                   seen in the log, once each, in its order: the truth
     deliver                                                  given by a consumer
 
-The one idea: a message's value names its producer and its number, so whatever is found in a log or comes out of a
-consumer can be traced to the call that sent it. What is acknowledged, refused or delivered is compared with the truth
-at once.
-
-It must not know nodes, clients or networks.
+A message's value names its producer and its number, so whatever is found in a log or comes out of a consumer can be
+traced to the call that sent it. What is acknowledged, refused or delivered is compared with the truth at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`ledgermq cluster trim` and its like: where the log begins, and who holds it there.
 
-The one idea: what goes is gone on all nodes, so a command says how much it is, before or after. It must not know how
-the log's start is moved.
+What goes is gone on all nodes, so a command says how much it is, before or after.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ledgermq cluster add-node` and its like: what an operator does with members and leadership.
 
-The one idea: a command ends when the cluster itself says that all has come about, and says so in one sentence; what
-happens meanwhile stands on standard error. With `--no-wait` it ends as soon as the leader has taken the request.
+A command ends when the cluster itself says that all has come about, and says so in one sentence; what happens
+meanwhile stands on standard error. With `--no-wait` it ends as soon as the leader has taken the request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ledgermq dlq`: dead letters: messages that a consumer group has given up.
 
-The one idea: how far they were sent again is the progress of a consumer group of its own (`resending_group`), so that
-it survives, and two who send at the same time do not send the same.
+How far they were sent again is the progress of a consumer group of its own (`resending_group`), so that it survives,
+and two who send at the same time do not send the same.
 """
 
 from __future__ import annotations

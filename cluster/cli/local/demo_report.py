@@ -1,7 +1,7 @@
 """What a person sees of the demo: progress while it works, and a table at the end.
 
-The one idea: bars on a terminal; a plain sentence for each stage anywhere else. Both go to standard error, the table to
-standard output. It must not know how anything is found out.
+Bars on a terminal; a plain sentence for each stage anywhere else. Both go to standard error, the table to standard
+output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ledgermq log`: what lies on the disk of a node that is down, or in a copy of its directory.
 
-The one idea: these commands need no cluster and write nothing, not even a lock; the status tells a program what they
-found: 0 whole (or the same), 1 damaged (or forked), 2 it could not be read.
+These commands need no cluster and write nothing, not even a lock; the status tells a program what they found: 0 whole
+(or the same), 1 damaged (or forked), 2 it could not be read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`ledgermq log dump`: entries as lines, as they are read.
 
-The one idea: each thing found becomes a line at once, so a dump of any length begins at once and ends when its reader
-has enough.
+Each thing found becomes a line at once, so a dump of any length begins at once and ends when its reader has enough.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`ledgermq consume`: a topic's messages on standard output.
 
-The one idea: without --follow the end is fixed when the command starts, so it ends also under a busy producer.
+Without --follow the end is fixed when the command starts, so it ends also under a busy producer.
 """
 
 from __future__ import annotations

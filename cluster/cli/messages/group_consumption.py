@@ -1,7 +1,7 @@
 """`ledgermq consume --group`: as a member of a consumer group.
 
-The one idea: a message counts as consumed once it is written. Without --follow the end is fixed when the command
-starts: the consumer group has come to what was the end of each queue then, whoever of its members has consumed it.
+A message counts as consumed once it is written. Without --follow the end is fixed when the command starts: the
+consumer group has come to what was the end of each queue then, whoever of its members has consumed it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`ledgermq message`: single messages, by their place or by their key.
 
-The one idea: a message's id is `topic:queue:offset`; a query shows it, and `get` takes it.
+A message's id is `topic:queue:offset`; a query shows it, and `get` takes it.
 """
 
 from __future__ import annotations

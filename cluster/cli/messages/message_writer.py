@@ -1,7 +1,6 @@
 """Messages as bytes on a stream: their values with separators, or a JSON object a line.
 
-The one idea: values are bytes and stay as they are; only JSON needs text, and says where it had to use base64.
-It must not know where messages come from.
+Values are bytes and stay as they are; only JSON needs text, and says where it had to use base64.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`ledgermq produce`: lines of a file or of standard input into a topic.
 
-The one idea: a thread reads what there is and cuts it into lines, the loop sends them, and a short queue between the
-two bounds the memory; so a terminal's line goes out at once, and a large file as fast as the cluster takes it.
+A thread reads what there is and cuts it into lines, the loop sends them, and a short queue between the two bounds the
+memory; so a terminal's line goes out at once, and a large file as fast as the cluster takes it.
 """
 
 from __future__ import annotations

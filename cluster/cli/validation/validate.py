@@ -1,7 +1,7 @@
 """`ledgermq validate`: proves from the bytes that replicas agree, and that what was acknowledged is there.
 
-The one idea: data (tables, JSON, violations) on standard output, the line that tells how far it is on standard error;
-the status is the verdict: 0 valid, 1 violated, 2 could not be judged.
+Data (tables, JSON, violations) on standard output, the line that tells how far it is on standard error; the status is
+the verdict: 0 valid, 1 violated, 2 could not be judged.
 """
 
 from __future__ import annotations

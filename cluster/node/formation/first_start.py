@@ -1,9 +1,9 @@
 """The first start of a cluster: its first configuration entry is written once, by one node, when all are empty.
 
-The one idea: every initial voter must answer that its directory has never taken part. Then their random
-incarnations are written into entry 1, and from then on a voter is known by its directory, not by its name: a wiped
-disk cannot vote twice. One node asks (of shard 0 the one with the smallest number); the others answer and wait for its
-log. Every shard begins in this way, shard 0 by the settings, and each other one by shard 0's table.
+Every initial voter must answer that its directory has never taken part. Then their random incarnations are written
+into entry 1, and from then on a voter is known by its directory, not by its name: a wiped disk cannot vote twice. One
+node asks (of shard 0 the one with the smallest number); the others answer and wait for its log. Every shard begins in
+this way, shard 0 by the settings, and each other one by shard 0's table.
 
 It must not start anything else: no election, no log but that one entry.
 """

@@ -1,7 +1,7 @@
 """On which nodes a shard begins, and who of them is to lead it.
 
-The one idea: both follow from what every node knows, so nobody need be asked: shard g is to be led by the g-th of its
-voters in turn, and that one begins it too, so it leads from the start. It must not know how a shard is started.
+Both follow from what every node knows, so nobody need be asked: shard g is to be led by the g-th of its voters in
+turn, and that one begins it too, so it leads from the start.
 """
 
 from __future__ import annotations

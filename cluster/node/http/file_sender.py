@@ -3,12 +3,10 @@
     loop     headers ─> all written out? ─> hand over ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─> end of the response
     thread                                     └─ sendfile ─> full? poll ─> sendfile ─ ... a turn, then the next one
 
-The one idea: aiohttp leaves this to the event loop, uvloop's has no `sendfile`, and then aiohttp reads and writes. So
-it is done here, on a copy of the connection's descriptor, in a thread, which may wait for a disk or a slow client. A
-turn of the thread is short, so nothing outlives a cancelled request for long. Nobody else writes to the connection
-meanwhile: aiohttp answers its requests one after the other.
-
-It must not know what the file is.
+Aiohttp leaves this to the event loop, uvloop's has no `sendfile`, and then aiohttp reads and writes. So it is done
+here, on a copy of the connection's descriptor, in a thread, which may wait for a disk or a slow client. A turn of the
+thread is short, so nothing outlives a cancelled request for long. Nobody else writes to the connection meanwhile:
+aiohttp answers its requests one after the other.
 """
 
 from __future__ import annotations

@@ -5,12 +5,10 @@
     GET /shards/0/segments                          what there is, as JSON
     GET /shards/0/segments/00000000000067108864     the file up to its last entry; with Range, and HEAD
 
-The one idea: a segment file goes out as it lies on the disk, by sendfile, but only up to the end of its last entry:
-what is behind is blank, and no part of the log. A segment is *sealed* when all its entries are committed and later ones
-follow elsewhere; then it never changes, and has an ETag, the same on every replica. Of an active one the end grows, and
-a tail that was not committed may be replaced: its readers go by CRC and chain, as the entries have them.
-
-It must not know what entries mean.
+A segment file goes out as it lies on the disk, by sendfile, but only up to the end of its last entry: what is behind
+is blank, and no part of the log. A segment is *sealed* when all its entries are committed and later ones follow
+elsewhere; then it never changes, and has an ETag, the same on every replica. Of an active one the end grows, and a
+tail that was not committed may be replaced: its readers go by CRC and chain, as the entries have them.
 """
 
 from __future__ import annotations

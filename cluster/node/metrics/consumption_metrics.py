@@ -1,7 +1,7 @@
 """How consumer groups get on, read at each scrape: what is known where a shard is led, and nowhere else.
 
-The one idea: a queue's lag is a matter of the node that leads its shard; others may lag themselves. What
-Prometheus keeps has a bound: of the queues that are consumed only so many are told of, and how many are left out.
+A queue's lag is a matter of the node that leads its shard; others may lag themselves. What Prometheus keeps has a
+bound: of the queues that are consumed only so many are told of, and how many are left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The metrics of one node, named as Prometheus and etcd name theirs: base units, `_total` on counters, bounded labels.
 
-The one idea: what can be read from the state is read when somebody scrapes (`RaftCollector`); only what happens in
-between is counted as it happens (`Meters`).
+What can be read from the state is read when somebody scrapes (`RaftCollector`); only what happens in between is
+counted as it happens (`Meters`).
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
     asks: entry 6 and its chain ──> "our entry 6 is the same": entries 7 ...        (or: we end there, too)
                                 └─> refused: another entry 6; no entry 6 yet, or any more; damaged here as well
 
-The one idea: who asks names the last entry that is whole, by its chain, which stands for the whole log before it. So an
-answer is of the same log or there is none. What is given need not be whole: who asks looks at each entry.
-
-It must not know what is done with them.
+Who asks names the last entry that is whole, by its chain, which stands for the whole log before it. So an answer is
+of the same log or there is none. What is given need not be whole: who asks looks at each entry.
 """
 
 from __future__ import annotations

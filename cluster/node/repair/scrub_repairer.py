@@ -3,11 +3,9 @@
     flaw ──> no lead, no reads there ──> the same entries of another node in their place ──> flushed, read again
                                     ^─────────── nobody has them: after a while, again ─┘
 
-The one idea: where these entries stand, how long they are and of which term is known, and what came before and after
-them is whole: there is only one set of bytes that fits. So they are written over what lies there, and nothing is ever
-cut. Until then all else of the log is served.
-
-It must not know how the flaw was found.
+Where these entries stand, how long they are and of which term is known, and what came before and after them is whole:
+there is only one set of bytes that fits. So they are written over what lies there, and nothing is ever cut. Until
+then all else of the log is served.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     damaged ──> what is whole is read ──> each other node is asked for what follows ──> open it again
                                     ^────── nobody has it: after a while, again ─┘
 
-The one idea: meanwhile this node stays up, takes no part in the shard, says why, and gives others what it has. What may
-be taken and what may be cut is decided by `store.LogRepair`; here is only who is asked, and how long.
+Meanwhile this node stays up, takes no part in the shard, says why, and gives others what it has. What may be taken
+and what may be cut is decided by `store.LogRepair`; here is only who is asked, and how long.
 
 It must not open the log: whether it is whole then is for the next start of the shard to say.
 """

@@ -4,10 +4,8 @@
     member 2   q2: 7             ├──(100 ms)──> one entry ──> committed ──> each is told what became of its own
     member 1   q0: 180           ┘
 
-The one idea: an acknowledgement that comes alone goes at once; those that come within an interval of the last entry
-wait for the end of it. Nobody is answered before the entry is committed, so what was answered is never lost.
-
-It must not know whether an acknowledgement is right: the state machine says so.
+An acknowledgement that comes alone goes at once; those that come within an interval of the last entry wait for the
+end of it. Nobody is answered before the entry is committed, so what was answered is never lost.
 """
 
 from __future__ import annotations

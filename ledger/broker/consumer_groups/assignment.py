@@ -8,12 +8,12 @@
     by_configuration      to the member that is configured with it; others wait. Topics of which no queue is configured,
                           as those for retries: as by average
 
-The one idea: a pure function of what the members tell and of who has what, so that it can be computed by whoever leads,
-and the same again. Whoever subscribes to a topic may get its queues, nobody else. Where a queue's room is not known, it
+A pure function of what the members tell and of who has what, so that it can be computed by whoever leads, and the
+same again. Whoever subscribes to a topic may get its queues, nobody else. Where a queue's room is not known, it
 counts as near to all.
 
 With thousands of members and queues it takes a tenth of a second and more, so it goes in steps, between which others
-have their turn. It must not know when to assign, nor how members are told.
+have their turn.
 """
 
 from __future__ import annotations

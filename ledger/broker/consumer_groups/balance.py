@@ -6,12 +6,10 @@
 
 It goes step by step, a topic in each: topics have few queues enough that a step is short.
 
-The one idea: each topic is levelled by itself, since topics differ in what a queue of them costs, and many are idle.
-Then who has the odd queues of a topic is settled by what members have of all topics, else those with the first names
-would have them all: odd queues move while that lessens a difference of two, so each move lowers the sum of the squares
-of all loads, and that ends.
-
-It must not know why a member may not consume a queue.
+Each topic is levelled by itself, since topics differ in what a queue of them costs, and many are idle. Then who has
+the odd queues of a topic is settled by what members have of all topics, else those with the first names would have
+them all: odd queues move while that lessens a difference of two, so each move lowers the sum of the squares of all
+loads, and that ends.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
     queue  o o X o          retry queue of that step, or dead letters
                └── one entry: the message is appended there, and settled here ──> X
 
-The one idea: a move is one entry of the log, so the message is in exactly one place, whatever dies when. That entry
-must be right when it is applied; so the leader judges it by what is applied and by the claims that are on their way.
-
-It must not know why a message is moved, nor who will read it there.
+A move is one entry of the log, so the message is in exactly one place, whatever dies when. That entry must be right
+when it is applied; so the leader judges it by what is applied and by the claims that are on their way.
 """
 
 from __future__ import annotations

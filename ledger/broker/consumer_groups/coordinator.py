@@ -3,11 +3,9 @@
     join, leave, silence ──> generation rises ──(a moment later)──> assignment ──> owners, by new epochs
                                                                        └──> members that wait are told
 
-The one idea: who is a member, and whose a queue is, is replicated; who was heard of lately is not. So a new leader goes
-on with the same members and owners, and gives everybody a whole session to be heard of. A large assignment is made, and
+Who is a member, and whose a queue is, is replicated; who was heard of lately is not. So a new leader goes on with the
+same members and owners, and gives everybody a whole session to be heard of. A large assignment is made, and
 committed, piece by piece, so that nothing else on this node waits for it for more than a few milliseconds.
-
-It must not know how a queue's offsets are kept, nor how clients ask.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
     retry queue 3      o o o o | o o o         append times never fall, and all wait equally long:
                                ^ due up to here        so what is due is a beginning of the queue
 
-The one idea: nothing has to be moved when its time comes. A fetch sees the queue only as far as it is due, by the clock
-of the node that is asked, and is told when there will be more.
-
-It must not know who consumes them, or why they wait.
+Nothing has to be moved when its time comes. A fetch sees the queue only as far as it is due, by the clock of the node
+that is asked, and is told when there will be more.
 """
 
 from __future__ import annotations

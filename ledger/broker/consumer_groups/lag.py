@@ -1,10 +1,8 @@
 """How far a consumer group is behind the end of a queue: in messages, and since when.
 
-    consumed         settled           end
-    | . . . . . . |  x x o x x x x |         lag: the six x; waiting since the first of them was appended
-                  ^ offset
-
-It must not know who asks.
+consumed         settled           end
+| . . . . . . |  x x o x x x x |         lag: the six x; waiting since the first of them was appended
+              ^ offset
 """
 
 from __future__ import annotations

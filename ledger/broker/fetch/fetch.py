@@ -1,8 +1,8 @@
-"""Fetch: committed messages of one or more queues, as they lie in the log; at the end of a queue it waits.
+"""Fetch: committed messages of one or more queues, as they lie in the log. At the end of a queue a fetch waits.
 
-The one idea: the ConsumeQueue says in which entry an offset lies, the entry where the next one begins, and its body
-goes out as it is. Nothing is decoded here; a filter by tag reads ConsumeQueue units only. What a node has not applied
-does not exist for it.
+The ConsumeQueue says which entry contains an offset. The entry says where the next entry begins, and its body is sent
+unchanged. The broker decodes no message. A filter by tag reads only ConsumeQueue units. A fetch never returns an entry
+that this node has not applied.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Where queues begin and end on this node, and where in them a time lies.
 
-The one idea: a time is looked for in the log once, and then in each queue by the position found. It must not know who
-may ask for what is committed at this moment.
+A time is looked for in the log once, and then in each queue by the position found.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Messages by key: the batches that the key index finds, as they lie in the log, the newest first.
 
-The one idea: like a fetch, nothing is decoded here; the hashes in front of a batch tell how many of its messages count,
-and whoever asked compares the keys. One answer is bounded in bytes and in steps along the index, and says at which
-position of the log, the same on every replica, the next one goes on. The index is not believed against the log.
-
-It must not know who may ask for what is committed at this moment.
+Like a fetch, nothing is decoded here; the hashes in front of a batch tell how many of its messages count, and whoever
+asked compares the keys. One answer is bounded in bytes and in steps along the index, and says at which position of
+the log, the same on every replica, the next one goes on. The index is not believed against the log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The bytes of answers that are on their way to clients.
 
-The one idea: an answer is made in one step and leaves at the client's pace, so what slow readers have in this node's
-memory is counted from the one to the other, and above the bound nothing more is read for anybody.
+An answer is made in one step and leaves at the client's pace, so what slow readers have in this node's memory is
+counted from the one to the other, and above the bound nothing more is read for anybody.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """A leader makes another node lead: when an operator wants it, and before it stops.
 
-The one idea: to begin is one call, and what comes of it shows within an election timeout: either another node leads, or
-this one goes on, and nothing was lost but a little time.
-
-It must not know why leadership is handed over.
+To begin is one call, and what comes of it shows within an election timeout: either another node leads, or this one
+goes on, and nothing was lost but a little time.
 """
 
 from __future__ import annotations

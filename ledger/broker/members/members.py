@@ -2,11 +2,9 @@
 
     (a new node) ──add──> learner ──promote──> voter ──remove──> gone, and never again with that directory
 
-The one idea: each request is judged by the newest configuration and by what the leader knows of its followers, and then
-becomes one entry, or a refusal that says what to do first. To ask for what is so already is no error, so a request
-whose answer was lost can be made again. Whether a change is safe the core decides.
-
-It must not know how a new node is asked who it is, nor the wire.
+Each request is judged by the newest configuration and by what the leader knows of its followers, and then becomes one
+entry, or a refusal that says what to do first. To ask for what is so already is no error, so a request whose answer
+was lost can be made again. Whether a change is safe the core decides.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
     JOINING ──> LEARNER ──> VOTER ──> REMOVED        one life of a data directory; it never goes back to an earlier one
                                                      (but a voter may become a learner)
 
-The one idea: only committed configurations count here, so what clients and operators are told never turns out to be
-undone. A node that was a member by this very directory and is none any more was removed. It may not hear of that by
-the log, since nobody sends it any more: then somebody else tells it (`removed_by`).
-
-It must not know how members are changed.
+Only committed configurations count here, so what clients and operators are told never turns out to be undone. A node
+that was a member by this very directory and is none any more was removed. It may not hear of that by the log, since
+nobody sends it any more: then somebody else tells it (`removed_by`).
 """
 
 from __future__ import annotations

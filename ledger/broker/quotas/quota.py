@@ -1,10 +1,8 @@
 """What each client may have of this node in a second, in messages and in bytes; kept for producers and for consumers.
 
-The one idea: a client that has had its share is refused, and told for how long; nothing of what it asked for was done,
-so it asks once more. The table of clients is bounded: one that owes nothing is as good as one that is not known, so it
-can be forgotten; where all owe, newcomers share one account.
-
-It must not know clocks, or what is asked for.
+A client that has had its share is refused, and told for how long; nothing of what it asked for was done, so it asks
+once more. The table of clients is bounded: one that owes nothing is as good as one that is not known, so it can be
+forgotten; where all owe, newcomers share one account.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     level   -debt ... 0 ... one second's worth        grows by `rate` each second, up to the brim
                       └── above: something may be taken, however much; that may leave a debt, which is waited for
 
-The one idea: what is taken is known only when it is there (a fetch), or cannot be had in parts (a batch); so whoever
-comes while there is anything left gets all he asks for, and the next one waits until that is made good. On average it
-is the rate, and nothing is too large ever to pass.
+What is taken is known only when it is there (a fetch), or cannot be had in parts (a batch); so whoever comes while
+there is anything left gets all he asks for, and the next one waits until that is made good. On average it is the
+rate, and nothing is too large ever to pass.
 """
 
 from __future__ import annotations

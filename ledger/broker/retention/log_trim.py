@@ -1,9 +1,7 @@
 """The leader moves the log's start: where it may begin, what would go by that, and the entry that says so.
 
-The one idea: an operator and retention move it the same way, on the leader, whose log and holds are the newest there
-are: what holds the log is applied here, or on its way from here. All replicas follow when that entry is applied.
-
-It must not know why the start is moved.
+An operator and retention move it the same way, on the leader, whose log and holds are the newest there are: what
+holds the log is applied here, or on its way from here. All replicas follow when that entry is applied.
 """
 
 from __future__ import annotations

@@ -4,13 +4,11 @@
     start       candidate   candidate   candidate            end
                 ^ older than it need be, or more than may be kept, or no room: up to here it goes
 
-The one idea: a pure function of what is seen (`Situation`) and what is set (`Bounds`). It only ever chooses among the
-places for which a base is kept, so what goes is whole segments that are applied, and never the one in use.
+A pure function of what is seen (`Situation`) and what is set (`Bounds`). It only ever chooses among the places for
+which a base is kept, so what goes is whole segments that are applied, and never the one in use.
 
 How old an entry is says no clock for certain: one may have jumped. Time counts only as far as the log itself shows that
 it passed: a gap between two neighbours that is longer than the bound may be a quiet time or a jump, and is left out.
-
-It must not know replicas, disks, or how the log's start is moved.
 """
 
 from __future__ import annotations

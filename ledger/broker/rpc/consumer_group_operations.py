@@ -1,8 +1,8 @@
 """The gRPC rim of what operators ask about consumer groups: which there are, how far they have come; to set them back
 or forward, and to forget them.
 
-The one idea: each answer is about one shard, from its leader, as of that moment; whoever asks puts them together.
-It must not decide anything of its own: that is in the state, claims.py and coordinator.py.
+Each answer is about one shard, from its leader, as of that moment; whoever asks puts them together. It must not
+decide anything of its own: that is in the state, claims.py and coordinator.py.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     FetchedQueue     (0x22 | length | FetchedBatch) ... | all other fields, as protobuf writes them
     FetchedBatch     0x22 | length | body | all other fields, as protobuf writes them
 
-The one idea: protobuf copies each body into a message, and the message into an encoding that grows as it goes. Here
-bodies are views of the log until the answer is joined from them, once. Fields may come in any order. Queues that give
-nothing are left to protobuf.
+Protobuf copies each body into a message, and the message into an encoding that grows as it goes. Here bodies are
+views of the log until the answer is joined from them, once. Fields may come in any order. Queues that give nothing
+are left to protobuf.
 """
 
 from __future__ import annotations

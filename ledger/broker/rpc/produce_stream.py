@@ -1,8 +1,8 @@
-"""The produce stream: one answer for each request, in order, while later requests are already being appended.
+"""The produce stream: one response for each request, in order, while later requests are already being appended.
 
-The one idea: reading and answering are two tasks around a bounded queue, so a producer with many requests in flight
-fills the group write of every turn, and one that sends more than the bound is slowed down by gRPC's own flow
-control.
+Two tasks share a bounded queue: one reads requests and appends them, the other sends responses. So a producer with many
+requests in flight fills the group write of every turn of the event loop. If a producer sends more than the queue holds,
+gRPC's flow control slows it down.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
     user agent "billing grpc-python-asyncio/1.x ..."  ──> client "billing"
     user agent "grpc-python-asyncio/1.x ..."          ──> whoever is at that host
 
-The one idea: a client is whoever calls itself so (`client_id`), and those of one host that call themselves nothing are
-one client. Nobody proves a name: a quota keeps the careless from harming others, not the malicious.
-
-It must not know what a batch or a fetch means.
+A client is whoever calls itself so (`client_id`), and those of one host that call themselves nothing are one client.
+Nobody proves a name: a quota keeps the careless from harming others, not the malicious.
 """
 
 from __future__ import annotations

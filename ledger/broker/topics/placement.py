@@ -1,7 +1,6 @@
 """Where new queues and new shards go. Pure.
 
-The one idea: what is new goes where there is least, and among equals to the next in order; what is there stays.
-It must not know how anything gets there.
+What is new goes where there is least, and among equals to the next in order; what is there stays.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """What changes topics, and which shards there are, as commands to the leader of shard 0; `open_topic` and
 `delete_topic` to any other.
 
-The one idea: where new queues go is decided once, by the leader, who knows what is on its way; the command says it. All
-raise LedgerError where the replica does not lead, and the futures end in one where it stops leading first.
-
-It must not know what comes of a topic after its command: that is topic_opening.py and topic_deletion.py.
+Where new queues go is decided once, by the leader, who knows what is on its way; the command says it. All raise
+LedgerError where the replica does not lead, and the futures end in one where it stops leading first.
 """
 
 from __future__ import annotations

@@ -2,11 +2,9 @@
 
     DeleteTopic in 0 ──every node hears of it──> the leader of each other shard has the same entry there
 
-The one idea: shard 0 is on every node, so the leader of any shard sees in its own node's replica of it which topics
-were deleted; whatever is left of one in its shard, from before or by an opening that came late, it deletes there. So
-nobody need remember what is under way, and a failover anywhere changes nothing.
-
-It must not know how another node is asked.
+Shard 0 is on every node, so the leader of any shard sees in its own node's replica of it which topics were deleted;
+whatever is left of one in its shard, from before or by an opening that came late, it deletes there. So nobody need
+remember what is under way, and a failover anywhere changes nothing.
 """
 
 from __future__ import annotations

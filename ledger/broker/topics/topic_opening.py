@@ -2,10 +2,8 @@
 
     CreateTopic, AlterTopic  ──committed in 0──>  OpenTopic in each other shard  ──all committed──>  TopicOpened in 0
 
-The one idea: what is begun stands in the state of shard 0, so whoever leads it next finishes it. Each step may be done
-any number of times.
-
-It must not know how another node is asked.
+What is begun stands in the state of shard 0, so whoever leads it next finishes it. Each step may be done any number
+of times.
 """
 
 from __future__ import annotations

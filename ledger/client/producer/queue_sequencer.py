@@ -1,47 +1,47 @@
-"""The line of batches of one queue: their order, their numbers, their attempts.
+"""Numbers, orders and retries the batches of one queue.
 
-A broker appends batch n+1 only after batch n, so numbers keep the order. The sequencer repeats every attempt with the
-same number and the same bytes until the result of the batch is known.
+A broker appends batch n+1 only after batch n, so sequence numbers keep the order. The sequencer repeats every attempt
+with the same number and the same bytes until the result of the batch is known.
 
     line:  [ in flight | in flight | ... (at most 5) | waiting | waiting | ... ]   open batch
-             sent, unanswered, all on one stream       closed, no number yet        still gathers
+             sent, no answer yet, all on one stream    closed, no number yet        still collects messages
 
-Sequence numbers are given when a batch first goes out, so what never went out leaves no hole. When an attempt fails,
-the sequencer *halts*: nothing goes out until every attempt in flight is answered; then, after a back-off, the line
-starts again from its head. So a batch has at most one attempt outstanding, and never overtakes another.
+A batch gets its sequence number when it is sent first. So a batch that is never sent leaves no gap. When an attempt
+fails, the sequencer *halts*: it sends nothing until every attempt in flight is answered. After a back-off it starts
+again at the head of the line. So a batch has at most one attempt outstanding, and never overtakes another batch.
 
-**When a batch may get another number.** A batch is *clean* while every attempt of it was answered, and answered with a
-refusal that came before any append; otherwise it is *doubtful*. A clean batch is in no log, and so no later one is
-(the broker asks for numbers without a hole). Two things leave such a hole:
+**When a batch gets another number.** A batch is *clean* if every attempt so far was refused before any append.
+Otherwise the batch is *doubtful*. A clean batch is not in the log, and so no later batch of the line is in the log
+either, because the broker accepts no gap in the numbers. Two events leave a gap:
 
-- a clean batch leaves the line (refused for good, or timed out): its number is never used;
-- a clean batch at the head of the line is told that there is a gap before it: what came before is settled, so the
-  broker has forgotten this producer, or a doubtful batch that was given up never arrived.
+- A clean batch leaves the line, because it was refused for good or timed out. Its number is never used.
+- The broker answers the clean batch at the head of the line with "sequence gap". All earlier batches have their
+  result. So the broker has forgotten this producer, or a doubtful batch that was given up never arrived.
 
-What is behind a hole waits until everything before the hole is settled; then it is numbered anew from 0, under the next
-epoch. (Not in the same epoch: a late copy under the old number would fit in one day. Not earlier: the new epoch fences
-the old one, and what is before the hole may still need it.)
+Batches behind a gap wait until all batches before the gap have their result. Then they are numbered from 0 under the
+next epoch. They cannot keep the epoch: a late copy with the old number would fit some day. They cannot change the epoch
+earlier: the new epoch fences the old one, and batches before the gap may still need the old epoch.
 
-A doubtful batch that times out fails its receipts as *unknown*, but stays at its place, and is tried alone, until an
-answer settles it. If that answer is a gap, it is dropped: the next batch that gets through is either behind it in its
-epoch, or begins the next epoch, which fences it. One that was sent as often as it may be is treated alike.
+A doubtful batch that times out fails its receipts as *unknown*. The batch keeps its place and is retried alone until an
+answer settles it. If the answer is "sequence gap", the batch is dropped. The next batch that is appended either follows
+it in its epoch or begins the next epoch, which fences the dropped batch. A batch that has used all its retries is
+treated in the same way.
 
-**When a batch may go to another queue.** While it backs off from a failure, the sequencer gives away what order allows:
+**When a batch moves to another queue.** During a back-off the sequencer offers the batches that order allows:
 
-- A doubtful batch stays, and so does one in flight. It may be in this queue's log, and nothing tells the log of another
-  one so: numbers count within one queue, and a copy over there would be a second message.
-- A *bound* batch stays: of a message with a key, or whose queue was chosen, the place among the others of its queue is
-  promised.
-- All other batches may go, also past those that stay: messages that go round have no promised order, but that in which
-  their batches lie in the end. In their new queue they stand before younger ones that have no number there yet.
+- A doubtful batch stays, and so does a batch in flight. This queue's log may contain it. Sequence numbers count within
+  one queue, so a copy in another queue would be a second message.
+- A *bound* batch stays. Its messages have a key, or the user chose the queue, so their order in this queue is promised.
+- All other batches may move, also past batches that stay. Their messages have no promised order. In the new queue they
+  are placed before younger batches that have no number yet.
 
-A batch that goes leaves a hole where it had a number already.
+A batch that had a number and moves leaves a gap.
 
-**When a batch is put off.** A leader that throttles this client tells for how long; that is no failure, so nothing is
-given away, and no attempt is counted. Then one batch goes out alone, and one more after each that gets through: what is
-sent only to be refused would cost both sides.
+**When a batch is delayed.** A leader that throttles this client says how long to wait. Throttling is no failure: no
+batch moves and no attempt is counted. After the wait one batch is sent alone, and one more after each success, because
+sending a batch that will be refused costs both sides.
 
-No clock, futures or network: times are passed in, in ms.
+This module has no clock, no futures and no network. Callers pass the time in ms.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     epoch       micro-batch              ├  the broker takes each once, in order, and knows it again
     sequence    rows before it in queue  ┘
 
-One idea: brokers drop what they have already by (producer, epoch, sequence), so a task that is run anew just sends
-everything once more. A micro-batch is an epoch: it fences the tasks of earlier ones, which may still be about.
+Brokers drop what they have already by (producer, epoch, sequence), so a task that is run anew just sends everything
+once more. A micro-batch is an epoch: it fences the tasks of earlier ones, which may still be about.
 
 Batches go out one behind another, a few at a time, on one stream to each shard's leader; after a failure, from the
-first that is not acknowledged on. It must not know rows, or Spark.
+first that is not acknowledged on.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     rows of a partition ── by topic ──┬── with a key: the key's queue, keys in order ──┬── cut ── batches of each queue
                                       └── without: round the queues, a batch to each ──┘
 
-One idea: a broker knows a batch again by its number, so the same rows must come in the same batches whenever a task is
-run anew. What came through a shuffle comes in any order; so rows are sorted, unless the user says that they come in the
+A broker knows a batch again by its number, so the same rows must come in the same batches whenever a task is run
+anew. What came through a shuffle comes in any order; so rows are sorted, unless the user says that they come in the
 same order each time. Pure, but for pyarrow; it must not know how batches travel.
 """
 

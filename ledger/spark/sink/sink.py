@@ -2,9 +2,9 @@
 
     columns   value (needed); key, tag, headers, topic
 
-One idea: a task's rows go out under a name that the same rows have whenever they are written: the query (or, of a
-batch, this one write) and the partition; so what a task that died has sent already is not sent twice. It is not hidden
-either: readers see rows as soon as they are committed in the log, before Spark has committed the micro-batch.
+A task's rows go out under a name that the same rows have whenever they are written: the query (or, of a batch, this
+one write) and the partition; so what a task that died has sent already is not sent twice. It is not hidden either:
+readers see rows as soon as they are committed in the log, before Spark has committed the micro-batch.
 """
 
 from __future__ import annotations

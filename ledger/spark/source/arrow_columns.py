@@ -4,8 +4,7 @@
             keys: validity | offsets | bytes          key: validity | offsets | bytes
             ...
 
-One idea: a batch is laid out as Arrow wants it, so an array is three addresses; messages are never looked at one by
-one. It must not know where batches come from.
+A batch is laid out as Arrow wants it, so an array is three addresses; messages are never looked at one by one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A topic as a table: what `spark.read.format("ledgermq")` reads.
 
-One idea: the plan is made on the driver when Spark asks for partitions, and everything that a task needs is in its
-partition: Spark has pickled this reader before the plan was made.
+The plan is made on the driver when Spark asks for partitions, and everything that a task needs is in its partition:
+Spark has pickled this reader before the plan was made.
 """
 
 from __future__ import annotations

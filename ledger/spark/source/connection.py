@@ -1,9 +1,7 @@
 """A process's connection to a cluster: blocking calls over the asyncio client.
 
-One idea: Spark's Python workers are forked and used again, and a gRPC channel does not live through a fork; so a
-connection is made where it is first needed, and belongs to that process id. Whoever pickles one has made a mistake.
-
-It must not know of Spark.
+Spark's Python workers are forked and used again, and a gRPC channel does not live through a fork; so a connection is
+made where it is first needed, and belongs to that process id. Whoever pickles one has made a mistake.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     spark.read.format("ledgermq").option("bootstrap.servers", "host:9871").option("subscribe", "orders").load()
 
-One idea: this is where options become values, and where it is said who reads and who writes; nothing is done here. It
-must stay cheap to import: Spark does that to learn the format's name.
+This is where options become values, and where it is said who reads and who writes; nothing is done here. It must stay
+cheap to import: Spark does that to learn the format's name.
 """
 
 from __future__ import annotations

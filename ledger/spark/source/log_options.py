@@ -1,6 +1,6 @@
 """What a user may set of a source that reads logs from files.
 
-One idea: as in options.py; where a path stands in the place of servers.
+As in options.py; where a path stands in the place of servers.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     spark.read.format("ledgermq-log").option("replica", "all").load("/var/lib/ledgermq")
 
-One idea: the same columns as of a topic, but nobody is asked: what lies in the files of each replica is what comes. So
-that replicas agree is a groupBy(topic, partition, offset). Files are cut into spans wherever; each task reads one, as
-the validation does (`ledger/validation`), and what is damaged is told with its place.
+The same columns as of a topic, but nobody is asked: what lies in the files of each replica is what comes. So that
+replicas agree is a groupBy(topic, partition, offset). Files are cut into spans wherever; each task reads one, as the
+validation does (`ledger/validation`), and what is damaged is told with its place.
 """
 
 from __future__ import annotations

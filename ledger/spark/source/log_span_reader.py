@@ -1,9 +1,7 @@
 """Reads one span of a log, in a task: whole batches of the topics that are wanted, as record batches.
 
-One idea: an entry belongs to the span in which it begins, so spans are read without a word between tasks. What is there
-is judged as the validation judges it, and damage is not passed over in silence.
-
-It must not know which spans there are.
+An entry belongs to the span in which it begins, so spans are read without a word between tasks. What is there is
+judged as the validation judges it, and damage is not passed over in silence.
 """
 
 from __future__ import annotations

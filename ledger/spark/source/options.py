@@ -1,9 +1,7 @@
 """What a user may set of a source or sink, checked: Spark's strings in, one frozen value out.
 
-One idea: options are called as Kafka's are where they mean the same, and nothing is passed over in silence: what is
-misspelt, contradicts itself or has a wrong value is refused, by its name and with what would be right.
-
-It must not know whether there are such topics, or any cluster.
+Options are called as Kafka's are where they mean the same, and nothing is passed over in silence: what is misspelt,
+contradicts itself or has a wrong value is refused, by its name and with what would be right.
 """
 
 from __future__ import annotations

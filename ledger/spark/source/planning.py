@@ -1,10 +1,8 @@
 """From options to ranges of offsets: what is asked of the cluster before anything is read.
 
-One idea: a plan is made of three answers (which queues there are, what they hold at this moment, who has replicas), and
-the rest is arithmetic; what the cluster no longer has is told here, before a task runs: as an error, or, where
+A plan is made of three answers (which queues there are, what they hold at this moment, who has replicas), and the
+rest is arithmetic; what the cluster no longer has is told here, before a task runs: as an error, or, where
 `failOnDataLoss` is false, as a warning.
-
-It must not know how messages are read.
 """
 
 from __future__ import annotations

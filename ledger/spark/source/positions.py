@@ -3,8 +3,8 @@
     "earliest"    "latest"    {"orders": {"0": 23, "1": -1, "2": -2}}     -1: latest, -2: earliest
     and, of queues to read:   {"orders": [0, 1]}
 
-One idea: what the text says is kept as it is, a number for each queue; what these numbers mean at this moment the
-cluster says, later (`planning.py`). Pure.
+What the text says is kept as it is, a number for each queue; what these numbers mean at this moment the cluster says,
+later (`planning.py`). Pure.
 """
 
 from __future__ import annotations

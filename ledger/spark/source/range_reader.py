@@ -1,7 +1,7 @@
 """Reads one range of offsets, in a task: fetches ahead, and hands over what came as record batches.
 
-One idea: while Spark takes what came, the next answer is on its way; more than one is never asked for, so what waits
-here is bounded by two answers. It must not know what ranges there are.
+While Spark takes what came, the next answer is on its way; more than one is never asked for, so what waits here is
+bounded by two answers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ranges of offsets: what one task reads, and how much of what is there one micro-batch takes.
 
-One idea: shares follow sizes, as Kafka's do: a queue that has ten times as much gets ten times the tasks, and ten times
-of what a trigger may take. Pure.
+Shares follow sizes, as Kafka's do: a queue that has ten times as much gets ten times the tasks, and ten times of what
+a trigger may take. Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Gathers batches of messages into record batches of a size that suits Spark.
 
-One idea: what the log holds in batches of one message or of sixty thousand comes out in pieces of about the same size;
-columns that are the same for all rows (topic, partition, ...) are made once and sliced. Only columns that are asked for
-are made. Needs pyarrow; it must not know how batches come.
+What the log holds in batches of one message or of sixty thousand comes out in pieces of about the same size; columns
+that are the same for all rows (topic, partition, ...) are made once and sliced. Only columns that are asked for are
+made. Needs pyarrow; it must not know how batches come.
 """
 
 from __future__ import annotations

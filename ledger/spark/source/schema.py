@@ -1,9 +1,7 @@
 """The columns that a source has: Kafka's in Kafka's order, then ours.
 
-One idea: a user's own schema may name any of them, in any order; what it leaves out is never made. So `.schema("value
-BINARY")` is what Spark lacks for sources in Python: pruning of columns.
-
-It must not know where messages come from.
+A user's own schema may name any of them, in any order; what it leaves out is never made. So `.schema("value BINARY")`
+is what Spark lacks for sources in Python: pruning of columns.
 """
 
 from __future__ import annotations

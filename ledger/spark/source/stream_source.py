@@ -2,8 +2,8 @@
 
     checkpoint:  {"orders": {"0": 42, "1": 17}}      of the next message of each queue, as Kafka's source has it
 
-One idea: Spark remembers the offsets, and asks for exactly the messages between two of them, as often as it needs; a
-log gives the same messages each time. So what comes of a micro-batch is computed once, however often a query dies.
+Spark remembers the offsets, and asks for exactly the messages between two of them, as often as it needs; a log gives
+the same messages each time. So what comes of a micro-batch is computed once, however often a query dies.
 
 All but `read` runs in one long-lived process beside the driver, `read` in tasks: they share nothing but the partition.
 """

@@ -2,11 +2,9 @@
 
     checkpoint or base ── the state there ──> commands of the entries behind it ──> id -> name
 
-One idea: the state machine that gives topics their ids is run again, over commands alone: of all other entries no more
-is looked at than the header. A topic that was deleted has no name here, as it has none in the cluster, though what is
+The state machine that gives topics their ids is run again, over commands alone: of all other entries no more is
+looked at than the header. A topic that was deleted has no name here, as it has none in the cluster, though what is
 left of its messages is in the log.
-
-It must not know messages.
 """
 
 from __future__ import annotations

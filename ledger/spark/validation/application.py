@@ -4,7 +4,7 @@
     /data/node-1 /data/node-2
     python -m ledger.spark.validation.application --master local[2] /data/node-1 /data/node-2 http://10.0.0.3:9872
 
-One idea: it takes what `ledgermq validate` takes, and says the same; without --master it runs where spark-submit or the
+It takes what `ledgermq validate` takes, and says the same; without --master it runs where spark-submit or the
 environment says. docs/VALIDATION.md has how to run it on a cluster.
 """
 

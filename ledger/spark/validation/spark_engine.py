@@ -7,8 +7,8 @@
     histories ──────┬── by the hash of each message
     messages ───────┘
 
-One idea: what tasks keep of a span, and what travels, is what the plain engine keeps: sums, last batches, what is
-wrong. Entries are read where they lie, and only those of windows in which replicas differ are ever sent anywhere.
+What tasks keep of a span, and what travels, is what the plain engine keeps: sums, last batches, what is wrong.
+Entries are read where they lie, and only those of windows in which replicas differ are ever sent anywhere.
 """
 
 from __future__ import annotations

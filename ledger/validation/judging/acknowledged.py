@@ -3,9 +3,9 @@
     history   producer 9f3c.. epoch 0 sequence 12, topic t, queue 0: ok at offset 41, CRC cb33..
     log       producer 9f3c.. epoch 0 sequence 12, topic t, queue 0:    at offset 41, CRC cb33..     exactly once
 
-One idea: a message is known by its producer, epoch and sequence in its queue, which nobody rewrites; so both sides are
-sorted by one hash of these and laid over each other. Whatever shares its hash is in one place, so any part of the
-messages can be judged by itself, wherever.
+A message is known by its producer, epoch and sequence in its queue, which nobody rewrites; so both sides are sorted
+by one hash of these and laid over each other. Whatever shares its hash is in one place, so any part of the messages
+can be judged by itself, wherever.
 
 A number that was refused may be given again, to another message; so a failed send counts as present only where its
 payload is, and no other send of that number had the same. And a history knows topics by name: where one was deleted and

@@ -1,8 +1,7 @@
 """How much of what is wrong is kept: the first things of each kind; of all others, only how many there are.
 
-One idea: a log that is wrong everywhere must not fill the memory of whoever judges it, and what is left out is counted
-all the same. What lies behind a log's end does not count; so the places of what was left out are kept until that is
-known.
+A log that is wrong everywhere must not fill the memory of whoever judges it, and what is left out is counted all the
+same. What lies behind a log's end does not count; so the places of what was left out are kept until that is known.
 """
 
 from __future__ import annotations

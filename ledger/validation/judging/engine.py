@@ -4,8 +4,8 @@
                                         read the windows that differ once more, entry by entry
                                         read what clients were told, and the messages
 
-One idea: all judgement is in pure functions of what spans say; an engine only decides where they run. So the one of a
-single process and the one on Spark say the same.
+All judgement is in pure functions of what spans say; an engine only decides where they run. So the one of a single
+process and the one on Spark say the same.
 """
 
 from __future__ import annotations

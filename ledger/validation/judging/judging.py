@@ -4,11 +4,9 @@
     node 2   ... 97 98 99 | 100             a prefix of node 1; behind by 1
     node 3   ... 97 98 99 | 100' 101'       parts from both at 100: a tail that Raft replaces, told and no violation
 
-One idea: what one log calls committed no other may contradict. So two replicas that differ at an index are a violation
-where both call it committed; and also where only one does, if the other went on from its own entry in a term in which
-the leader must have had the committed one (Leader Completeness, section 5.4 of the Raft paper).
-
-It must not know where its facts come from.
+What one log calls committed no other may contradict. So two replicas that differ at an index are a violation where
+both call it committed; and also where only one does, if the other went on from its own entry in a term in which the
+leader must have had the committed one (Leader Completeness, section 5.4 of the Raft paper).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The engine of one process: a span after the other, without anything that is not installed with ledgermq.
 
-One idea: it keeps of each span what an outline, its windows and its steps are, which is little; and holds the entries
-of some windows at a time, where replicas differ.
+It keeps of each span what an outline, its windows and its steps are, which is little; and holds the entries of some
+windows at a time, where replicas differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A violation: one thing that must not be, with its exact place; and the kinds of them.
 
-One idea: whoever finds something says what it is, in which replica, at which index, position, file or offset, so that
-a person can go there and a program can count. Both engines give the same ones.
+Whoever finds something says what it is, in which replica, at which index, position, file or offset, so that a person
+can go there and a program can count. Both engines give the same ones.
 """
 
 from __future__ import annotations

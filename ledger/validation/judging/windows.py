@@ -4,8 +4,8 @@
     node 1    4,095 entries, 5f0c.. | 4,096 entries, 91aa..  |        equal: nothing more is looked at
     node 2    4,095 entries, 5f0c.. | 4,096 entries, 0d3e..  |        differs: its entries are read once more
 
-One idea: the sum of a hash for each entry is the same in whichever order and by whomever parts of it are summed up; so
-spans need not know windows, nor replicas each other, and what travels is two numbers a window instead of its entries.
+The sum of a hash for each entry is the same in whichever order and by whomever parts of it are summed up; so spans
+need not know windows, nor replicas each other, and what travels is two numbers a window instead of its entries.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The batches among a run's entries as columns: what their own headers say, beside what their entries say.
 
-One idea: the producer wrote one, the leader the other; where they speak of the same thing they must agree.
+The producer wrote one, the leader the other; where they speak of the same thing they must agree.
 """
 
 from __future__ import annotations

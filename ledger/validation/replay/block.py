@@ -3,10 +3,8 @@
     segment   |..........| begin ......... end |...........|
     words                  u64, u64, ...                          entries begin at multiples of 8
 
-One idea: an entry that begins in a block may end behind it; `reach` fetches what is missing, up to the largest entry
-that there may be, so that the memory a reader needs does not depend on the size of a segment.
-
-It must not know what entries follow each other.
+An entry that begins in a block may end behind it; `reach` fetches what is missing, up to the largest entry that there
+may be, so that the memory a reader needs does not depend on the size of a segment.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     chain of entry i  =  CRC32C(chain of entry i - 1, crc of entry i), two u32, little-endian
 
-One idea: a CRC is linear, so that of 8 bytes is four look-ups, one for each 2 of them, and numpy does each look-up for
-all entries together. The tables are made from the library's own CRC, which is the definition.
+A CRC is linear, so that of 8 bytes is four look-ups, one for each 2 of them, and numpy does each look-up for all
+entries together. The tables are made from the library's own CRC, which is the definition.
 """
 
 from __future__ import annotations

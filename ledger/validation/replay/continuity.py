@@ -3,8 +3,8 @@
     queue 3-0    offsets 100..109, 110..119, 120..120          each goes on where the one before ended
     producer 7   epoch 0: 40..49, 50..59; epoch 1: 0..0        so do its sequences in a queue, or begin anew
 
-One idea: sorted by queue (or producer and queue), neighbours must fit; so one sort and one comparison judge a run, and
-what is left is how the first one of each fits to what was before, which the replay knows.
+Sorted by queue (or producer and queue), neighbours must fit; so one sort and one comparison judge a run, and what is
+left is how the first one of each fits to what was before, which the replay knows.
 """
 
 from __future__ import annotations

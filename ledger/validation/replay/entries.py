@@ -4,8 +4,8 @@
     rows       header    header    header ...        `store.log.entry.ROW`, one gather of 10 words each
     digests    xxh3 of each body
 
-One idea: only what numpy cannot do is done an entry at a time (how large it is, its CRCs and its digest); all else is
-one operation for all. An entry counts from the bytes alone: what lies around it, other parts compare.
+Only what numpy cannot do is done an entry at a time (how large it is, its CRCs and its digest); all else is one
+operation for all. An entry counts from the bytes alone: what lies around it, other parts compare.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The ends of a replica's indexes: what they have too much, what they lack, and how the key index is linked.
 
-One idea: what spans compared is what the log gives; here is what it does not give, once it is known where the log, its
-queues and its topics end. Indexes may lag behind the log of a node that was killed, which builds them anew; but there
-is never anything in them that the log does not have.
+What spans compared is what the log gives; here is what it does not give, once it is known where the log, its queues
+and its topics end. Indexes may lag behind the log of a node that was killed, which builds them anew; but there is
+never anything in them that the log does not have.
 """
 
 from __future__ import annotations

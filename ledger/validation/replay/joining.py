@@ -3,11 +3,9 @@
     span 0   | run 1..57 |                      span 1   | run 58..99 | blank       segment 2: span 2 | run 100.. |
                         the entry 57 ends in span 1 ^    ^ does 58 follow 57?       ^ is this where 100 belongs?
 
-One idea: within a run everything is judged; so here a log is a few pieces, each judged by the one before, with the same
-rule as entries are. What a blank means is known only here: a blank word ends a log, unless something shows that there
-was more. And what a killed write may leave behind the end is told, and is no violation.
-
-It must not know other replicas.
+Within a run everything is judged; so here a log is a few pieces, each judged by the one before, with the same rule as
+entries are. What a blank means is known only here: a blank word ends a log, unless something shows that there was
+more. And what a killed write may leave behind the end is told, and is no violation.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     entry 57: topic 3, keys a, b, at 4,096, 800 bytes
     <keys>/00000000000000000000         entries 9, 10: hashes of a and b, 4,096, 800, time
 
-One idea: index entries lie in the order of the log, so those of a span lie next to each other; what they must be is
-made once more for all of them, and compared as a whole. Where that differs, what is alike before and behind is left
-out, and the rest is told. How entries are linked is looked at for each file by itself (key_files.py).
+Index entries lie in the order of the log, so those of a span lie next to each other; what they must be is made once
+more for all of them, and compared as a whole. Where that differs, what is alike before and behind is left out, and
+the rest is told. How entries are linked is looked at for each file by itself (key_files.py).
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The files of a key index, as they lie there: which entries each has, and whether they are linked as they must be.
 
-One idea: entries lie in the order of the log, so those of a range of it are found by bisection, with a few small reads;
-and how they must be linked follows from their hashes alone, so each file can be judged by itself.
-
-It must not know what the log gives.
+Entries lie in the order of the log, so those of a range of it are found by bisection, with a few small reads; and how
+they must be linked follows from their hashes alone, so each file can be judged by itself.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     | entry 5 | entry 6 | entry 7 | ######## | entry 9 | entry 10 |   blank   |
       run: first 5, last 7          gap        run: first 9, last 10  gap: blank
 
-One idea: within a run everything was judged by whoever read it; so of a whole span no more is left to be judged than
-how its pieces follow each other, and how the first one follows the span before.
+Within a run everything was judged by whoever read it; so of a whole span no more is left to be judged than how its
+pieces follow each other, and how the first one follows the span before.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     base ── steps of span 0 ── steps of span 1 ── ... ──>   digests at cuts, topics, where queues end, what did not fit
 
-One idea: it is `ledger.state.State` itself that is led through the steps (steps.py); what the assertions of a node rest
-on is checked first, and told instead of raised. Behind a place where entries are missing nothing is known any more of
-the state, and none is told; offsets and sequences are judged on, each from where it is met again.
+It is `ledger.state.State` itself that is led through the steps (steps.py); what the assertions of a node rest on is
+checked first, and told instead of raised. Behind a place where entries are missing nothing is known any more of the
+state, and none is told; offsets and sequences are judged on, each from where it is met again.
 """
 
 from __future__ import annotations

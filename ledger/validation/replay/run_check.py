@@ -1,7 +1,7 @@
 """Whether entries that lie one behind the other follow each other.
 
-One idea: all of them are compared at once with what is right; the few that are not are judged once more, one by one,
-by the rule that also joins spans (`pieces.break_between`), which says what is wrong.
+All of them are compared at once with what is right; the few that are not are judged once more, one by one, by the
+rule that also joins spans (`pieces.break_between`), which says what is wrong.
 """
 
 from __future__ import annotations

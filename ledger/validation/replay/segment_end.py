@@ -3,8 +3,8 @@
     | ... | entry | entry | entry |          blank          |
                     <- the last few entries    <- searched from here, a piece at a time
 
-One idea: blank space is zeros, and an entry says of itself where it stands; so the last bytes that are not zero, and
-the entries that lie just before them, are found in a few reads, however large the segment is.
+Blank space is zeros, and an entry says of itself where it stands; so the last bytes that are not zero, and the
+entries that lie just before them, are found in a few reads, however large the segment is.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     <shard>/snapshots/00000000000000000412    index 412, place, configuration, state
     replay                                at 412: place of entry 412, configuration, digest of the state
 
-One idea: a snapshot is never believed against the log by a node, but a new replica is given one; so a stale one would
-spread. It is right when its place is that of its entry, and its bytes have the digest of the replayed state.
+A snapshot is never believed against the log by a node, but a new replica is given one; so a stale one would spread.
+It is right when its place is that of its entry, and its bytes have the digest of the replayed state.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
     bytes ─> runs of whole entries and gaps ─> of each run: does it hold together?  sums of windows, steps for the
              (entries.py, pieces.py)           (run_check, batches, continuity)     replay, units, keys
 
-One idea: this is all the work there is, and it needs no other span; so it is done wherever the bytes are nearest, in
-any order, by one process or by a hundred. What is left for others is small, and a matter of how spans join.
-
-It must not know who runs it.
+This is all the work there is, and it needs no other span; so it is done wherever the bytes are nearest, in any order,
+by one process or by a hundred. What is left for others is small, and a matter of how spans join.
 """
 
 from __future__ import annotations

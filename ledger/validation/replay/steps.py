@@ -3,10 +3,10 @@
     entries   batch batch batch ... batch  command  batch batch ... batch   cut   batch ...
     steps     [the last few of each      ] command  [the last few         ] cut   [...
 
-One idea: the state remembers of a producer in a queue no more than its last few batches, and of a queue its end; so
-between two commands all but these few batches may be left out, and of all that leaders accept the state comes out the
-same (test_steps.py holds that; a log that holds what none accepts is violated anyway). So a replay costs what commands
-and producers cost, not what entries do.
+The state remembers of a producer in a queue no more than its last few batches, and of a queue its end; so between two
+commands all but these few batches may be left out, and of all that leaders accept the state comes out the same
+(test_steps.py holds that; a log that holds what none accepts is violated anyway). So a replay costs what commands and
+producers cost, not what entries do.
 
 A *cut* is an index at which the state is to be told: where a snapshot is that says what it was there.
 """

@@ -3,10 +3,8 @@
     entry 57: topic 3, queue 1, offsets 100 .. 119, at 4,096, 800 bytes
     <queues>/3-1/00000000000000000000, units 100 .. 119     position 4,096, size 800, tag hash as in the batch
 
-One idea: offsets of a queue lie next to each other in a span, and so do its units in a file: what they must be is made
-once more for all of them together, and compared as bytes. Only where these differ is each unit looked at.
-
-It must not know where a queue ends: what is missing is told, and judged by those who know.
+Offsets of a queue lie next to each other in a span, and so do its units in a file: what they must be is made once
+more for all of them together, and compared as bytes. Only where these differ is each unit looked at.
 """
 
 from __future__ import annotations

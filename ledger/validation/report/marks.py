@@ -6,8 +6,8 @@
        |    ....
        +------------ index
 
-One idea: a picture of a log is entries against bytes, so a violation needs both; what it does not say itself, the
-course of its log does. What has neither is in no picture, and counted.
+A picture of a log is entries against bytes, so a violation needs both; what it does not say itself, the course of its
+log does. What has neither is in no picture, and counted.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
     violations.parquet      all violations (a directory where Spark wrote it); violations.jsonl without pyarrow
     index.html              the report as a page with pictures, where jinja2 and matplotlib are installed
 
-One idea: what is missing on this machine takes nothing from the verdict; it is told in one line with the way out. And
-what an earlier validation left is gone before this one begins, so that two are never mixed.
+What is missing on this machine takes nothing from the verdict; it is told in one line with the way out. And what an
+earlier validation left is gone before this one begins, so that two are never mixed.
 """
 
 from __future__ import annotations

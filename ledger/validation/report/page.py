@@ -1,7 +1,7 @@
 """The page of a validation: one file that a browser shows without any network.
 
-One idea: its size is bounded, whatever was found: violations in the table, shards with pictures, and notes are the
-first ones, and how many more there are is said.
+Its size is bounded, whatever was found: violations in the table, shards with pictures, and notes are the first ones,
+and how many more there are is said.
 """
 
 from __future__ import annotations

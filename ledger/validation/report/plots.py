@@ -5,7 +5,7 @@
     terms   __/--/----     one line for each replica, wide ones below, so that equal ones show
     node 1  ../x/.../..    position over index, for each replica
 
-One idea: everything stands over the same axis, the index; what is above each other happened at the same entries.
+Everything stands over the same axis, the index; what is above each other happened at the same entries.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """The report: what a validation found, as values, for whoever shows it.
 
-One idea: everything that is ever shown of a validation is here, plain and complete: the text, the JSON, the table of
-violations and the page are only ways to show it. The first violations are here; where there are more, they are counted.
-
-It must not know terminals, files, or engines.
+Everything that is ever shown of a validation is here, plain and complete: the text, the JSON, the table of violations
+and the page are only ways to show it. The first violations are here; where there are more, they are counted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A report as a person reads it: tables, and sentences.
 
-One idea: what is said stands here once, for the command line, which knows colours, and spark-submit, which does not.
+What is said stands here once, for the command line, which knows colours, and spark-submit, which does not.
 """
 
 from __future__ import annotations

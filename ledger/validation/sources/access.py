@@ -1,8 +1,8 @@
 """How the bytes of a replica are got: from a directory, or over HTTP from a running node.
 
-One idea: a reader asks for a range of a segment, or for a small file whole, and gets exactly that, or an error that
-says why nothing can be judged from here. What was there when the validation began and is gone now because the log's
-start has moved on (retention) is told apart: that is no fault of anybody.
+A reader asks for a range of a segment, or for a small file whole, and gets exactly that, or an error that says why
+nothing can be judged from here. What was there when the validation began and is gone now because the log's start has
+moved on (retention) is told apart: that is no fault of anybody.
 """
 
 from __future__ import annotations

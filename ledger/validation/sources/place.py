@@ -7,7 +7,7 @@
     <data>/shard-0/log/     00000000000000000000 ...              its log, with the base that lies beside it
     00000000000067108864                                          one segment, of which no neighbour is known
 
-One idea: whatever the path, what comes out is a list of logs, each with what is known of where it begins.
+Whatever the path, what comes out is a list of logs, each with what is known of where it begins.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     segment  | entry | entry | en|try | entry | entr|y | entry | blank         |
     spans    [ 0               ) [ 1                ) [ 2                       )
 
-One idea: an entry belongs to the span in which it begins, wherever it ends; so spans can be cut at any multiple of 8,
-without reading, and be read in any order and anywhere. All of this is plain values, to be sent to whoever reads.
+An entry belongs to the span in which it begins, wherever it ends; so spans can be cut at any multiple of 8, without
+reading, and be read in any order and anywhere. All of this is plain values, to be sent to whoever reads.
 """
 
 from __future__ import annotations

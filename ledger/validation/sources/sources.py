@@ -3,10 +3,8 @@
     /var/lib/ledgermq, a copy of it, data/node-1     a directory: see place.py
     http://10.0.0.1:9872                             the HTTP port of a node that runs
 
-One idea: which shards there are, whose they are and where their logs begin is read from the data itself; and where each
-log ends is settled once, at the beginning, so that a log which grows meanwhile is judged as it was then.
-
-It must not know what entries mean, beyond the configuration that fixes a shard's grid.
+Which shards there are, whose they are and where their logs begin is read from the data itself; and where each log
+ends is settled once, at the beginning, so that a log which grows meanwhile is judged as it was then.
 """
 
 from __future__ import annotations
