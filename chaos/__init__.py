@@ -1,4 +1,5 @@
-"""Trying to break it: the simulator. Nothing here is needed to run a cluster.
+"""Tests that try to break ledgermq. A running cluster needs nothing of this package.
 
-sim/   a whole cluster in one process, from one seed
+sim/    the simulator: whole clusters in one process, from one seed (`ledgermq sim`)
+live/   chaos runs: real nodes, real faults, histories and their checker (`ledgermq chaos`)
 """

@@ -1,0 +1,6 @@
+"""`ledgermq cluster`.
+
+command.py     info, health, add-shard
+members.py     add-node, promote, remove-node, transfer-leader, recover
+log_start.py   trim, hold, release: where the log begins
+"""

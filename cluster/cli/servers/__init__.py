@@ -1,0 +1,1 @@
+"""Processes in the foreground: server.py is `ledgermq server run`, nameserver.py is `ledgermq nameserver`."""

@@ -1,0 +1,1 @@
+"""`ledgermq validate`: compares the replicas of shards from their bytes."""

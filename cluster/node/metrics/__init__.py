@@ -1,0 +1,5 @@
+"""What a node reports to Prometheus.
+
+node_metrics.py          messages, bytes, disk, Raft
+consumption_metrics.py   consumer groups: lag, members, retries
+"""

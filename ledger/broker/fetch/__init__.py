@@ -1,0 +1,7 @@
+"""Reading committed messages.
+
+fetch.py             messages by queue and offset; fetch_waiters.py wakes fetches that wait at the end of a queue
+offsets.py           the first and last offset of a queue, and the offset of a time
+query.py             messages by key
+response_budget.py   a bound on the bytes of responses that are not sent yet
+"""
