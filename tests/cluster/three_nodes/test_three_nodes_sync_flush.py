@@ -58,7 +58,7 @@ async def test_an_acknowledgement_waits_for_the_fsyncs_of_a_majority(make_fleet:
 
         async def acknowledged() -> bool:
             lag = (await scrape(fleet.http(leader))).of(
-                "ledgermq_raft_follower_lag_entries", group="0", peer=str(followers[0])
+                "ledgermq_raft_follower_lag_entries", shard="0", peer=str(followers[0])
             )
             return lag == 0
 
