@@ -239,7 +239,7 @@ class DockerCluster:
         refuse_change(f"the cluster {self.name!r}", made, wanted, advice)
 
     def _wait_ready(self, timeout_s: float) -> list[NodeState]:
-        shards = int(_variable(next(iter(self._containers().values())), "GROUPS"))
+        shards = int(_variable(next(iter(self._containers().values())), "SHARDS"))
         return wait_ready(self.status, shards, timeout_s, self._log_of)
 
     def _log_of(self, node: int) -> tuple[str, str]:
