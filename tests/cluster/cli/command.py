@@ -5,8 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Thread
 from typing import Any
+
+from tests.cluster.cli.prepared import PreparedProcess
 
 TIMEOUT_S = 60
 
@@ -24,10 +31,47 @@ def start(*arguments: str, cwd: Path | None = None, **options: Any) -> subproces
     )
 
 
-def run(*arguments: str, input: bytes = b"", status: int = 0, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command to its end, and checks its exit status, and that nobody sees a traceback."""
-    process = start(*arguments, stdin=subprocess.PIPE, **options)
-    out, err = process.communicate(input, timeout=TIMEOUT_S)
-    assert process.returncode == status, err.decode()
-    assert b"Traceback" not in err
-    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+def run(
+    *arguments: str,
+    input: bytes = b"",
+    status: int = 0,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Runs a command to its end, and checks its exit status, and that nobody sees a traceback.
+
+    The command is a process of its own, forked from one that has imported the command line (prepared.py). For a process
+    from its very beginning: `start`.
+    """
+    with _stdin(input) as stdin, TemporaryFile() as out, TemporaryFile() as err:
+        streams = [stdin, out.fileno(), err.fileno()]
+        ended = _prepared().run(arguments, cwd or Path.cwd(), {**os.environ, **(environment or {})}, streams, TIMEOUT_S)
+        out.seek(0)
+        err.seek(0)
+        done = subprocess.CompletedProcess(["ledgermq", *arguments], ended, out.read(), err.read())
+    assert done.returncode == status, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    return done
+
+
+@cache
+def _prepared() -> PreparedProcess:
+    return PreparedProcess()
+
+
+@contextmanager
+def _stdin(content: bytes) -> Iterator[int]:
+    """The end of a pipe that gives this content, as a shell's would."""
+    ours, theirs = os.pipe()
+
+    def write() -> None:
+        with suppress(BrokenPipeError), open(theirs, "wb") as pipe:
+            pipe.write(content)
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        yield ours
+    finally:
+        os.close(ours)
+        writer.join()
