@@ -39,7 +39,7 @@ def test_a_cluster_of_shards_is_started_and_shown(directory: Path) -> None:
         (node, shard) for node in (1, 2, 3) for shard in (0, 1)
     ]
     refused = run("dev", "start", "--shards", "3", cwd=directory, status=1)
-    assert b"was made with 2 group(s)" in refused.stderr
+    assert b"was made with 2 shard(s)" in refused.stderr
 
 
 def test_topics_shards_and_queues(directory: Path) -> None:
@@ -60,14 +60,14 @@ def test_topics_shards_and_queues(directory: Path) -> None:
 
 def test_one_shard_or_all(directory: Path) -> None:
     run("cluster", "hold", "reader", cwd=directory)
-    run("cluster", "hold", "other", "--group", "1", cwd=directory)
+    run("cluster", "hold", "other", "--shard", "1", cwd=directory)
     holds = answer("cluster", "holds", cwd=directory)["holds"]
     numbers = sorted(hold["shard"] for hold in holds if hold["name"] == "reader")
     assert numbers[:SHARDS] == [*range(SHARDS)]
     assert [hold["shard"] for hold in holds if hold["name"] == "other"] == [1]
     cut = answer("cluster", "trim", "--keep-bytes", "0", "--dry-run", cwd=directory)
     assert [each["shard"] for each in cut["by_shard"]] == numbers
-    moved = answer("cluster", "transfer-leader", "--group", "1", "--to", "3", cwd=directory)
+    moved = answer("cluster", "transfer-leader", "--shard", "1", "--to", "3", cwd=directory)
     assert (moved["node"], moved["leader"]) == (3, 3)
-    nowhere = run("cluster", "transfer-leader", "--group", "9", cwd=directory, status=1)
+    nowhere = run("cluster", "transfer-leader", "--shard", "9", cwd=directory, status=1)
     assert b"There is no shard 9" in nowhere.stderr
