@@ -33,6 +33,7 @@ def test_a_plant_fits_the_code_and_changes_it(gate: Gate, tmp_path: Path) -> Non
         assert code != (ROOT / change.file).read_text()
 
 
+@pytest.mark.real
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 @pytest.mark.skipif(bool(missing) and not IN_CI, reason=f"not installed: {', '.join(missing)}")
 def test_an_acknowledgement_before_a_majority_is_caught() -> None:

@@ -15,6 +15,8 @@ from hatchling.builders.wheel import WheelBuilder
 from ledger.version import VERSION
 from ledgermq._neighbours import NEIGHBOURS
 
+pytestmark = pytest.mark.real
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("ledgermq", *NEIGHBOURS, "pyspark_ledgermq", "pyspark_ledgermq_log")
 

@@ -100,6 +100,7 @@ print(*sorted(ours))
 """
 
 
+@pytest.mark.real
 def test_the_clients_need_the_base_dependencies_only() -> None:
     """Names of extras are refused, and so are the packages that only a node needs."""
     extras = (

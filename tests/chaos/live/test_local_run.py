@@ -20,6 +20,7 @@ IN_CI = os.environ.get("CI") == "true"
 missing = [program for program in PROGRAMS if shutil.which(program) is None]
 
 pytestmark = [
+    pytest.mark.real,
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts and network namespaces need root"),
     pytest.mark.skipif(bool(missing) and not IN_CI, reason=f"not installed: {', '.join(missing)}"),
     pytest.mark.timeout(240),
