@@ -20,7 +20,6 @@ A name is loaded when a program first uses it, so `import ledgermq` is quick. Th
 from __future__ import annotations
 
 import importlib
-import logging
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +30,6 @@ from ledgermq._neighbours import check_neighbours
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 check_neighbours()
-
-logging.getLogger("ledgermq").addHandler(logging.NullHandler())
 
 if TYPE_CHECKING:
     from ledger.batch import Batch

@@ -213,6 +213,8 @@ class DevCluster:
         """Gives a setting that version 0.1 wrote its name of today, and keeps what a user wrote beside it."""
         for node in plan.nodes:
             path = self.directory / f"node-{node}" / "node.toml"
+            if not path.exists():
+                continue
             text = path.read_text(encoding="utf-8")
             if (renamed := re.sub(r"^groups = ", "shards = ", text, flags=re.MULTILINE)) != text:
                 path.write_text(renamed, encoding="utf-8")

@@ -492,7 +492,10 @@ def test_progress_on_a_terminal_leaves_the_data_on_standard_output(node: Stopped
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "cluster.cli", "log", "verify", str(node.path)]
     try:
-        ran = subprocess.run(command, stdout=subprocess.PIPE, stderr=theirs, text=True, check=False, timeout=30)
+        wide = os.environ | {"COLUMNS": "300"}  # the whole path fits on a line
+        ran = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=30, env=wide, check=False
+        )
         shown = os.read(ours, 1 << 16).decode()
     finally:
         os.close(ours)

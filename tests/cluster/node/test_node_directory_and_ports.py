@@ -57,7 +57,7 @@ async def test_a_second_node_on_the_same_directory(make_fleet: MakeFleet) -> Non
     assert type(error) is DirectoryInUseError
     assert str(fleet.data(1)) in str(error)
     assert str(os.getpid()) in str(error)
-    assert "stop it" in str(error)
+    assert "Stop that process" in str(error)
     assert (await fleet.status(1)).role == "leader"  # the first one goes on
     await fleet.stop()
     await fleet.start()
