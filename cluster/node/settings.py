@@ -37,9 +37,9 @@ MIB = 1 << 20
 _TRUE = ("1", "true", "t", "yes", "y", "on")  # as pydantic reads them
 # What an entry may hold beside its largest message: 1 MiB of key, tag and headers, as producers have it, and what the
 # batch and the entry add.
+_BESIDE_THE_MESSAGE_BYTES = MIB + (64 << 10)
 # Settings of version 0.1 and their names today.
 _RENAMED = {"groups": "shards"}
-_BESIDE_THE_MESSAGE_BYTES = MIB + (64 << 10)
 
 
 class SettingsError(Exception):

@@ -1,8 +1,7 @@
-"""Spark: what of ledgermq needs pyspark, pyarrow or Java, and nothing else does.
+"""Spark: the only part of ledgermq that needs pyspark, pyarrow or Java.
 
-session.py     a Spark session, wherever it is to run
-engine.py      the validation's work as Spark jobs; validation.py is it as an application for spark-submit
-parquet.py     rows as a Parquet file, without Spark
-
-This package is loaded only when Spark is asked for; a plain install goes on without it.
+source/            topics and logs as tables and streams
+sink/              rows as messages
+validation/        the validation of replicas on Spark
+session.py         makes or finds a Spark session; worker_daemon.py is its daemon for Python workers
 """
