@@ -218,6 +218,7 @@ class StackWorld:
             channel=lambda address, _: connect(life, number, numbers[address]),
             now_ms=lambda: START_MS + self._now_ms(),
             new_producer_id=partial(random.getrandbits, 64),
+            monotonic_s=life.time,
         )
 
     def _channel(self, life: Life, client: int, node: int) -> SimChannel:

@@ -8,5 +8,5 @@ route_table.py     the leaders, nodes and topics that nodes reported
 channels.py        gRPC channels to nodes, and gRPC failures as our errors
 backoff.py         the wait before the next attempt
 lifetime.py        start and stop of a client
-environment.py     connections, time of day and identity that a client is given
+environment.py     connections, clocks and identity that a client is given
 """

@@ -1,4 +1,4 @@
-"""The environment of a client: connections to nodes, the time of day, and an identity.
+"""The environment of a client: connections to nodes, clocks, and an identity.
 
 A simulation passes its own environment instead of gRPC, clock and randomness. Users never see this object.
 """
@@ -31,6 +31,9 @@ class Environment:
     # Since 1970: what messages are stamped with that bring no time of their own.
     now_ms: Callable[[], int] = now_ms
     new_producer_id: Callable[[], int] = new_producer_id
+    # Seconds since an arbitrary moment. Threads may read this clock. It also advances while a callback runs, which the
+    # time of some event loops does not.
+    monotonic_s: Callable[[], float] = time.monotonic
 
 
 PROCESS = Environment()

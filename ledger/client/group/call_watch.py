@@ -8,7 +8,6 @@ when it ends. Calls may begin and end in any thread.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Hashable
 
 from ledger.client.records import Message
@@ -54,7 +53,7 @@ class Call:
 
 
 class CallWatch:
-    def __init__(self, timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, timeout_s: float, clock: Callable[[], float]) -> None:
         self._timeout_s = timeout_s
         self._clock = clock
         self._calls: dict[Hashable, Call] = {}

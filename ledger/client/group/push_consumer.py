@@ -17,7 +17,6 @@ import inspect
 import logging
 import random
 import threading
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +28,7 @@ from operator import attrgetter
 from typing import Any
 
 from ledger.client.connection.backoff import Backoff
+from ledger.client.connection.environment import PROCESS
 from ledger.client.connection.lifetime import AsyncLifetime
 from ledger.client.group.call_watch import Call, CallWatch
 from ledger.client.group.group_consumer import AsyncGroupConsumer
@@ -113,7 +113,8 @@ class AsyncPushConsumer(AsyncLifetime):
         )
         self._broadcast = broadcast
         self._timeout_s = consume_timeout_ms / 1000
-        self._calls = CallWatch(self._timeout_s)
+        self._monotonic_s = settings.get("_environment", PROCESS).monotonic_s
+        self._calls = CallWatch(self._timeout_s, self._monotonic_s)
         self._listener = listener
         self._threads = None if _is_async(listener) else ThreadPoolExecutor(concurrency, "ledgermq-listener")
         self._concurrency = concurrency
@@ -258,7 +259,7 @@ class AsyncPushConsumer(AsyncLifetime):
 
     def _messages_of_a_turn(self) -> Iterator[Message]:
         """Those that are ready and this member's still: another one may have their queue by now."""
-        turn_ends = time.monotonic() + _TURN_S
+        turn_ends = self._monotonic_s() + _TURN_S
         while not self._is_stopping:
             try:
                 message = self._ready.popleft()
@@ -267,7 +268,7 @@ class AsyncPushConsumer(AsyncLifetime):
             assert type(message) is Message
             if self._losses == self._consumer.losses or self._consumer.holds(message):
                 yield message
-            if time.monotonic() >= turn_ends:
+            if self._monotonic_s() >= turn_ends:
                 return
 
     async def _consume(self, call: Call, messages: Iterator[Message], settle: Callable[[Message, bool], bool]) -> None:

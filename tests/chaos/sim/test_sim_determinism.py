@@ -1,4 +1,4 @@
-"""The same seed is the same run: in another process, under another hash seed, and twice in one process."""
+"""The same seed is the same run: in another process, under another hash seed or clock, and twice in one process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,20 @@ for seed in {seeds}:
     print(seed, report.history, sorted(report.figures.items()), sorted(report.happened.items()), report.reason)
 """
 
+CLOCKS = """
+import itertools, time
+now = itertools.count(1_000, {step_s})
+for name in ("monotonic", "perf_counter", "time"):
+    setattr(time, name, lambda: float(next(now)))
+    setattr(time, name + "_ns", lambda: next(now) * 1_000_000_000)
+"""
 
-def history_under(hash_seed: str, world: str, minutes: float, shards: int, seeds: tuple[int, ...]) -> str:
+
+def history_under(
+    hash_seed: str, world: str, minutes: float, shards: int | None, seeds: tuple[int, ...], before: str = ""
+) -> str:
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT.format(world=world, minutes=minutes, shards=shards, seeds=seeds)],
+        [sys.executable, "-c", before + SCRIPT.format(world=world, minutes=minutes, shards=shards, seeds=seeds)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -48,6 +58,15 @@ def test_the_hash_seed_of_the_process_is_no_part_of_a_run(
     first, second = (history_under(hash_seed, world, minutes, shards, seeds) for hash_seed in "01")
     assert first == second
     assert len(first.splitlines()) == len(seeds)
+
+
+@pytest.mark.real
+def test_the_clocks_of_the_machine_are_no_part_of_a_run() -> None:
+    """Before a run, every clock of the process is stopped, or advances by a second whenever somebody reads it."""
+    seeds = (15, 18)  # push consumers with much to do: these runs depended on the machine's clock
+    stopped, fast = (history_under("0", "stack", 0.3, None, seeds, CLOCKS.format(step_s=step_s)) for step_s in (0, 1))
+    assert stopped == fast
+    assert len(stopped.splitlines()) == len(seeds)
 
 
 def test_a_second_run_in_the_same_process_is_the_same() -> None:

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from itertools import count
 
+import pytest
+
+from ledger.client.connection.environment import Environment
 from ledgermq import AsyncPushConsumer, Message
 
 
@@ -54,4 +59,28 @@ async def test_messages_that_wait_for_a_worker_are_not_handed_out_once_their_que
     for _ in range(50):
         await asyncio.sleep(0)
     assert called == reads.finished == [0]
+    await consumer.stop()
+
+
+@pytest.mark.parametrize(("monotonic_s", "calls"), [(lambda: 0.0, 3), (count().__next__, 1)])
+async def test_the_clock_of_the_environment_ends_the_turn_of_a_worker(
+    monotonic_s: Callable[[], float], calls: int
+) -> None:
+    """With the first clock no time passes; with the second one each look at the clock takes a second."""
+    called: list[int] = []
+    calls_of_first_turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def listener(message: Message) -> None:
+        if not called:
+            asyncio.get_running_loop().call_soon(lambda: calls_of_first_turn.set_result(len(called)))
+        called.append(message.offset)
+
+    reads = OneRead([Message("orders", 0, offset, 0, 0, None, b"", None, (), 1) for offset in range(3)])
+    environment = Environment(monotonic_s=monotonic_s)
+    consumer = AsyncPushConsumer(
+        "orders", group="g", bootstrap_servers="a:1", listener=listener, concurrency=1, _environment=environment
+    )
+    consumer._consumer = reads  # type: ignore[assignment]
+    await consumer.start()
+    assert await asyncio.wait_for(calls_of_first_turn, 5) == calls
     await consumer.stop()
