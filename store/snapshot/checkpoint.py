@@ -4,10 +4,10 @@
 
      0        4        8                16       20       24       28
     +--------+--------+----------------+--------+--------+--------+---------+-------+--------+
-    | magic  | version| configuration  | removed| size of| size of|  base   | marks | crc    |   crc = CRC32C of all
-    |        |        | index          | 0 or 1 | base   | marks  |         |       |        |   before it
+    | magic  | version| configuration  | removed| size of| size of|snapshot | marks | crc    |   crc = CRC32C of all
+    |        |        | index          | 0 or 1 |snapshot| marks  |         |       |        |   before it
     +--------+--------+----------------+--------+--------+--------+---------+-------+--------+
-                                                                   base.py   JSON: [[name, length, crc], ...]
+                                                                   snapshot.py JSON: [[name, length, crc], ...]
 
 Entries up to this one were read, applied and flushed once, so a start goes on from here: it takes the state
 from the base, and each index as its mark says it was. A checkpoint is worth nothing if anything of it does not agree;

@@ -1,8 +1,8 @@
 """A corpus of damaged data directories: every kind of damage that a test plants, each as a case with a name.
 
     plant: ...      three replicas of one shard, changed by a plant of tests/ledger/validation/plants.py
-    node: ...       one node, changed as tests/cluster/test_cli_log_verify.py changes it
-    replicas: ...   two or three copies of a node, changed as tests/cluster/test_cli_log_diff.py changes them
+    node: ...       one node, changed as tests/cluster/cli/test_cli_log_verify.py changes it
+    replicas: ...   two or three copies of a node, changed as tests/cluster/cli/test_cli_log_diff.py changes them
 
 A case gives the data directories of its nodes. `test_damage_corpus.py` runs the verifier over every case.
 """

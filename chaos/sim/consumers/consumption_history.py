@@ -27,7 +27,7 @@ _NO_CLAIM = Claim(0, 0, 0, frozenset())
 
 
 @dataclass(slots=True)
-class Lane:
+class MemberQueue:
     """What one member was handed of one queue since it claimed that."""
 
     claim: Claim
@@ -49,7 +49,7 @@ class MemberHistory:
     ear: MemberEar
     trouble: str = ""
     """What happened to it: for that it may be given up."""
-    sequencers: dict[QueueId, Lane] = field(default_factory=dict)
+    queues: dict[QueueId, MemberQueue] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"member {self.number} of {self.plan.name}"
@@ -60,7 +60,7 @@ class HandOut:
     """The last one of a message to a consumer group."""
 
     member: MemberHistory
-    lane: Lane
+    view: MemberQueue
     era: int
     finished: bool = False
 
@@ -101,15 +101,15 @@ class ConsumptionHistory:
         queue = (self._truth.topic_ids[message.topic], message.queue)
         claim = member.ear.claims.get(queue, _NO_CLAIM)
         self._check_fence(member, place, queue, claim)
-        lane = member.sequencers.get(queue)
-        if lane is None or lane.claim is not claim:
-            lane = member.sequencers[queue] = Lane(claim)
-        self._check_order(member, place, lane)
-        self._check_repeat(member, place, lane)
-        lane.tries = lane.tries + 1 if message.offset == lane.last else 1
-        lane.last = message.offset
-        lane.in_hand[message.offset] = None
-        return lane.tries
+        view = member.queues.get(queue)
+        if view is None or view.claim is not claim:
+            view = member.queues[queue] = MemberQueue(claim)
+        self._check_order(member, place, view)
+        self._check_repeat(member, place, view)
+        view.tries = view.tries + 1 if message.offset == view.last else 1
+        view.last = message.offset
+        view.in_hand[message.offset] = None
+        return view.tries
 
     def finished(self, member: MemberHistory, message: Message) -> None:
         """It has consumed it."""
@@ -118,9 +118,9 @@ class ConsumptionHistory:
         hand_out = self._hand_outs[member.plan.name, place]
         if hand_out.member is member:
             hand_out.finished = True
-        lane = member.sequencers.get((self._truth.topic_ids[place.topic], place.queue))
-        if lane is not None:
-            lane.in_hand.pop(place.offset, None)
+        view = member.queues.get((self._truth.topic_ids[place.topic], place.queue))
+        if view is not None:
+            view.in_hand.pop(place.offset, None)
 
     def _check_record(self, member: MemberHistory, place: Place, message: Message) -> None:
         records = self._truth.records(place.topic, place.queue)
@@ -141,32 +141,32 @@ class ConsumptionHistory:
                 "that this counts no more",
             )
 
-    def _check_order(self, member: MemberHistory, place: Place, lane: Lane) -> None:
-        if place.offset < lane.claim.offset or place.offset in lane.claim.settled:
-            self._fail("what is settled stays away", f"{member} was given {place}, and claimed from {lane.claim}")
+    def _check_order(self, member: MemberHistory, place: Place, view: MemberQueue) -> None:
+        if place.offset < view.claim.offset or place.offset in view.claim.settled:
+            self._fail("what is settled stays away", f"{member} was given {place}, and claimed from {view.claim}")
         if member.plan.style is not Style.ORDERLY:
-            if place.offset <= lane.last:
-                self._fail("in order", f"{member} was given {place} after offset {lane.last}")
-        elif place.offset < lane.last or (place.offset > lane.last and lane.last in lane.in_hand):
-            self._fail("in order", f"{member} was given {place} while offset {lane.last} is not finished")
-        elif place.offset == lane.last and lane.last not in lane.in_hand:
+            if place.offset <= view.last:
+                self._fail("in order", f"{member} was given {place} after offset {view.last}")
+        elif place.offset < view.last or (place.offset > view.last and view.last in view.in_hand):
+            self._fail("in order", f"{member} was given {place} while offset {view.last} is not finished")
+        elif place.offset == view.last and view.last not in view.in_hand:
             self._fail("in order", f"{member} was given {place} once more, which it had finished")
 
-    def _check_repeat(self, member: MemberHistory, place: Place, lane: Lane) -> None:
+    def _check_repeat(self, member: MemberHistory, place: Place, view: MemberQueue) -> None:
         key, stand = (member.plan.name, place), self._stand(member.plan.name, place)
         before, era = self._hand_outs.get(key), stand.era
-        if before is not None and before.lane is not lane:
+        if before is not None and before.view is not view:
             self.counts["handed_again"] += 1
-            if lane.claim.epoch < before.lane.claim.epoch:  # it has not heard yet that it is fenced
+            if view.claim.epoch < before.view.claim.epoch:  # it has not heard yet that it is fenced
                 self.counts["again_fenced"] += 1
                 return
             reason = self._reason(before, place, era)
             self.counts[f"again_{reason}"] += 1
             if not reason:
-                had = f"{before.member} had finished by epoch {before.lane.claim.epoch}"
+                had = f"{before.member} had finished by epoch {before.view.claim.epoch}"
                 self._fail("normally once", f"{member} was given {place}, which {had}")
         # By a claim that a reset has ended, which the member has not heard yet: it belongs to the time before that.
-        self._hand_outs[key] = HandOut(member, lane, era if lane.claim.resets == stand.resets else era - 1)
+        self._hand_outs[key] = HandOut(member, view, era if view.claim.resets == stand.resets else era - 1)
 
     def _reason(self, before: HandOut, place: Place, era: int) -> str:
         """Why a message that was handed out so may come again; empty: it may not."""
@@ -175,9 +175,9 @@ class ConsumptionHistory:
             return "unfinished"
         if before.era != era:
             return "reset"
-        if before.lane.was_kept:
+        if before.view.was_kept:
             return "kept"
-        ended = self._truth.ended(member.plan.name, queue, before.lane.claim.epoch)
+        ended = self._truth.ended(member.plan.name, queue, before.view.claim.epoch)
         if ended == "renew_queues":  # for a reset, which may have failed then; the member heard of it later
             return "renewed"
         if ended != "leave_consumer_group":
@@ -207,17 +207,17 @@ class ConsumptionHistory:
         self._asked.setdefault((key, wanted.offset), set()).add((wanted.epoch, wanted.resets))
 
     def _moved(self, member: MemberHistory, queue: QueueId, offset: int) -> None:
-        if (lane := member.sequencers.get(queue)) is not None:
-            lane.in_hand.pop(offset, None)
+        if (view := member.queues.get(queue)) is not None:
+            view.in_hand.pop(offset, None)
 
     def _lets_go(self, member: MemberHistory, queue: QueueId, epoch: int) -> None:
-        lane, since = member.sequencers.get(queue), member.ear.leaving_since.get(queue)
-        if lane is None or lane.claim.epoch != epoch or since is None or queue in member.ear.void_since:
+        view, since = member.queues.get(queue), member.ear.leaving_since.get(queue)
+        if view is None or view.claim.epoch != epoch or since is None or queue in member.ear.void_since:
             return
         if (self._now() - since) * 1000 >= member.plan.release_timeout_ms:
-            lane.was_kept = True
-        elif lane.in_hand and not member.trouble:
-            had = f"with {list(lane.in_hand)[:5]} in hand"
+            view.was_kept = True
+        elif view.in_hand and not member.trouble:
+            had = f"with {list(view.in_hand)[:5]} in hand"
             self._fail("finished before it is let go", f"{member} lets {queue} go {had}")
 
     def was_handed(self, consumer_group: str, place: Place) -> bool:

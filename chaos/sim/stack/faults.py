@@ -4,7 +4,7 @@ A fault that would break a promise nobody made (a majority without what it ackno
 and not counted. A process that ends by itself is a violation, unless a disk drove it to that. Each event is about one
 shard, where it is about any: whose leader it hits, whose files it spoils.
 
-What happens to files of nodes that are down is in stack_damage.py.
+What happens to files of nodes that are down is in damage.py.
 """
 
 from __future__ import annotations

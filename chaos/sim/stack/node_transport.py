@@ -79,7 +79,7 @@ class Transit:
 
 
 class SimTransport:
-    """Implements `cluster.surroundings.PeerTransport`. `doors`: those of all nodes that take part at the moment."""
+    """Implements `cluster.node.runtime.PeerTransport`. `doors`: those of all nodes that take part at the moment."""
 
     def __init__(
         self,

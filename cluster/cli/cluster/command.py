@@ -1,5 +1,5 @@
-"""`ledgermq cluster`: what the nodes of a cluster say of themselves; what an operator does is in cluster_members.py and
-cluster_log.py."""
+"""`ledgermq cluster`: what the nodes of a cluster report. `members.py` and `log_start.py` have the commands that
+change a cluster."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from chaos.sim.engine.faults import PROTOCOL, kinds_of
 
 pytestmark = pytest.mark.long
 
-SHARDS, SEEDS_A_SHARD = 20, 12
+BLOCKS, SEEDS_A_BLOCK = 20, 12
 MINUTES = 1.0
 
 
@@ -23,9 +23,9 @@ def totals() -> Totals:
     return Totals()
 
 
-@pytest.mark.parametrize("shard", range(SHARDS))
-def test_seeds_pass(shard: int, totals: Totals) -> None:
-    for seed in range(1 + shard * SEEDS_A_SHARD, 1 + (shard + 1) * SEEDS_A_SHARD):
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_seeds_pass(block: int, totals: Totals) -> None:
+    for seed in range(1 + block * SEEDS_A_BLOCK, 1 + (block + 1) * SEEDS_A_BLOCK):
         report = run(seed, Wishes(minutes=MINUTES))
         totals.add(report)
         assert report.passed, f"ledgermq sim --seeds {seed} --minutes {MINUTES:g}: {report.reason}"
@@ -33,8 +33,8 @@ def test_seeds_pass(shard: int, totals: Totals) -> None:
 
 def test_together_they_were_no_walk_in_the_park(totals: Totals) -> None:
     """A run that proved nothing never passes."""
-    if totals.seeds < SHARDS * SEEDS_A_SHARD:
-        pytest.skip("not all shards were run")
+    if totals.seeds < BLOCKS * SEEDS_A_BLOCK:
+        pytest.skip("not all blocks of seeds were run")
     never = {kind.name for kind in kinds_of(PROTOCOL, 5)} - set(totals.happened)
     assert never == set()
     assert totals.figures["acknowledged"] > 10 * totals.simulated_ms / 1000 * 0.7
