@@ -1,7 +1,8 @@
-"""How many files the process of a node may have open, and how many of them are for the ConsumeQueues of a shard.
+"""The limit of open files of a node's process, and the share of the limit for the ConsumeQueues of one shard.
 
-A queue that is written to keeps its file open, since to open and close it around each batch costs more than to write
-it; so the bound on them follows from what the system allows, which is usually far more than a process begins with.
+A ConsumeQueue keeps its file open between writes, because opening and closing the file for each batch costs more than
+the write. So the number of open queues follows from the limit of the system. A process usually starts with a soft limit
+far below the hard limit.
 """
 
 from __future__ import annotations
@@ -13,19 +14,22 @@ _LEAST_QUEUES, _MOST_QUEUES = 16, 4096
 
 
 def raise_file_limit() -> None:
-    """As far as the system lets a process do that by itself: from the soft limit, often 1,024, to the hard one."""
+    """Raise the soft limit of open files, often 1,024, to the hard limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with suppress(OSError, ValueError):  # more than the kernel allows by now: it is quick with fewer files too
+    with suppress(OSError, ValueError):  # the kernel allows fewer by now; a node also works with fewer open files
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def file_limit() -> int:
+    """The soft limit of open files of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return soft if soft != resource.RLIM_INFINITY else 1 << 30
 
 
 def queues_open_at_once(files: int, shards: int) -> int:
-    """How many queues of a shard may have files open, two each at most, where the process may have so many `files`, and
-    there are so many `shards` by now, the last of which is this one. Those of all shards have less than two thirds of
-    the files, also where shards come one by one; 64 shards from 4,096 files on."""
+    """How many queues of one shard may keep files open (at most two files each).
+
+    `files` is the limit of the process, and `shards` the number of shards with this one. The queues of all shards
+    together use less than two thirds of the limit, also if shards are added one after the other; with 64 shards this
+    holds for limits from 4,096 files."""
     return max(_LEAST_QUEUES, min(_MOST_QUEUES, files // (16 * shards)))

@@ -1,10 +1,10 @@
-"""The flush schedule: when what was written goes to the disk though nobody waits for it, as RocketMQ has it.
+"""The flush schedule: when a log is flushed although no request waits for the flush. The rules are RocketMQ's.
 
-    every interval    if so many pages were written since the last flush began
-    thorough          whatever was written, once the last flush is so long ago
+    every `interval_ms`   flush if at least `pages` pages were written since the last flush began
+    after `thorough_ms`   flush any written bytes, if the last flush began so long ago
 
-A busy log is flushed twice a second, and one that gets a message now and then does not keep the disk awake. What a
-power loss takes under `flush = async` follows from these numbers. Pure; it must not know the log.
+With the default settings a busy log is flushed twice a second. A log with few messages is flushed every 10 s, so the
+disk can sleep. Under `flush = "async"` these numbers bound the time of writes that a power loss can take.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class FlushSchedule:
+    """The intervals of flushes; the settings `flush_interval_ms`, `flush_pages` and so on describe them."""
+
     interval_ms: int
     pages: int
     thorough_ms: int
+    # How often staged appends are written to the files.
     write_out_ms: int
-    """How often what is staged in memory is written to the files."""
 
     def is_due(self, dirty_bytes: int, since_ms: float) -> bool:
-        """Of a log that has something to flush. `since_ms`: how long ago the last flush began."""
+        """Whether to flush a log with `dirty_bytes` unflushed bytes, more than 0, whose last flush began `since_ms`
+        ago."""
         return dirty_bytes >= self.pages * PAGE_BYTES or since_ms >= self.thorough_ms

@@ -1,4 +1,4 @@
-"""One node's replica of a shard: log, vote, Raft core, driver and broker side, from the directory to the running parts.
+"""One node's replica of a shard: its files, the Raft core and driver, and the broker's side.
 
     log, votes ─> (formation) ─> core ─> driver ─> broker replica
                                   └── transport, disk threads, ticks
@@ -71,16 +71,17 @@ from store.directory.vote_file import INCARNATION_BYTES
 
 log = logging.getLogger("ledgermq.node.shard")
 
+# The bound on uncommitted entries of all shards of a node together; each shard may always have the least.
 MAX_UNCOMMITTED_BYTES = 64 << 20
-"""Of all shards together, as long as each has more than the least."""
 LEAST_UNCOMMITTED_BYTES = 8 << 20
 TRY_FULL_DISK_S = 1.0
+# A replica with more committed entries that are not applied yet is catching up, so it is not ready.
 BUSY_ENTRIES = 1024
-"""What a node that keeps up may have left to apply at any moment. With more it is catching up."""
 
 
 class LocalReplica:
-    """Made with its files open and checked; `take_part` begins the rest; `stop` ends it."""
+    """This node's replica of one shard. The constructor opens and checks the files, `take_part` starts the replica, and
+    `stop` stops it."""
 
     def __init__(
         self,
@@ -93,13 +94,13 @@ class LocalReplica:
         ticker: Ticker,
         fetch_waiters: FetchWaiters,
     ) -> None:
-        """Reads the log, or what came since the last checkpoint. One that is damaged is repaired by `take_part`, where
-        there are other nodes to do that from. Raises StoreError, ShardError."""
+        """Read the log, or only the entries after the last checkpoint. If the log is damaged and there are other nodes
+        to repair it from, `take_part` repairs it. Raises StoreError, ShardError."""
         self.number = number
+        # What serves consumer groups in this shard; None until the replica has started.
         self.shard_consumption: ShardConsumption | None = None
-        """For consumers; None until this shard has started here."""
+        # The broker's side of this replica; None until the replica has started.
         self.replica: BrokerReplica | None = None
-        """None until the first start is complete."""
         self._settings = settings
         self._disk = disk
         self._directory = directory
@@ -121,18 +122,19 @@ class LocalReplica:
 
     @property
     def has_begun(self) -> bool:
-        """Whether there is anything in its log, or was."""
+        """Whether the log has, or had, any entry. True also for a log that is too damaged to be opened."""
         return self.is_closed or self._log.last_index > 0
 
     @property
     def is_formed(self) -> bool:
-        """Whether it is known on which nodes it begins."""
+        """Whether this node knows the first voters of the shard."""
         return self._first_voters is not None
 
     async def take_part(self, first_voters: FirstVoters | None = None) -> None:
-        """Repairs the log if it is damaged, however long that takes; goes through the first start where there is none
-        yet; and begins to follow, to stand and to serve. `founding`: of any shard but 0, as far as this node may begin
-        it or answer whoever does."""
+        """Start this replica: repair its log if needed, write entry 1 if this node forms the shard, then join elections
+        and serve clients. Repair and formation may wait for other nodes without a limit.
+
+        `first_voters` are the first voters of a shard other than shard 0; shard 0 takes them from the settings."""
         await self._opening.finish()
         self._first_voters = self._first_voters or first_voters
         if self._first_voters is not None and self.forming_node.asks:
@@ -178,14 +180,15 @@ class LocalReplica:
         ]
 
     async def stop(self) -> None:
-        """Orderly: what was acknowledged is on the disk, and the clean mark says so. Nothing may come in any more."""
+        """Stop in order: all acknowledged entries are on the disk, and a clean mark records that. The caller has closed
+        the ports before."""
         await self._end_tasks()
         if self._transport is not None:
             await self._transport.stop()
         if self._threads is not None:
             await self._threads.stop()
         if self.replica is not None:
-            self.replica.driver.stop()  # other shards stop after this one, and timers of this one go on until then
+            self.replica.driver.stop()  # the loop, and so this driver's timers, continue until all shards are stopped
         if self._opening.files is not None:
             self._save_last_checkpoint()
             self._opening.files.close()
@@ -205,17 +208,21 @@ class LocalReplica:
                 await threads.beside(partial(self._checkpoints.write, draft, self._log.sync))
 
     def _save_last_checkpoint(self) -> None:
-        """In an orderly stop: the next start has nothing to read."""
+        """Write a checkpoint of the whole log, so that the next start does not read the log."""
         draft = self._checkpoints.draft(self.replica) if self.replica is not None else None
         if draft is not None:
             try:
                 self._checkpoints.write(draft, self._log.sync)
             except StoreError as failure:
-                log.error("shard %d: no checkpoint, the next start reads more: %s", self.number, failure)
+                log.error(
+                    "shard %d: the last checkpoint could not be written, so the next start reads more of the log: %s",
+                    self.number,
+                    failure,
+                )
 
     @property
     def log(self) -> CommitLog:
-        """Not while it `is_closed`."""
+        """The open log. Must not be used while `is_closed`."""
         return self._opened.log
 
     @property
@@ -237,12 +244,12 @@ class LocalReplica:
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """Where the log begins; None: at entry 1."""
+        """The snapshot that the log begins with; None if the log begins at entry 1."""
         return self._opened.snapshots.snapshot
 
     @property
     def commit(self) -> int:
-        """Index up to which a majority surely has the log, as far as this node knows."""
+        """The commit index, as far as this node knows it."""
         return self.replica.driver.raft.commit if self.replica is not None else self._log.known_commit
 
     @property
@@ -251,27 +258,27 @@ class LocalReplica:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the log is so damaged that it cannot be opened before it is repaired from the other nodes."""
+        """Whether the log is so damaged that it cannot be opened before startup repair has finished."""
         return self._opening.repair is not None
 
     @property
     def is_damaged(self) -> bool:
-        """Whether something of the log is being repaired from the other nodes."""
+        """Whether the log is damaged and a startup repair or scrub repair is not finished."""
         mends = self._scrub_repairer is not None and bool(self._scrub_repairer.reason)
         return self.is_closed or self._opening.left is not None or mends
 
     def not_ready(self) -> str:
-        """Why this shard should not be given work here; empty when it should."""
+        """Why clients should not use this replica; empty if the replica is ready."""
         if self._opening.repair is not None:
             return self._opening.repair.reason
         if self.replica is None:
             return f"shard {self.number} waits for the first start of the cluster"
         if self.number != TOPICS_SHARD and self.replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
-            return ""  # it is on other nodes
+            return ""  # this shard has its replicas on other nodes, so it does not make this node unready
         if reason := self.apart():
             return reason
         driver = self.replica.driver
-        has_begun = driver.raft.configuration_index > 0  # then whoever means another node is the stranger
+        has_begun = driver.raft.configuration_index > 0  # then a peer that disowns this node is wrong, not this node
         if not has_begun and self._transport is not None and self._transport.disowned:
             return self._transport.disowned
         if self._scrub_repairer is not None and self._scrub_repairer.reason:
@@ -285,22 +292,26 @@ class LocalReplica:
         return ""
 
     def apart(self) -> str:
-        """Why this node is no member of the cluster; empty where it is one, or nothing is known of that."""
+        """Why this node is no member of the shard or of the cluster; empty if it is a member, or does not know."""
         assert self.replica is not None
         node, standing = self._settings.node, self.replica.membership.standing
         if self.number != TOPICS_SHARD:
             return f"node {node} was removed from shard {self.number}" if standing is Standing.REMOVED else ""
         if standing is Standing.REMOVED:
             return (
-                f"node {node} was removed from cluster {self._settings.cluster!r} and takes no part any more: stop it; "
-                f"to add it again, remove its data directory {self._settings.data} and start it with `join = true`"
+                f"node {node} was removed from cluster {self._settings.cluster!r}, so it no longer votes or serves "
+                f"clients: stop it; to add it again, remove its data directory {self._settings.data} and start it with "
+                "`join = true`"
             )
         if standing is Standing.JOINING and self._settings.join:
-            return f"node {node} waits to be added: `ledgermq cluster add-node {node} --address HOST:PORT`"
+            return (
+                f"node {node} waits to be added to the cluster: run `ledgermq cluster add-node {node} --address "
+                "HOST:PORT`"
+            )
         return ""
 
     def retire(self) -> None:
-        """This node was removed: from now on it says nothing."""
+        """Make this replica silent after its node was removed: it stops ticking and sends nothing to its peers."""
         assert self.replica is not None
         self._ticker.remove(self._tick)
         configuration = self.replica.newest_configuration()
@@ -310,7 +321,8 @@ class LocalReplica:
     # -- what operators ask (`ledger.broker.rpc.operations.Site`)
 
     async def ask_joining_node(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
-        """Who is there, as asked by a leader of this shard; None where nobody answers."""
+        """Ask the node at `address`, which a leader wants to add to this shard, for its introduction. None if the node
+        does not answer."""
         request = raft_pb2.IntroduceRequest(
             cluster=configuration.cluster,
             shard=self.number,
@@ -329,35 +341,35 @@ class LocalReplica:
         return Introduction(answer.node, answer.incarnation, answer.empty, answer.refusal)
 
     def doubt(self) -> Suspect | None:
-        """What this node may have lost."""
+        """Why this node is a suspect: which acknowledged entries it may have lost. None if it is no suspect."""
         return self._directory.suspect(self.number)
 
     async def accept_loss(self) -> None:
-        """Forgets durably that this node may have lost something; then it votes and counts again."""
+        """Remove the mark of a suspect durably. This node then votes and counts again."""
         assert self.replica is not None
         assert self._threads is not None
         forgotten = asyncio.get_running_loop().create_future()
         self._threads.trusted(lambda: forgotten.set_result(None))
         await forgotten
-        log.error("shard %d: what this node lost stays lost: an operator accepts that", self.number)
+        log.error("shard %d: an operator accepted the loss of the entries that this node may have lost", self.number)
         self.replica.driver.accept_loss()
 
     # -- entries for others
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
-        """What another node's log lacks."""
+        """The entries that another node requests to repair its log."""
         return self._opening.read_entries(request, 0 if self.is_closed else self.commit)
 
     # -- the first start
 
     @property
     def vote(self) -> Vote:
-        """As it was saved last."""
+        """The vote as last written to the vote file."""
         return self._votes.vote
 
     @property
     def forming_node(self) -> FormingNode:
-        """This node as it introduces itself at this moment: once the cluster has begun, it is not empty any more."""
+        """This node's introduction at this moment. A node is `empty` only until the shard has begun on it."""
         settings, vote = self._settings, self._votes.vote
         is_first, voters = self.number == TOPICS_SHARD, self._first_voters.voters if self._first_voters else ()
         return FormingNode(
@@ -375,25 +387,25 @@ class LocalReplica:
         )
 
     async def _first_start(self) -> None:
-        """Writes entry 1, once every voter has answered that it is empty."""
+        """Write entry 1 after every voter has answered that it is empty."""
         assert self._first_voters is not None
         peers = await self._other_founders(self._first_voters)
         introductions = self._runtime.introductions(peers)
         try:
             configuration = await first_configuration(self.forming_node, peers, introductions)
         except FirstStartRefusedError as refusal:
-            log.error("this node takes no part: %s", refusal)
+            log.error("shard %d: this node cannot form the shard: %s", self.number, refusal)
             return
         finally:
             await introductions.close()
         draft = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
-        while not self._write_first(draft):  # noqa: ASYNC110 (room on a disk announces itself to nobody)
+        while not self._write_first(draft):  # noqa: ASYNC110 (no event reports that a disk has room again)
             await asyncio.sleep(TRY_FULL_DISK_S)
         self._opened.configurations.append((1, configuration))
         log.info("shard %d: first start, voters %s", self.number, sorted(configuration.voters))
 
     async def _other_founders(self, first_voters: FirstVoters) -> dict[int, str]:
-        """Where they are, once each of them is a member of the cluster."""
+        """The addresses of the other first voters. Waits until each of them is a member of the cluster."""
         others = [node for node in first_voters.voters if node != self._settings.node]
         for attempt in itertools.count():
             peers = {node: first_voters.address(node) for node in others}
@@ -402,8 +414,8 @@ class LocalReplica:
                 break
             if attempt % TELL_EVERY == 0:
                 log.warning(
-                    "shard %d: the first start waits: node %d, on which it is to begin, is no member of the cluster; "
-                    "add a node of that number",
+                    "shard %d: the first start waits for node %d, which is to be a voter and is no member of the "
+                    "cluster: add a node of that number",
                     self.number,
                     gone[0],
                 )
@@ -411,12 +423,13 @@ class LocalReplica:
         return peers
 
     def _write_first(self, draft: Draft) -> bool:
-        """Whether there was room for it."""
-        # Term 1 is known from this entry; a vote file that had it first would hide a first start cut short by a kill.
+        """Append and flush entry 1. Returns False if the disk is full."""
+        # Term 1 is not saved in the vote file before: a vote file with term 1 and no entry 1, which a kill could leave,
+        # would make this node not `empty` for ever.
         try:
             self._log.append([draft], term=1, commit=0, now_ms=self._runtime.now_ms())
         except DiskFullError as full:
-            log.error("shard %d: the first start waits: %s", self.number, full)
+            log.error("shard %d: the first start waits for room on the disk: %s", self.number, full)
             return False
         self._log.sync()
         return True
@@ -457,7 +470,7 @@ class LocalReplica:
         )
 
     async def _look_after_log(self, replica: BrokerReplica, threads: DiskThreads) -> None:
-        """Repairs what the start has left, and reads what it has not read."""
+        """Repair the damage that startup repair has left, then scrub the part of the log that the start did not read."""
         segment_bytes, label = self._opened.segment_bytes, str(self.number)
         repaired, damaged = self._meters.repaired_bytes.labels(label).inc, self._meters.log_damaged.labels(label)
         mending = self._scrub_repairer = ScrubRepairer(replica, self._settings, segment_bytes, self._runtime, repaired)
@@ -487,8 +500,8 @@ class LocalReplica:
         self._stall.appended(seconds)
 
     def _stalled(self, replica: BrokerReplica, threads: DiskThreads) -> str:
-        """Why nothing can be appended just now; empty where it can. Where others commit without this node's flush,
-        nobody waits for that."""
+        """Why new sends are refused at this moment; empty if they are accepted. A flush counts only while proposals
+        wait for a majority: if the other nodes commit without this node's flush, no send waits for it."""
         waits = self._settings.flush == "sync" and replica.driver.backlog > 0
         return self._stall.reason(threads.flushing_ms if waits else 0.0)
 
@@ -532,5 +545,5 @@ class LocalReplica:
 
 
 def uncommitted_bytes(settings: NodeSettings) -> int:
-    """How much of what waits for a majority one shard may have in memory."""
+    """How many bytes of uncommitted entries one shard may hold in memory."""
     return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.shards)

@@ -1,6 +1,6 @@
-"""How a node logs: to standard error, as lines for a person or as JSON, one object a line.
+"""The log output of a node: lines of text, or one JSON object a line, on standard error.
 
-Every module uses the standard `logging`; structlog only gives the records their form, here and nowhere else.
+Every module uses the standard `logging`. Only this module uses structlog, to format the records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import structlog
 
 
 def set_up_logging(form: Literal["text", "json"], level: str) -> None:
-    """Replaces whatever logging was set up in this process."""
+    """Send all log records of this process to standard error. Replaces all earlier handlers of the root logger."""
     renderer: structlog.types.Processor
     if form == "json":
         renderer = structlog.processors.JSONRenderer()

@@ -1,4 +1,4 @@
-"""One name server: a process of its own, with nothing on the disk and no word to other name servers."""
+"""One name server: a process that keeps routes in memory only and does not talk to other name servers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STOP_GRACE_S = 1.0
 
 
 class NameServerError(Exception):
-    """This name server cannot run. The sentence says why and what to do."""
+    """This name server cannot run. The message says why and what to do."""
 
 
 class NameServer:
-    """Runs from `start` to `stop`."""
+    """One name server, which runs from `start` to `stop` and serves gRPC at the address `listen`."""
 
     def __init__(self, listen: str) -> None:
         self.registrations = Registrations(lambda: time.monotonic() * 1000)
@@ -34,13 +34,15 @@ class NameServer:
         self._server = aio.server(options=SERVER_OPTIONS)
 
     async def start(self) -> None:
-        """Raises NameServerError where the port cannot be had."""
+        """Open the port and serve. Raises NameServerError if the port cannot be opened."""
         nameserver_pb2_grpc.add_NameServerServicer_to_server(NameServerService(self.registrations), self._server)
         broker_pb2_grpc.add_BrokerServicer_to_server(RouteService(self.registrations), self._server)
         try:
             self._server.add_insecure_port(self._listen)
         except RuntimeError as error:
-            raise NameServerError(f"cannot listen on {self._listen}: is the port in use?") from error
+            raise NameServerError(
+                f"cannot listen on {self._listen}: is the port in use? Choose another address with `--listen`"
+            ) from error
         await self._server.start()
         log.info("the name server serves %s", self._listen)
 
@@ -49,7 +51,7 @@ class NameServer:
 
 
 def run_name_server(listen: str, log_format: Literal["text", "json"]) -> int:
-    """Runs it in the foreground until SIGTERM or SIGINT. Gives the exit status."""
+    """Run a name server in the foreground until SIGTERM or SIGINT. Return the exit status."""
     set_up_logging(log_format, "info")
     try:
         uvloop.run(_serve_until_stopped(listen))

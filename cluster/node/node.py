@@ -1,8 +1,9 @@
-"""One node: the composition root. It opens the directory, starts its shards and joins them to the ports.
+"""The node: the composition root. `Node` opens the data directory, starts the shards and connects them to the ports.
 
     settings ─> directory ─> shards ─> gRPC (clients, peers), HTTP (metrics, health)
 
-One asyncio loop owns the state of all shards; only fsyncs and the making of segments happen on helper threads.
+One asyncio event loop owns the state of all shards. Work that may block on a disk (fsyncs, new segment files,
+checkpoints, repair) runs on helper threads.
 """
 
 from __future__ import annotations
@@ -54,15 +55,14 @@ STOP_GRACE_S = 1.0
 
 
 class NodeError(Exception):
-    """This node cannot run. The sentence says why and what to do."""
+    """This node cannot run. The message says why and what to do."""
 
 
 class Node:
-    """Runs from `start` to `stop`. Its directory is taken, and its log read, when it is made.
-
-    Raises StoreError, ShardError then."""
+    """One node, which runs from `start` to `stop`."""
 
     def __init__(self, settings: NodeSettings, disk: Disk | None = None) -> None:
+        """Lock the data directory and open the logs of its shards. Raises StoreError or ShardError."""
         disk = disk or PosixDisk()
         self._settings = settings
         self._registry = CollectorRegistry()
@@ -114,9 +114,9 @@ class Node:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Returns once this node serves its ports; the first start and elections go on by themselves.
+        """Return as soon as this node serves its ports. Formation and elections continue in the background.
 
-        Raises NodeError where a port cannot be had. `stop` is due in any case."""
+        Raises NodeError if a port cannot be opened. The caller must call `stop` even then."""
         await self._serve_grpc()
         await self._serve_http()
         self._shards.start()
@@ -127,7 +127,7 @@ class Node:
             self._tasks.append(self._runtime.vital.spawn(work, "registration with name servers"))
 
     async def stop(self) -> None:
-        """Orderly: another node leads, nothing comes in any more, then what was acknowledged is flushed."""
+        """Stop in order: hand leadership to other nodes, close the ports, then flush all acknowledged entries."""
         await self._shards.hand_over()
         for task in self._tasks:
             task.cancel()
@@ -139,7 +139,7 @@ class Node:
 
     def _shard_started(self, _: BrokerReplica) -> None:
         gc.collect()
-        gc.freeze()  # what lives as long as the process need not be looked at in every collection
+        gc.freeze()  # later collections skip the objects that live as long as the process
 
     def _make_transport(self, me: Identity, peers: Addresses, receiver: Receiver) -> GrpcTransport:
         transport = GrpcTransport(me, peers, receiver, self._lines)
@@ -158,7 +158,9 @@ class Node:
         try:
             self._server.add_insecure_port(address)
         except RuntimeError as error:
-            raise NodeError(f"cannot listen on {address}: is the port in use? Choose another with `listen`") from error
+            raise NodeError(
+                f"cannot listen on {address}: is the port in use? Choose another address with `listen`"
+            ) from error
         await self._server.start()
         log.info("node %d of cluster %r serves %s", self._settings.node, self._settings.cluster, address)
 
@@ -170,7 +172,8 @@ class Node:
             await self._http.start(address)
         except OSError as error:
             raise NodeError(
-                f"cannot serve HTTP on {address}: {error.strerror}; choose another with `http`, or an empty one"
+                f"cannot serve HTTP on {address}: {error.strerror}; choose another address with `http`, or set `http` "
+                "to an empty address to turn HTTP off"
             ) from error
 
     def _facts(self) -> NodeFacts:
@@ -190,7 +193,7 @@ class Node:
 
 
 def run_node(settings: NodeSettings) -> int:
-    """Runs a node in the foreground until SIGTERM or SIGINT. Gives the exit status."""
+    """Run a node in the foreground until SIGTERM or SIGINT. Return the exit status."""
     set_up_logging(settings.log_format, settings.log_level)
     raise_file_limit()
     try:
@@ -202,6 +205,7 @@ def run_node(settings: NodeSettings) -> int:
 
 
 async def serve_until_stopped(settings: NodeSettings) -> None:
+    """Run a node until SIGTERM or SIGINT. Raises NodeError, ShardError, StoreError."""
     stopping = stop_requested()
     node = Node(settings)
     try:

@@ -1,10 +1,11 @@
 """The shards of one node, from the first start to the stop, and what these shards share.
 
-    directory ──> shards that this node already has         shard 0's table ──> shards that begin on this node, and
-    a leader that adds this node ──> one more shard                             shards that the settings still require
+    data directory               ──> the shards that this node already has
+    the shard table of shard 0   ──> new shards with a replica on this node; on its leader: shards still to be added
+    a leader that adds this node ──> one more shard
 
-Shard 0 stores the list of shards, and all nodes follow that list. So a node needs to know only shard 0. When shard 0
-commits that a shard begins on this node, the node starts the shard by itself.
+Shard 0 stores the table of shards, and every node follows that table. So a node needs to know only shard 0. When
+shard 0 commits that a shard begins on this node, the node starts the shard by itself.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ MOST_REASONS = 3
 
 
 class NodeShards:
-    """Made with the files of all shards open and checked. From `start` to `stop`."""
+    """The replicas of one node, which run from `start` to `stop`."""
 
     def __init__(
         self,
@@ -55,14 +56,15 @@ class NodeShards:
         *,
         on_start: Callable[[BrokerReplica], None],
     ) -> None:
-        """`on_start` is told of each replica that takes part from then on. Raises StoreError, ShardError."""
+        """Open and check the files of all shards in the data directory. `on_start` is called with each replica that
+        has started. Raises StoreError, ShardError."""
         self.replicas = Replicas(lambda shard: self.local[shard].not_ready() if shard in self.local else "")
         self.fetch_waiters = FetchWaiters()
         self._calls = ShardCalls(self._addresses, runtime)
         self.opening = TopicOpening(self.replicas, self._calls, runtime.vital.spawn)
         self.deletion = TopicDeletion(self.replicas, self._calls)
+        # The replicas of this node by shard number. No replica is ever taken out.
         self.local: dict[int, LocalReplica] = {}
-        """By number. They only ever come."""
         self._settings = settings
         self._disk = disk
         self._directory = directory
@@ -72,18 +74,18 @@ class NodeShards:
         self._ticker = Ticker(runtime.vital, settings.tick_ms, settings.heartbeat_ticks)
         self._starts: dict[int, asyncio.Task[None]] = {}
         self._watches: list[asyncio.Task[None]] = []
+        # Set when the shard table, or the leader of shard 0, may have changed.
         self._news = asyncio.Event()
-        """Shard 0's table, or who leads it, may be another."""
         for number in sorted({TOPICS_SHARD, *directory.shards()}):
             self._open(number)
 
     @property
     def first(self) -> LocalReplica:
-        """Shard 0."""
+        """This node's replica of shard 0."""
         return self.local[TOPICS_SHARD]
 
     def start(self) -> None:
-        """Returns at once; first starts and elections go on by themselves."""
+        """Return at once. Formation and elections continue in the background."""
         for number, shard in self.local.items():
             if number == TOPICS_SHARD or shard.has_begun:
                 self._begin(number)
@@ -91,7 +93,7 @@ class NodeShards:
         self._watches.append(self._runtime.vital.spawn(self.deletion.run(), "deleted topics"))
 
     async def stop(self) -> None:
-        """Orderly: what was acknowledged is flushed. Nothing may come in any more."""
+        """Stop all replicas in order and flush all acknowledged entries. The caller has closed the ports before."""
         tasks = [*self._starts.values(), *self._watches]
         for task in tasks:
             task.cancel()
@@ -103,7 +105,8 @@ class NodeShards:
             await shard.stop()
 
     async def hand_over(self) -> None:
-        """Writes go on elsewhere at once; without this they would wait for an election timeout and more."""
+        """Hand leadership of every shard that this node leads to another voter. Writes then continue at once;
+        otherwise writes would wait at least for an election timeout."""
         within_s = self._settings.tick_ms * self._settings.election_ticks / 1000
         led = [replica for replica in self.replicas if replica.driver.leads]
         leaders = await asyncio.gather(*(hand_over(replica, within_s) for replica in led))
@@ -111,17 +114,17 @@ class NodeShards:
             if leader:
                 log.info("shard %d: handed leadership to node %d", replica.shard, leader)
             else:
-                log.info("shard %d: nobody took leadership over in time", replica.shard)
+                log.info("shard %d: no other node took over leadership in time", replica.shard)
 
     def not_ready(self) -> str:
-        """Why this node should not be given work; empty when it should."""
+        """Why clients should not use this node; empty if this node is ready."""
         reasons = [reason for shard in self.local.values() if (reason := shard.not_ready())]
         more = len(reasons) - MOST_REASONS
         return "; ".join(reasons[:MOST_REASONS]) + (f"; and {more} more" if more > 0 else "")
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-        """Who this node is in that shard; None while that is not known here. Whoever adds this node to a shard that is
-        not here makes one."""
+        """This node's answer to a node that forms a shard, or adds this node to one. None means that this node cannot
+        answer yet. A leader that adds this node to a shard creates the replica here."""
         number, shard = request.shard, self.local.get(request.shard)
         if shard is None and request.adding and number < MAX_SHARDS and request.cluster == self._settings.cluster:
             shard = self._try_open(number)
@@ -131,14 +134,14 @@ class NodeShards:
         return shard.forming_node.introduce(request)
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
-        """What the log of another node lacks in that shard."""
+        """The entries that another node requests to repair its log of the shard."""
         shard = self.local.get(request.shard)
         if shard is None:
             refusal = f"node {self._settings.node} has no replica of shard {request.shard}"
             return raft_pb2.ReadEntriesResponse(refusal=refusal)
         return shard.read_entries(request)
 
-    # -- shards that come
+    # -- new shards
 
     def _open(self, number: int) -> LocalReplica:
         shard = self.local[number] = LocalReplica(
@@ -154,11 +157,12 @@ class NodeShards:
         return shard
 
     def _try_open(self, number: int) -> LocalReplica | None:
-        """A shard that is new here. Where the disk has no place for it, the others go on, and it is tried again."""
+        """Open a shard that is new on this node. If the disk fails or is full, return None and try again later; the
+        other shards continue."""
         try:
             return self._open(number)
         except (StoreError, ShardError) as trouble:
-            log.error("shard %d cannot begin on this node: %s", number, trouble)
+            log.error("shard %d cannot begin on this node, which will try again: %s", number, trouble)
             asyncio.get_running_loop().call_later(TRY_AGAIN_S, self._news.set)
             return None
 
@@ -194,7 +198,7 @@ class NodeShards:
                 await self._add_those_missing(replica)
 
     def _begin_those_named(self, replica: BrokerReplica) -> None:
-        """Shards that are to begin here, or are here and had nothing in them."""
+        """Start the shards of the shard table that begin on this node, or whose replica here was still empty."""
         for number, _ in replica.state.shards:
             if number in self._starts:
                 continue
@@ -204,7 +208,7 @@ class NodeShards:
                 self._begin(number, first_voters)
 
     async def _add_those_missing(self, replica: BrokerReplica) -> None:
-        """As many as this node's settings say, if it leads shard 0."""
+        """If this node leads shard 0, add shards until there are as many as the setting `shards` requires."""
         try:
             while replica.knows_the_end and len(replica.state.shards.numbers) < self._settings.shards:
                 await add_shard(replica)
@@ -217,8 +221,11 @@ class NodeShards:
 
 
 def _first_voters(number: int, first: BrokerReplica) -> FirstVoters | None:
-    """How that shard is to begin. None where this node was to begin it, and has another directory by now: it cannot
-    know whether it has done so. Who only answers may be any node of the number: whoever asks has not begun it."""
+    """The voters that the shard begins on. None if the shard does not begin on this node.
+
+    None also if this node is the voter that writes entry 1, and its data directory was replaced: the new directory
+    does not know whether the old one has already written entry 1. The other voters only answer, so their directory may
+    be a new one: the voter that asks them has not written entry 1."""
     founders, membership = first.state.shards.founders(number), first.membership
     me = membership.node
     if me not in founders or (me == in_turn(number, [*founders]) and founders[me] != membership.incarnation):

@@ -1,9 +1,9 @@
-"""The opening of one shard's files, at once or after its log was repaired.
+"""Opens the files of one shard, after a startup repair if the log is damaged.
 
-    open ──damaged──> repair ──> open ──> ...
-      └──whole──> files      └──> files, with something left to be mended
+    open ──damaged──> startup repair ──> open ──> ...
+      └──whole──> files              └──> files, with damage left for scrub repair
 
-Whatever is wrong with the log, in the end there are files that are open, or somebody waits and says why.
+`finish` returns when the files are open. Until then `repair.reason` says why they are not.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class Opening:
         runtime: Runtime,
         observe_append: Callable[[float], None],
     ) -> None:
-        """Reads the log, or what came since the last checkpoint. Raises StoreError, ShardError; for a damaged log only
-        where there are no other nodes."""
+        """Open the files and read the entries after the last checkpoint. Raises StoreError, ShardError. A damaged log
+        raises LogDamagedError only if there are no other nodes to repair it from; otherwise `finish` repairs it."""
+        # Exactly one of `files` and `repair` is not None.
         self.files: ShardFiles | None = None
         self.repair: Repair | None = None
-        """One of the two is there."""
+        # Damage before the last checkpoint that no other node could repair, so that the log was opened with it.
         self.left: Flaw | None = None
-        """Damage before the last checkpoint that nobody could repair, so that the log was opened with it."""
         self._number = number
         self._settings = settings
         self._disk = disk
@@ -50,7 +50,7 @@ class Opening:
         self._open(reads_again=True)
 
     async def finish(self) -> ShardFiles:
-        """Repairs the log for as long as it cannot be opened. Raises StoreError, ShardError."""
+        """Repair the log until it can be opened, and return the open files. Raises StoreError, ShardError."""
         while self.repair is not None:
             await self.repair.run()
             self.left = self.repair.left
@@ -59,8 +59,8 @@ class Opening:
         return self.files
 
     def read_entries(self, request: raft_pb2.ReadEntriesRequest, commit: int) -> raft_pb2.ReadEntriesResponse:
-        """What another node's log lacks, from this one, which is known to be committed up to `commit`; or, while it is
-        closed, from what is whole of it."""
+        """The entries that another node requests to repair its log. They come from this log, which is committed up to
+        `commit`; while this log is damaged, from the whole entries before its first flaw."""
         settings = self._settings
         if self.files is not None:
             size, log = self.files.opened.segment_bytes, self.files.opened.log
@@ -70,7 +70,7 @@ class Opening:
         else:
             reader = self.repair.reader if self.repair is not None else None
         if reader is None:
-            return raft_pb2.ReadEntriesResponse(refusal=f"node {settings.node} looks after its own log just now")
+            return raft_pb2.ReadEntriesResponse(refusal=f"node {settings.node} is still reading its own damaged log")
         return reader.answer(request)
 
     def _open(self, *, reads_again: bool) -> None:
@@ -92,7 +92,7 @@ class Opening:
         self._meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
 
     def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> Repair:
-        """Raises the damage where there is nobody to repair it from."""
+        """A startup repair of the damage. Raises `damage` if no other node is known."""
         settings, number, checkpoint = self._settings, self._number, snapshots.checkpoint()
         members = {node: address for node, address in settings.peers.items() if node != settings.node}
         first = configuration_at_start(self._disk, self._directory.log_directory(number), snapshots.snapshot)

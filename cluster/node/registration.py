@@ -1,6 +1,7 @@
-"""Tells name servers what this node knows of routes: each by a stream of its own, at once on change and every 30 s.
+"""Reports this node's routes to the name servers: on every change, and at least every 30 s.
 
-A name server that cannot be reached is tried again for ever, and nobody else waits for it.
+Each name server has its own stream. If a name server cannot be reached, the node retries for ever, and the other name
+servers are not affected.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from raft.transport.streams import CHANNEL_OPTIONS
 
 log = logging.getLogger("ledgermq.node.registration")
 
+# The longest time between two reports to one name server.
 RENEW_S = 30.0
+# How often the node checks whether its routes have changed.
 LOOK_S = 0.2
-"""Between looks at what has changed."""
 RETRY_S = 1.0
+# How long a name server may take to answer a report.
 ANSWER_S = 5.0
 
 Routes = Callable[[], broker_pb2.GetRouteResponse]
@@ -32,7 +35,7 @@ class Registration:
         self._routes = routes
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Report to all name servers until the task is cancelled."""
         await asyncio.gather(*map(self._keep, self._name_servers))
 
     async def _keep(self, address: str) -> None:
@@ -44,8 +47,8 @@ class Registration:
                     await self._register(stub.Register(), address)
                 except (aio.AioRpcError, TimeoutError, asyncio.InvalidStateError) as error:
                     reason = error.details() or "" if isinstance(error, aio.AioRpcError) else "it does not answer"
-                    if reason != told:  # it is tried again and again
-                        log.warning("name server %s: %s", address, reason)
+                    if reason != told:  # the same reason is logged once, however many attempts fail
+                        log.warning("cannot register with name server %s, will try again: %s", address, reason)
                         told = reason
                 await asyncio.sleep(RETRY_S)
 

@@ -1,7 +1,8 @@
-"""Finds out that this node was removed, says so, and keeps it quiet from then on.
+"""Detects that this node was removed from a shard, logs it, and makes the replica silent.
 
-Whoever removes a node sends it nothing any more, so it may not find that in its log. A node that was a member and
-hears no leader asks the others; only a leader's word counts, by read index.
+The leader stops sending to a node that it removed, so the removed node may never receive the new configuration. A
+member that hears no leader therefore asks the other members. Their answer is a linearizable read of the configuration
+from a leader.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from ledger.errors import LedgerError
 log = logging.getLogger("ledgermq.node.removal")
 
 ANSWER_MS = 2000
+# After this number of checks in a row without a leader, one election timeout apart, the node asks the other members.
 SILENT_LOOKS = 2
-"""So many times in a row without a leader, an election timeout apart, before the others are asked."""
+# The largest number of checks between two such requests. The number doubles while no member answers.
 MOST_LOOKS = 20
-"""The longest time between two questions, while nobody answers: everybody else may be down, and for long."""
 
 
 class RemovalWatch:
-    """Of one shard."""
+    """Watches whether this node was removed from one shard."""
 
     def __init__(self, shard: LocalReplica, settings: NodeSettings, runtime: Runtime) -> None:
         self._shard = shard
@@ -38,7 +39,7 @@ class RemovalWatch:
         self._ask_at = SILENT_LOOKS
 
     async def run(self) -> None:
-        """Ends once this node has been removed, and is quiet."""
+        """Return after this node was removed and its replica is silent."""
         while True:
             await asyncio.sleep(self._look_s)
             replica = self._shard.replica
@@ -70,7 +71,7 @@ class RemovalWatch:
             async with AsyncAdmin(others, request_timeout_ms=ANSWER_MS, rng=chance, _environment=environment) as admin:
                 said = await admin.members(shard=self._shard.number, timeout_ms=ANSWER_MS)
         except LedgerError:
-            return False  # they have no leader either, or cannot be reached
+            return False  # the other members have no leader either, or cannot be reached
         if said.cluster != self._settings.cluster or said.configuration_index <= replica.membership.index:
             return False
         return replica.membership.removed_by({member.node: member.incarnation for member in said.members})

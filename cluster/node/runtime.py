@@ -1,8 +1,7 @@
-"""What a shard takes from the world around it, besides its disk: peers, time, chance, clients, and workers beside the
-loop.
+"""The runtime of a node: the transports, clocks, randomness, clients and worker threads that the node is given.
 
-All of it comes from outside, in one frozen object, so the very same node runs over gRPC, clocks and threads, and in a
-simulation over none of them.
+The runtime is one frozen object. A real node gets gRPC, clocks and threads; the simulator gives the same code its own
+implementations.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ Addresses = Mapping[int, str]
 
 
 class PeerTransport(Transport, Protocol):
-    """To the peers of one shard, from `start` to `stop`."""
+    """The transport to the peers of one shard, which runs from `start` to `stop`."""
 
     @property
     def disowned(self) -> str:
-        """Why no peer lets this node take part; empty while there is no such reason."""
+        """Why the peers refuse this node; empty while they do not."""
 
     def start(self) -> None: ...
     async def stop(self) -> None: ...
@@ -39,37 +38,44 @@ class PeerTransport(Transport, Protocol):
 
 class MakeTransport(Protocol):
     def __call__(self, me: Identity, peers: Addresses, receiver: Receiver, /) -> PeerTransport:
-        """`receiver` is not called before the transport is started."""
+        """A transport for the node `me`. The transport calls `receiver` only after its `start`."""
 
 
 def now_ms() -> int:
+    """The time of day in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def monotonic_ms() -> float:
+    """The time in ms of a clock that never goes back."""
     return time.monotonic() * 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """By default those of a process of its own. All is called in the loop's thread."""
+    """The runtime of one node. The defaults are those of a real process. The node calls all members in the thread of
+    the event loop."""
 
+    # Creates the transport of one shard.
     make_transport: MakeTransport
+    # Creates the connections over which a node asks other nodes for introductions.
     introductions: Callable[[Addresses], Introductions] = GrpcIntroductions
+    # Creates the connections over which a node requests entries to repair a damaged log.
     entry_source: Callable[[Addresses], EntrySource] = GrpcEntrySource
-    """From which a damaged log is repaired."""
+    # Creates a worker with the given name.
     worker: Callable[[str], Worker] = ThreadWorker
-    """Makes a worker of that name."""
+    # The time of day in ms since 1970. It may jump.
     now_ms: Callable[[], int] = now_ms
-    """Since 1970; may jump."""
+    # The randomness of election timeouts and incarnations. Two nodes must not have the same random numbers.
     chance: random.Random = field(default_factory=random.SystemRandom)
-    """Of election timeouts and incarnations: no two nodes may have the same."""
+    # A clock in ms that never goes back and continues while the process is stopped.
     monotonic_ms: Callable[[], float] = monotonic_ms
-    """Never goes back, and goes on while the process is stopped."""
+    # Identifies this run of the machine. Unflushed writes survive a kill of the node, and are lost when the machine
+    # restarts.
     boot_id: Callable[[], str] = read_boot_id
-    """Of this run of the machine; what was written in it and not flushed is there until it ends."""
+    # The environment of the clients by which a node calls other nodes.
     client: Environment = PROCESS
-    """Of the client by which a node asks the others."""
+    # The limit of open files of the process.
     file_limit: Callable[[], int] = file_limit
-    """How many files the process may have open."""
+    # Runs the work whose failure ends the node.
     vital: Vital = field(default_factory=Vital)

@@ -1,7 +1,7 @@
-"""Reads, a little at a time while the node works, what its start did not read of the log.
+"""The scrub: reads the part of a log that the start of the node did not read, slowly, while the node serves.
 
-A start that goes on at a checkpoint trusts what lies before; damage there is found here, before anybody needs those
-bytes. Whoever is told of a flaw sees to it; reading goes on behind it when that is done.
+A start from a checkpoint trusts the entries before the checkpoint. The scrub finds damage among these entries before a
+reader needs them. It passes each flaw to `on_flaw` and continues after the flaw when `on_flaw` returns.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ log = logging.getLogger("ledgermq.node.scrub")
 
 PIECE_ENTRIES = 200
 PIECE_BYTES = 1 << 20
+# The pause between two pieces. It limits the scrub to 50 MB or 10,000 entries a second and a few percent of a core.
 PAUSE_S = 0.02
-"""Between pieces: at most 50 MB or 10,000 entries a second, and some percent of a core."""
 
+# Runs a function on a helper thread, and reports a failure of the disk to the shard.
 Beside = Callable[[Callable[[], object]], Awaitable[None]]
-"""Does something on a helper thread, and tells the shard where the disk fails."""
 
 
 class Scrub:
-    """Of one shard's log, up to the last entry that was not read."""
+    """Reads one shard's log up to the last entry that its start did not read."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class Scrub:
         self._is_over = False
         self._first = 0
         self._found: Iterator[Found | Flaw] = iter(())
+        # A flaw that was found and not passed to `on_flaw` yet.
         self._flaw: Flaw | None = None
-        """The one that was found last, and is not seen to yet."""
 
     async def run(self, beside: Beside) -> None:
-        """Ends when all was read."""
+        """Return when everything is read. The reads happen in `beside`."""
         if self._last < self._log.first_index:
             return
         while not self._is_over and self._last >= self._log.first_index:
@@ -57,7 +57,7 @@ class Scrub:
                 flaw, self._flaw = self._flaw, None
                 await self._on_flaw(flaw)
             await asyncio.sleep(PAUSE_S)
-        log.info("the log was read up to entry %d, where this start went on", self._last)
+        log.info("scrub finished: the log was read up to entry %d, the checkpoint of this start", self._last)
 
     def _read_piece(self) -> None:
         try:
@@ -66,13 +66,13 @@ class Scrub:
             if self._first == self._log.first_index:
                 self._is_over = True
                 raise
-            log.debug("a segment was let go while it was read: %s", error)
+            log.debug("retention removed a segment while the scrub read it: %s", error)
 
     def _begin(self) -> None:
-        """At the log's beginning, which moves on."""
+        """Start reading at the log start. The scrub starts anew when retention has moved the log start."""
         self._first = self._log.first_index
         segments = self._log.segment_files(self._last)
-        # The file in which the start lies may hold no entry any more: it is not among them then.
+        # `segments` leaves out a file without entries, so the first segment may begin after the log start.
         start = self._log.start_tail
         start = replace(start, end=max(start.end, segments[0].base)) if segments else start
         reader = LogReader(self._disk, segments, segment_bytes=self._segment_bytes, start=start)

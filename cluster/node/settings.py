@@ -1,7 +1,8 @@
 """The settings of one node, read from a TOML file and the environment, and checked in one place.
 
-A node runs on one frozen object, made before anything is opened; whatever is wrong with it is said at once, every
-fault in a sentence that names its key. ``LEDGERMQ_<KEY>`` in the environment wins over the file:
+`NodeSettings` is one frozen object, made before the node opens any file. If settings are wrong, SettingsError lists
+every fault at once, in one sentence each that names the setting. A variable ``LEDGERMQ_<KEY>`` in the environment takes
+precedence over the file:
 
     node = 1
     data = "/var/lib/ledgermq"
@@ -35,15 +36,15 @@ __all__ = ["NodeSettings", "SettingsError", "split_address"]
 ENVIRONMENT_PREFIX = "LEDGERMQ_"
 MIB = 1 << 20
 _TRUE = ("1", "true", "t", "yes", "y", "on")  # as pydantic reads them
-# What an entry may hold beside its largest message: 1 MiB of key, tag and headers, as producers have it, and what the
-# batch and the entry add.
+# The room in an entry beside its largest message: 1 MiB for key, tag and headers (the limit of producers), and 64 KiB
+# for the headers of the batch and the entry.
 _BESIDE_THE_MESSAGE_BYTES = MIB + (64 << 10)
-# Settings of version 0.1 and their names today.
+# Settings of version 0.1 -> their present names.
 _RENAMED = {"groups": "shards"}
 
 
 class SettingsError(Exception):
-    """The settings cannot be used. The message has one line for each fault, each naming its key."""
+    """The settings cannot be used. The message has one line for each fault, and each line names its setting."""
 
 
 def _check_optional_address(address: str) -> str:
@@ -51,7 +52,8 @@ def _check_optional_address(address: str) -> str:
 
 
 def _split_peers(value: object) -> object:
-    """The environment's way to write peers, "1=host:port,2=host:port", as a mapping; anything else as it is."""
+    """Turn the text "1=host:port,2=host:port" of an environment variable into a mapping; return other values as they
+    are."""
     if not isinstance(value, str):
         return value
     pairs = [part.partition("=") for part in value.split(",") if part.strip()]
@@ -64,13 +66,13 @@ def _split_peers(value: object) -> object:
 
 
 def _own_address(valid: dict[str, Any]) -> str:
-    # A node that is not among its peers is refused below, by a sentence of its own.
+    # `_agree` refuses a node that is missing from its `peers`, with a message of its own.
     peers: dict[int, str] = valid.get("peers", {})
     return peers.get(valid.get("node", 0)) or str(valid.get("listen", "127.0.0.1:9871"))
 
 
 def _split_list(value: object) -> object:
-    """The environment's way to write a list, "10,30,60"; anything else as it is."""
+    """Turn the text "10,30,60" of an environment variable into a list; return other values as they are."""
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -89,119 +91,167 @@ OptionalAddress = Annotated[str, AfterValidator(_check_optional_address)]
 
 
 class NodeSettings(BaseSettings):
-    """Everything that a node can be told. Times in ms, sizes in bytes."""
+    """All settings of one node. A name that ends in `_ms` is a time in ms, and one that ends in `_bytes` a size in
+    bytes."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True
     )
 
+    # -- identity and data
+
+    # The number of this node. Each node of a cluster needs a different number.
     node: NodeId
+    # The name of the cluster. All nodes of a cluster need the same name, and a node refuses nodes with another name.
     cluster: str = Field(default="dev", min_length=1, max_length=127)
+    # The data directory of this node.
     data: Path
-    # Where the indexes lie, which can be built from the log at any time: perhaps on a cheaper disk. None: under `data`.
+    # The directory of the indexes, for example on a cheaper disk. By default (None) the indexes are under `data`. A
+    # node can rebuild its indexes from the log at any time.
     index_data: Path | None = None
-    # This node waits to be added to a cluster that runs (`ledgermq cluster add-node`). Where it has data already, this
-    # changes nothing.
+    # With `join = true`, a node with an empty data directory waits until `ledgermq cluster add-node` adds it to a
+    # running cluster. The setting has no effect on a node that has data.
     join: bool = False
-    # Every voter of the first start, this node included: id -> where the others reach it. Where this node joins a
-    # cluster, nobody need be here: it learns of the others from the cluster, and what is here goes before that.
+    # The voters of the first start, this node included: node number -> address at which the other nodes reach it. With
+    # `join = true`, `peers` may be empty, because the node learns the addresses from the cluster. An address in `peers`
+    # takes precedence over the address that the cluster knows.
     peers: Annotated[dict[NodeId, Address], NoDecode, BeforeValidator(_split_peers)]
 
+    # -- addresses
+
+    # The address on which this node serves gRPC to clients and to other nodes.
     listen: Address = "127.0.0.1:9871"
-    # Where clients are told to come; by default the node's own address among `peers`, since `listen` may be 0.0.0.0.
+    # The address that clients are given for this node. The default is the node's own address in `peers`, because
+    # `listen` may be 0.0.0.0; a node that `peers` does not name advertises `listen`.
     advertised: Address = Field(default_factory=_own_address)
-    # Where clients reach the nodes from outside of their network, such as from the host of containers: id -> address. A
-    # client that was given one of these uses them for all nodes. All that any node names count, of added ones too.
+    # Addresses of nodes for clients outside the nodes' network, for example on the host of containers: node number ->
+    # address. A client that starts from one of these addresses uses them for all nodes. Clients collect the outside
+    # addresses that all nodes report, so a node that is added later can name its own.
     outside: Annotated[dict[NodeId, Address], NoDecode, BeforeValidator(_split_peers)] = Field(default_factory=dict)
-    # Where this node tells what it knows of routes: name servers, for clients that do not know the nodes.
+    # The name servers to which this node reports its routes, for clients that do not know the nodes. By default none.
     nameservers: Annotated[tuple[Address, ...], NoDecode, BeforeValidator(_split_list)] = ()
-    # The machine room that this node is in: for consumer groups whose members are to consume what is near.
+    # The machine room of this node, for consumer groups that assign queues to consumers in the same room. By default
+    # the node has no room.
     room: Annotated[str, AfterValidator(_check_room)] = ""
-    # Metrics and health; empty: none.
+    # The address of the HTTP port for metrics, health and segments. An empty address turns the HTTP port off.
     http: OptionalAddress = "127.0.0.1:9872"
-    # The log's segments over that port too: whoever reaches it can read all messages.
+    # Whether the HTTP port serves the segments of the log. Every program that reaches the port can then read all
+    # messages.
     serve_segments: bool = True
 
-    # When an append counts: once in the page cache, or once on the disk. One for the whole cluster.
+    # -- writing
+
+    # When an appended entry counts as held: `async`, once the page cache has it; `sync`, once the disk has it. All
+    # nodes of a cluster need the same value.
     flush: Literal["async", "sync"] = "async"
-    # Where nobody waits for a flush: at each interval, if so many pages of 4 KiB were written; at the thorough one,
-    # whatever was written.
+    # How often, in ms, the node checks whether a log needs a flush that no request waits for.
     flush_interval_ms: int = Field(default=500, ge=1, le=60_000)
+    # How many pages of 4 KiB must have been written to a log since its last flush, so that the check flushes the log.
     flush_pages: int = Field(default=4, ge=0)
+    # The time in ms after which the check flushes a log that has any unflushed bytes.
     flush_thorough_ms: int = Field(default=10_000, ge=1, le=600_000)
 
-    # By which way appends get into the files: pwrite, a copy into a mapping, or a copy into a buffer of this process
-    # that is written to the file later. Of such buffers there are at most so many, each of a segment's size.
+    # How appends reach the files: `direct` uses pwrite, `mapped` copies into a memory mapping, and `staged` copies into
+    # a buffer of this process, which is written to the file later.
     write: WriteMode = "direct"
+    # With `write = "staged"`, the largest number of buffers of one log. Each buffer has the size of a segment.
     staged_segments: int = Field(default=3, ge=1, le=16)
+    # With `write = "staged"`, how often, in ms, the buffers are written to the files.
     write_out_interval_ms: int = Field(default=200, ge=1, le=60_000)
-    # New sends are refused (retriable) while an append, or a flush that they would wait for, takes longer; 0: never.
+    # New sends are refused (retriable) while an append, or a flush that the sends would wait for, takes longer than
+    # this time in ms. 0 never refuses.
     busy_ms: int = Field(default=1000, ge=0, le=600_000)
-    # What is asked of the system's memory: to have the pages of the next segment ready, to keep the segment in use, and
-    # how segments will be read. See docs/STORE.md before changing one.
+    # Whether the node writes to the pages of the next segment in advance, so that appends find them in memory. See
+    # docs/STORE.md before a change. Off by default.
     warm: bool = False
+    # Whether the node locks the segment in use into memory. See docs/STORE.md before a change. Off by default.
     lock_memory: bool = False
+    # The advice to the kernel on reading segments in advance. See docs/STORE.md before a change.
     read_ahead: ReadAhead = "normal"
 
-    # So many shards at least, as shard 0's leader has it: shard 0 on all nodes, each other one on three. There are
-    # never fewer again; `ledgermq cluster add-shard` makes more.
+    # -- shards
+
+    # The smallest number of shards; the setting of shard 0's leader counts. Shard 0 has a replica on every node, and
+    # every other shard has three replicas. Shards are never removed, and `ledgermq cluster add-shard` adds shards.
     shards: int = Field(default=1, ge=1, le=64)
-    # Both are fixed for a shard by its first configuration entry.
+    # The size of a segment file in bytes. The first configuration entry of a shard fixes it for that shard.
     segment_bytes: int = Field(default=1024 * MIB, ge=MIB, le=4096 * MIB, multiple_of=4096)
+    # The largest message in bytes. The first configuration entry of a shard fixes it for that shard.
     max_message_bytes: int = Field(default=4 * MIB, ge=1024, le=48 * MIB)
 
-    # Tells whether the machine was started anew since this node last ran, so that what was not flushed may be gone. To
-    # be set where the kernel's own file does not tell that: under a test that cuts the power of one node, say.
+    # A file whose content changes when the machine restarts. After a restart of the machine, unflushed writes may be
+    # lost. The default is the kernel's boot id; a test that cuts the power of a single node sets another file.
     boot_id_file: Path = KERNEL_BOOT_ID
 
-    # What is kept: the leader's settings count, so set the same on all nodes. Whole segments go, on all nodes at the
-    # same place, but never the one in use, nor what somebody holds. What is older than this goes; 0: however old.
+    # -- retention: the settings of a shard's leader count, so give all nodes the same values. Retention removes whole
+    # segments, the same on all replicas, but never the segment in use and never a part of the log that has a hold.
+
+    # Entries that are older than this number of hours are removed. 0 sets no limit on the age.
     retention_hours: float = Field(default=72.0, ge=0, le=1_000_000, allow_inf_nan=False)
-    # The oldest go where the log is larger; 0: however large.
+    # The oldest entries are removed while a shard's log is larger than this number of bytes. 0 sets no limit.
     retention_bytes: int = Field(default=0, ge=0)
-    # Old segments go only in this hour of the day (UTC), and when the disk is full; by default at any time.
+    # The hour of the day (UTC) in which old segments are removed; on a full disk they are removed at any hour. By
+    # default (None) old segments are removed at any hour.
     cleaning_hour: int | None = Field(default=None, ge=0, le=23)
-    # From these uses of the log's disk on: what is too old goes at any hour; the oldest goes, however young; writes are
-    # refused. 0 turns each off.
+    # If the log's disk is used to at least this ratio, segments that are too old are removed at any hour. 0 is off.
     disk_clean_ratio: float = Field(default=0.75, ge=0, le=1)
+    # If the log's disk is used to at least this ratio, the oldest segments are removed whatever their age. 0 is off.
     disk_force_ratio: float = Field(default=0.85, ge=0, le=1)
+    # If the log's disk is used to at least this ratio, new sends are refused. 0 is off.
     disk_refuse_ratio: float = Field(default=0.90, ge=0, le=1)
-    # How often all that is looked at.
+    # How often, in ms, the node checks the disk and applies the retention limits.
     retention_check_ms: int = Field(default=10_000, ge=10, le=3_600_000)
 
-    # What one client may send to this node, or fetch from it, in a second; 0: as much as it likes. A client is whoever
-    # calls itself by the same `client_id`; without one, all of a host are one. See docs/LIMITS.md.
+    # -- quotas: a client is identified by its `client_id`, or by its host if it has no `client_id` (docs/LIMITS.md).
+
+    # How many bytes one client may send to this node in a second. 0 sets no limit.
     produce_quota_bytes_per_s: int = Field(default=0, ge=0)
+    # How many messages one client may send to this node in a second. 0 sets no limit.
     produce_quota_messages_per_s: int = Field(default=0, ge=0)
+    # How many bytes one client may fetch from this node in a second. 0 sets no limit.
     fetch_quota_bytes_per_s: int = Field(default=0, ge=0)
+    # How many messages one client may fetch from this node in a second. 0 sets no limit.
     fetch_quota_messages_per_s: int = Field(default=0, ge=0)
 
-    # How long a message that could not be consumed waits before it is handed out again: for the second time, the third,
-    # and so on. Further times as the last one. Set the same on all nodes.
+    # How many seconds a message waits before it is delivered again to a consumer group that failed to consume it. The
+    # first value is the wait before the second delivery, the second value before the third delivery, and so on; the
+    # last value also counts for all later deliveries. Give all nodes the same values.
     retry_delays_s: Annotated[tuple[Delay, ...], NoDecode, BeforeValidator(_split_list)] = Field(
         default=DELAYS_S, min_length=1, max_length=64
     )
 
+    # -- Raft's clock and leaders
+
+    # The length of one tick of Raft's clock in ms.
     tick_ms: int = Field(default=50, ge=1, le=10_000)
+    # A leader sends a heartbeat each time this number of ticks has passed.
     heartbeat_ticks: int = Field(default=2, ge=1)
+    # A follower that hears no leader for this number of ticks (up to twice as many, at random) starts an election.
     election_ticks: int = Field(default=10, ge=2)
-    # Whoever else leads hands over to this node when it can; 0: none is preferred.
+    # The number of the node that is to lead every shard. A leader on another node hands over to it when it can. 0
+    # prefers no node.
     preferred_leader: int = Field(default=0, ge=0, le=0xFFFF_FFFF)
-    # Where there are several shards, and no preferred leader: each is to be led by another of its voters, in turn.
+    # Whether the leaders of several shards are spread evenly over the nodes. Without effect if `preferred_leader` is
+    # set.
     spread_leaders: bool = True
 
+    # -- log output
+
+    # The format of the node's own log on standard error: lines of text, or one JSON object a line.
     log_format: Literal["text", "json"] = "text"
+    # The lowest level of the log lines that are written.
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @property
     def largest_entry_bytes(self) -> int:
-        """The largest entry that a node takes, its header included: `segment_bytes` is never less."""
+        """The size in bytes, header included, of the largest entry that a node accepts. `segment_bytes` is never
+        less."""
         return self.max_message_bytes + _BESIDE_THE_MESSAGE_BYTES
 
     @property
     def addresses(self) -> dict[int, str]:
-        """Where clients reach each node, as far as this one is told. Of itself, one that joins is told nothing, unless
-        by `advertised`: the cluster has it from whoever adds it."""
+        """The addresses at which clients reach each node, as far as the settings name them. A node with `join = true`
+        leaves itself out unless `peers` or `advertised` gives its address: the operator's `add-node` command does."""
         told = not self.join or self.node in self.peers or "advertised" in self.model_fields_set
         return {**self.peers, self.node: self.advertised} if told else dict(self.peers)
 
@@ -218,7 +268,7 @@ class NodeSettings(BaseSettings):
     @model_validator(mode="after")
     def _agree(self) -> Self:
         if not self.peers and not self.join:
-            raise ValueError("`peers` is empty: name every node of the first start, this one included")
+            raise ValueError("`peers` is empty: name every node of the first start, this node included")
         if self.node not in self.peers and not self.join:
             known = ", ".join(str(node) for node in sorted(self.peers))
             raise ValueError(f"`peers` names the nodes {known}, but not this node, {self.node}: add it")
@@ -231,7 +281,9 @@ class NodeSettings(BaseSettings):
                 if address == inside and node != peer:
                     raise ValueError(f"`outside` gives node {node} the address that node {peer} has among `peers`")
         if self.index_data == self.data:
-            raise ValueError("`index_data` is the same directory as `data`: leave it out, indexes lie there then")
+            raise ValueError(
+                "`index_data` is the same directory as `data`: leave `index_data` out, and the indexes are under `data`"
+            )
         if self.flush_thorough_ms < self.flush_interval_ms:
             raise ValueError(
                 f"`flush_thorough_ms` ({self.flush_thorough_ms}) must not be less than `flush_interval_ms` "
@@ -240,31 +292,32 @@ class NodeSettings(BaseSettings):
         if self.election_ticks <= self.heartbeat_ticks:
             raise ValueError(
                 f"`election_ticks` ({self.election_ticks}) must be larger than `heartbeat_ticks` "
-                f"({self.heartbeat_ticks}), or followers stand before a heartbeat can reach them"
+                f"({self.heartbeat_ticks}); otherwise followers start elections before a heartbeat can reach them"
             )
         ratios = (self.disk_clean_ratio, self.disk_force_ratio, self.disk_refuse_ratio)
         used = [ratio for ratio in ratios if ratio]
         if used != sorted(used):
             raise ValueError(
-                "`disk_clean_ratio`, `disk_force_ratio` and `disk_refuse_ratio` must rise in this order, but for those "
-                f"that are 0 (off); they are {', '.join(f'{ratio:g}' for ratio in ratios)}"
+                "`disk_clean_ratio`, `disk_force_ratio` and `disk_refuse_ratio` must rise in this order (a ratio of 0 "
+                f"is off and does not count); they are {', '.join(f'{ratio:g}' for ratio in ratios)}"
             )
         if self.segment_bytes < self.largest_entry_bytes:
             raise ValueError(
-                f"`segment_bytes` ({self.segment_bytes:,}) must hold the largest entry, which `max_message_bytes` "
-                f"({self.max_message_bytes:,}) makes {self.largest_entry_bytes:,} bytes"
+                f"`segment_bytes` ({self.segment_bytes:,}) must be at least the size of the largest entry, which is "
+                f"{self.largest_entry_bytes:,} bytes with `max_message_bytes` {self.max_message_bytes:,}: raise "
+                "`segment_bytes` or lower `max_message_bytes`"
             )
         return self
 
     @classmethod
     def load(cls, path: Path | None, **given: Any) -> NodeSettings:
-        """The settings of the file at `path` (None: no file), with the environment over them and `given` over all;
-        raises SettingsError."""
+        """Read the settings from the file at `path` (None: no file). The environment takes precedence over the file,
+        and `given` over both. Raises SettingsError."""
         file = {} if path is None else _read(path)
         for old, new in _RENAMED.items():
             if (variable := f"{ENVIRONMENT_PREFIX}{old.upper()}") in os.environ:
                 raise SettingsError(f"environment: {variable} is called {ENVIRONMENT_PREFIX}{new.upper()} now")
-        # Only keys that are settings are taken from the environment: Kubernetes puts others of this prefix there.
+        # Variables with our prefix that are no settings are ignored, because Kubernetes sets such variables.
         environment = EnvSettingsSource(cls, env_prefix=ENVIRONMENT_PREFIX)()
         try:
             return cls(**{**file, **environment, **given})
@@ -285,7 +338,7 @@ def _sentences(error: ValidationError, path: Path | None, environment: Mapping[s
     file = f"{path}: " if path else ""
     sentences = []
     for fault in error.errors(include_url=False):
-        if fault["type"] == "default_factory_not_called":  # only says that there are other faults
+        if fault["type"] == "default_factory_not_called":  # this fault only says that there are other faults
             continue
         key = str(fault["loc"][0]) if fault["loc"] else ""
         where = "environment: " if key in environment else file
@@ -302,7 +355,7 @@ def _sentence(key: str, kind: str, inside: tuple[int | str, ...], message: str) 
     if kind == "missing":
         return f"`{key}` must be set, here or as {ENVIRONMENT_PREFIX}{key.upper()}"
     message = message.removeprefix("Value error, ")
-    if not key:  # of several settings together: the message names them
+    if not key:  # a fault of several settings together: its message names them
         return message
     place = "".join(f" {part}" for part in inside if part != "[key]")
     return f"`{key}`{place}: {message[:1].lower()}{message[1:]}"

@@ -1,7 +1,7 @@
-"""What a node asks of leaders of shards that it does not lead itself, as a client of its own cluster.
+"""Calls from this node to the leaders of shards that other nodes lead.
 
-Where those leaders are, and that they change, is a client's daily work. It is made when it is first needed, and
-stays.
+The node is a client of its own cluster, because a client already finds leaders and follows changes of leadership. The
+client is created at the first call and kept until `stop`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ REQUEST_MS = 5_000
 
 
 class ShardCalls:
-    """Implements `OtherLeaders` of `ledger.broker.topics.topic_opening` and `topic_deletion`. `addresses()`: of the
-    nodes."""
+    """Implements `OtherLeaders` of `ledger.broker.topics.topic_opening` and `topic_deletion`. `addresses()` returns the
+    addresses of the nodes."""
 
     def __init__(self, addresses: Callable[[], Iterable[str]], runtime: Runtime) -> None:
         self._addresses = addresses

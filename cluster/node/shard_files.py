@@ -1,7 +1,7 @@
-"""The files of one shard but its vote: log, indexes and checkpoints, opened together.
+"""The open files of one shard, except the vote file: log, indexes and checkpoints.
 
-They are opened in one order, and when the log turns out to be damaged all are let go again, so that it can be
-repaired and everything opened once more from the beginning.
+`ShardFiles.open` opens the files in a fixed order. If the log turns out to be damaged, `open` closes all files again,
+so that startup repair can change the log and all files can be opened anew.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class ShardFiles:
         *,
         reads_again: bool,
     ) -> ShardFiles:
-        """Reads the log, or what came since the last checkpoint; and, if it `reads_again`, some of what came before.
-        Raises StoreError, ShardError."""
+        """Open all files and read the entries after the last checkpoint; with `reads_again`, also some entries before
+        it. Raises StoreError, ShardError."""
         open_queues = queues_open_at_once(runtime.file_limit(), max(settings.shards, number + 1))
         queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)
         keys = KeyIndex(disk, directory.keys_directory(number))
@@ -62,7 +62,7 @@ class ShardFiles:
         return ShardFiles(queues, keys, checkpoints, opened)
 
     def close(self) -> None:
-        """Orderly: the log is flushed, with a clean mark."""
+        """Close all files; the log is flushed and gets a clean mark."""
         self.checkpoints.close()
         self.queues.close()
         self.keys.close()

@@ -1,10 +1,10 @@
-"""The log of one shard, opened: what a start finds on the disk, and what follows from it.
+"""The open log of one shard: opens the CommitLog, and records what the last run of the node may have lost.
 
-    crashed?  ->  base and log (a loss is remembered before anything is cut)  ->  flushed  ->  this boot is recorded
+    crashed?  ->  open snapshot and log (a possible loss is recorded before a cut)  ->  flush  ->  record this boot
 
-Whatever the last run left (an orderly stop, a kill, a machine that went down, a log being replaced), after this the
-log is whole and flushed, and it is said what may be missing. An orderly stop leaves a clean mark, so that the next
-start can tell damage from a torn tail.
+The last run may have ended by an orderly stop, a kill or a power loss, or while a snapshot replaced the log. After the
+constructor returns, the log is whole and flushed. If entries may be missing, the directory marks this node as a
+suspect. An orderly stop leaves a clean mark, by which the next start can tell damage from a torn end.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ log = logging.getLogger("ledgermq.node.shard")
 
 
 class ShardError(Exception):
-    """The shard cannot run on this node. The sentence says why and what to do."""
+    """The shard cannot run on this node. The message says why and what to do."""
 
 
 class ShardLog:
@@ -59,33 +59,40 @@ class ShardLog:
         *,
         reads_again: bool = True,
     ) -> None:
-        """Reads what no checkpoint knows of the log. `observe_append` is told how many seconds each group write takes.
-        `reads_again`: something of what a checkpoint knows, too.
-        Raises StoreError, LogDamagedError among them, and ShardError."""
+        """Open the log and read the entries after the last checkpoint; with `reads_again`, also some entries before it.
+        `observe_append` is called with the seconds that each group write takes.
+
+        Raises ShardError and StoreError, of which LogDamagedError is a subclass."""
         self.snapshots = snapshots
+        # The configurations in the snapshot and the log, with their indexes, as of the start. The first start appends
+        # the configuration of entry 1.
         self.configurations: list[tuple[int, ShardConfiguration]] = []
-        """Those that the log, and the base before it, held at the start; and the first one, once it is written."""
+        # The setting of the same name, or less if the shard began with a smaller limit.
         self.max_message_bytes = settings.max_message_bytes
-        """As set; less where the shard began with smaller entries."""
         self._number = number
         self._settings = settings
         self._disk = disk
         self._directory = directory
         self._runtime = runtime
         self._checkpoints = checkpoints
+        # The segment size that the shard began with, or the setting for a shard that has not begun.
         self.segment_bytes = settings.segment_bytes
-        """As set, or as the shard began."""
         self.log = self._open(directory.log_directory(number), reads_again=reads_again)
         self.log.observe, self.log.clock_ms = observe_append, runtime.monotonic_ms
         self._check_peers()
 
     def close(self) -> None:
-        """Orderly: flushed, with a clean mark."""
+        """Flush the log, write a clean mark and close the log."""
         try:
             self.log.sync()
             self._directory.write_clean_mark(self._number, self.log.clean_mark())
         except StoreError as error:
-            log.error("shard %d: no clean mark, the log could not be flushed: %s", self._number, error)
+            log.error(
+                "shard %d: the log could not be flushed, so no clean mark was written; the next start treats this stop "
+                "as a crash: %s",
+                self._number,
+                error,
+            )
         finally:
             self.log.close()
 
@@ -120,15 +127,15 @@ class ShardLog:
             on_entry=self._remember_configuration,
             on_progress=tell_progress(),
         )
-        opened.sync()  # what a killed process left in the page cache counts from now on, in both flush modes
+        opened.sync()  # entries that a killed process left in the page cache count as held from now on
         if repair is not None:
             self._end_repair(repair, is_as_stopped=clean is not None)
         self.snapshots.finish_reset()
         directory.record_boot(number, boot_id if self._settings.write != "staged" else "")
-        directory.remove_clean_mark(number)  # until then it vouches for what is here
+        directory.remove_clean_mark(number)  # last, because a kill before this line leaves the log as the mark says
         seconds = time.perf_counter() - started
         log.info(
-            "shard %d: a log of %d entries, %d bytes, read in %.2f s", number, opened.last_index, opened.end, seconds
+            "shard %d: opened a log of %d entries, %d bytes in %.2f s", number, opened.last_index, opened.end, seconds
         )
         return opened
 
@@ -138,24 +145,27 @@ class ShardLog:
             self.configurations.append((header.index, decode_configuration(bytes(body))))
 
     def _remember_loss(self, end: CrashEnd) -> None:
-        """The machine went down, or a process that staged its writes was killed. In `sync` mode what was acknowledged
-        is there, unless the log was torn in its middle; in `async` mode its last entries may be missing without a
-        trace."""
+        """Mark this node as a suspect, if entries may be missing after a crash of the machine (or a kill of a node that
+        stages its writes).
+
+        In `sync` mode no acknowledged entry is missing unless the log is torn before its last flush, which
+        `end.reason` says. In `async` mode the last entries may be missing without a trace."""
         if self._settings.flush == "sync" and not end.reason:
             return
         reason = end.reason or "the machine went down (or a node that stages its writes) before the log was flushed"
         found = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=end.last_index)
         mark = self._directory.mark_suspect(self._number, found)
         log.warning(
-            "shard %d: entries behind index %d may be lost here (%s): this node neither votes nor counts until it has "
-            "caught up with a leader",
+            "shard %d: entries after index %d may be lost on this node (%s): this node neither votes nor counts until it "
+            "has caught up with a leader",
             self._number,
             mark.last_index,
             mark.reason,
         )
 
     def _end_repair(self, repair: RepairMark, *, is_as_stopped: bool) -> None:
-        """The log was repaired, and its own bytes were not found again behind that: they may have been more."""
+        """Mark this node as a suspect after a startup repair, unless the clean mark shows that the log has all its
+        entries: the log may have had entries after those that the repair found."""
         if not is_as_stopped:
             mark = self._directory.mark_suspect(self._number, repair.doubt)
             log.warning(
@@ -165,33 +175,43 @@ class ShardLog:
             )
         self._directory.clear_repair(self._number)
 
-    # -- what is fixed for ever
+    # -- sizes and members in the configuration
 
     def _take_fixed_sizes(self, path: Path) -> None:
-        """Segment size, and the bound on messages, as the shard's first configuration entry fixed them; as the settings
-        say before there is one."""
+        """Take the segment size and the largest message from the shard's first configuration entry, which fixed them.
+        Before there is such an entry, the settings count."""
         settings = self._settings
         fixed = configuration_at_start(self._disk, path, self.snapshots.snapshot)
         if fixed is None:
             return
         if fixed.segment_bytes != settings.segment_bytes:
             self.segment_bytes = fixed.segment_bytes
-            log.warning("`segment_bytes` is ignored: this shard began with %d, and keeps it", fixed.segment_bytes)
+            log.warning(
+                "shard %d: the setting `segment_bytes` is ignored, because the shard began with %d",
+                self._number,
+                fixed.segment_bytes,
+            )
         beside_the_message = settings.largest_entry_bytes - settings.max_message_bytes
         if fixed.max_entry_bytes < settings.largest_entry_bytes:
             self.max_message_bytes = fixed.max_entry_bytes - beside_the_message
-            log.warning("`max_message_bytes` is %d here: this shard began with that", self.max_message_bytes)
+            log.warning(
+                "shard %d: `max_message_bytes` is %d instead of the setting, because the shard began with it",
+                self._number,
+                self.max_message_bytes,
+            )
 
     def _check_peers(self) -> None:
         members = self.configurations[-1][1].members if self.configurations else {}
         peers = self._settings.peers
         if missing := [node for node, member in members.items() if not member.address and node not in peers]:
             self.log.close()
-            raise ShardError(f"`peers` lacks node {missing[0]}, a member of shard {self._number}: add its address")
+            raise ShardError(
+                f"`peers` does not name node {missing[0]}, which is a member of shard {self._number}: add its address"
+            )
 
 
 def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot | None) -> ShardConfiguration | None:
-    """The one that the log, or its base, begins with; None where there is none that can be read."""
+    """The configuration in the snapshot, or else in entry 1 of the log; None if there is none, or it is damaged."""
     if snapshot is not None:
         return decode_configuration(snapshot.configuration)
     path = log_directory / name_of(0)
@@ -205,7 +225,8 @@ def configuration_at_start(disk: Disk, log_directory: Path, snapshot: Snapshot |
 
 
 def first_entry(first_segment: File) -> ShardConfiguration | None:
-    """What entry 1 says; None where the file does not begin with a whole configuration (opening the log tells why)."""
+    """The configuration in entry 1. None if the file does not begin with a whole configuration entry; the opening of
+    the log then reports why."""
     try:
         header = parse(first_segment.read(0, HEADER_SIZE), 0)
         data = first_segment.read(0, padded(header.size))
@@ -218,7 +239,7 @@ def first_entry(first_segment: File) -> ShardConfiguration | None:
 
 
 def tell_progress() -> Callable[[int, int], None]:
-    """Reports about reading a long log, every few seconds."""
+    """Return a callback that logs the progress of reading a long log, at most every 2 s."""
     told = time.monotonic()
 
     def tell(done: int, total: int) -> None:

@@ -1,36 +1,36 @@
-"""The stall: whether this node's disk keeps up, so that new sends can be refused at once where it does not.
+"""The stall detector: says whether this node's disk keeps up, so that the node can refuse new sends at once if not.
 
-The one idea (RocketMQ's page-cache-busy detection, in one loop): an append that is held up holds up the whole loop,
-so it is seen only when it is over; what came in meanwhile is refused, for as long as it took, and then one more is
-tried. A flush is seen while it lasts.
+The rule is RocketMQ's page-cache-busy detection, for one event loop. A slow append blocks the whole loop, so the node
+detects it only after its end. The node then refuses new sends for as long as that append took, and tries the next
+append after that. A flush runs on a helper thread, so the node detects a slow flush while the flush runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+# One slow append makes the node refuse sends for at most this many times `busy_ms`.
 _LONGEST = 10
-"""Times `busy_ms`: for how long, at most, one slow append has others refused."""
 
 
 class Stall:
     def __init__(self, busy_ms: int, monotonic_ms: Callable[[], float]) -> None:
-        """`busy_ms` 0: nothing is ever refused."""
+        """`busy_ms` is the duration that is too slow; with 0 no send is ever refused."""
         self._busy_ms = busy_ms
         self._monotonic_ms = monotonic_ms
         self._slow_ms = 0.0
         self._until_ms = 0.0
 
     def appended(self, seconds: float) -> None:
-        """How long an append took."""
+        """Record that an append took `seconds`."""
         taken_ms = seconds * 1000
         if self._busy_ms and taken_ms >= self._busy_ms:
             self._slow_ms = taken_ms
             self._until_ms = self._monotonic_ms() + min(taken_ms, _LONGEST * self._busy_ms)
 
     def reason(self, flushing_ms: float) -> str:
-        """Why nothing is to be appended now; empty where it may be. `flushing_ms`: for how long a flush lasts that
-        somebody waits for."""
+        """Why new sends are refused now; empty if they are accepted. `flushing_ms` says for how long a flush has run
+        that sends wait for; 0 means that there is no such flush."""
         if self._busy_ms and flushing_ms >= self._busy_ms:
             return f"a flush of the log has taken {flushing_ms:.0f} ms so far"
         if self._monotonic_ms() < self._until_ms:

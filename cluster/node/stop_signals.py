@@ -1,4 +1,4 @@
-"""What ends a process in order: SIGTERM, or Ctrl-C."""
+"""The signals that stop a process in order: SIGTERM and SIGINT (Ctrl-C)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 
 
 def stop_requested() -> asyncio.Event:
-    """Set once either signal has come. In the running loop, which is the main thread's."""
+    """Return an event that is set by SIGTERM or SIGINT. Call this in the event loop of the main thread."""
     requested = asyncio.Event()
     for each in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(each, requested.set)

@@ -1,9 +1,9 @@
-"""The clock of all shards of a node: they tick in the same turn of the loop.
+"""The ticker: one clock for all shards of a node, which tick in the same turn of the event loop.
 
-What leaders say to one other node in one turn goes out as one message (`raft.transport.control_streams`), so shards
-that tick together cost little more than one. Heartbeats come every few ticks, so a shard that comes later begins with
-the others' next beat. A node that was held up ticks once, not as often as it missed: it must hear from others before
-it acts.
+The heartbeats that a node's leaders send to one other node in the same turn travel as one message
+(`raft.transport.control_streams`), so many shards cost little more than one shard. A shard that is added later starts
+ticking at the next heartbeat of the other shards. A node that was held up ticks once and skips the missed ticks,
+because its shards must hear from other nodes before they start an election.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Tick = Callable[[], None]
 
 
 class Ticker:
-    """Begins with the first that is added; call `stop` at the end. `beat`: ticks between two heartbeats."""
+    """Calls all added functions every `tick_ms`, from the first `add` to `stop`. `beat` is the number of ticks between
+    two heartbeats."""
 
     def __init__(self, vital: Vital, tick_ms: int, beat: int) -> None:
         self._vital = vital
@@ -34,7 +35,7 @@ class Ticker:
             self._task = self._vital.spawn(self._run(), "ticks")
 
     def remove(self, tick: Tick) -> None:
-        """Nothing, where it is not there (any more)."""
+        """Stop calling `tick`. Nothing happens if `tick` was not added, or was removed before."""
         for ticks in (self._ticks, self._joining):
             if tick in ticks:
                 ticks.remove(tick)

@@ -1,6 +1,6 @@
-"""What must not fail unseen: a node with a broken invariant ends at once, and a task that dies takes the node with it.
+"""Runs the vital work of a node: if a callback breaks an invariant, or a task fails, the node's process ends at once.
 
-After that the next start reads what is on the disk, as after any kill.
+The next start then recovers from the disk, as after a kill.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ EXIT_BUG = 70
 
 
 class Vital:
-    """Runs what must not fail. `end` is told of the error where it does, and ends the node: by default the process."""
+    """Runs vital callbacks and tasks. If one of them fails, `end` is called with the error and must end the node; the
+    default ends the process."""
 
     def __init__(self, end: Callable[[BaseException], None] | None = None) -> None:
         self._end = end or end_now
 
     def event(self, work: Callable[Arguments, None]) -> Callable[Arguments, None]:
-        """`work`, but a broken invariant in it ends the node."""
+        """Return a function that does `work`, and ends the node if `work` raises. CorruptRangeError and ForkedError are
+        raised to the caller instead."""
 
         def run(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
             try:
                 work(*arguments, **named)
             except (CorruptRangeError, ForkedError):
-                raise  # bad bytes from a peer: its stream is broken off
+                raise  # a peer sent bad bytes: the caller closes the peer's stream
             except Exception as error:
-                log.critical("this node ends at once, for it cannot be sure of its state any more", exc_info=True)
+                log.critical("this node ends at once, because an invariant is broken in its memory", exc_info=True)
                 self._end(error)
 
         return run
 
     def spawn(self, work: Coroutine[None, None, None], name: str) -> asyncio.Task[None]:
-        """A task that ends by cancellation or return; an error in it ends the node."""
+        """Start a task named `name`. If the task raises, the node ends."""
 
         def tell_end(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
@@ -53,5 +55,6 @@ class Vital:
 
 
 def end_now(_: BaseException) -> None:
+    """End the process with exit status 70, without a stop in order."""
     logging.shutdown()
     os._exit(EXIT_BUG)

@@ -1,7 +1,6 @@
-"""A worker: does what blocks beside the loop, one thing after another, and reports in the loop.
+"""A worker runs blocking work beside the event loop, one piece after another, and reports the end in the loop.
 
-An fsync takes as long as it takes, and the loop must not wait for it. Work that touches what the loop owns does not
-belong here.
+The event loop must not wait for an fsync. Work that changes state of the event loop must not run on a worker.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from typing import Protocol
 
 class Worker(Protocol):
     def run(self, work: Callable[[], object], done: Callable[[BaseException | None], None]) -> None:
-        """Does `work` once all that came before it is done; then calls `done` in the loop with what it raised."""
+        """Run `work` after all earlier work. Then call `done` in the event loop, with the exception that `work` raised
+        or None."""
 
     async def stop(self) -> None:
-        """Returns when nothing is under way any more."""
+        """Return when all accepted work has ended."""
 
 
 class ThreadWorker:
-    """A thread of its own. To be made in the loop's thread."""
+    """A worker with its own thread. It must be created in the thread of the event loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
