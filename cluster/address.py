@@ -1,16 +1,16 @@
-"""What an address is: HOST:PORT, an IPv6 host in brackets."""
+"""Addresses of the form HOST:PORT; an IPv6 host stands in brackets."""
 
 from __future__ import annotations
 
 
 def check_address(address: str) -> str:
-    """`address` if it reads as host:port (port 1 to 65535), else ValueError."""
+    """Return `address` if it has the form host:port (port 1 to 65535). Raises ValueError otherwise."""
     split_address(address)
     return address
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Host (without brackets) and port; raises ValueError."""
+    """Return the host (without brackets) and the port of `address`. Raises ValueError."""
     host, _, port = address.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     host = host[1:-1] if bracketed else host

@@ -1,11 +1,11 @@
-"""The C library's allocator in our own programs: the memory of large messages is kept for the next ones.
+"""Settings of the C library's allocator for our own programs: memory of large buffers is kept and used again.
 
-Glibc maps large buffers each by itself and unmaps them when they are freed, so a message of 1 MiB pays for 256 page
-faults at each of its copies, which cost several times as much as copying. Told not to, it takes them from memory that
-is there, and keeps as much of that as some large messages need.
+By default glibc maps each large buffer when it is allocated and unmaps it when it is freed. A message of 1 MiB then
+pays for 256 page faults at each of its copies, which costs several times as much as the copying. With these settings
+glibc takes large buffers from its heap and keeps up to 64 MiB of free memory for the next ones.
 
-It must not be called in programs that are not ours: it holds for the whole process. Those who embed a client may set
-ENVIRONMENT before they start theirs.
+The settings count for the whole process, so a library must not call `keep_large_buffers`. A user who embeds a client
+may set the variables in ENVIRONMENT before the program starts.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import ctypes
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
+# Buffers from this size on are still mapped separately. It is the largest value that glibc accepts.
 _LARGEST_BYTES = 32 << 20
-"""The most that glibc takes here; twice what any message has."""
+# Free memory beyond this size goes back to the system.
 _KEPT_BYTES = 64 << 20
-"""Free memory beyond that goes back to the system."""
+# The same settings as environment variables, for a process that is started later.
 ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(_LARGEST_BYTES), "MALLOC_TRIM_THRESHOLD_": str(_KEPT_BYTES)}
-"""The same settings for a process that is to be started."""
 
 
 def keep_large_buffers() -> None:
-    """Where the C library has no such settings (musl), nothing changes."""
+    """Apply the settings to this process. Nothing changes if the C library has no such settings (musl)."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_BYTES)

@@ -1,6 +1,6 @@
-"""How long to wait between attempts that may go on for ever, and when to speak of them.
+"""The waits between the attempts of a repair, which may continue without a limit, and the times of its log lines.
 
-Each wait is twice the one before, up to a bound, so that trying costs nothing and the log is not flooded.
+Each wait is twice the wait before, from 0.2 s up to 10 s. The same log line is repeated at most once a minute.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ class Backoff:
         self._told = ""
 
     def next_s(self) -> float:
-        """How long to wait now."""
+        """The seconds to wait before the next attempt."""
         seconds, self._next_s = self._next_s, min(2 * self._next_s, LONGEST_S)
         self._since_told_s += seconds
         return seconds
 
     def begin_anew(self) -> None:
-        """Something came of the last attempt."""
+        """Start again with the shortest wait, because the last attempt made progress."""
         self._next_s = FIRST_S
 
     def has_news(self, text: str) -> bool:
-        """Whether to say this: it is another text than the one before, or that is long ago."""
+        """Whether to log `text`: it differs from the last logged text, or that text was logged a minute ago or more."""
         is_news = text != self._told or self._since_told_s >= TELL_EVERY_S
         if is_news:
             self._told, self._since_told_s = text, 0.0

@@ -1,6 +1,7 @@
-"""What a process on this machine has taken of it so far, as Linux counts it: processor's time, and memory of its own.
+"""The processor time and the private memory of a process on this machine, as Linux counts them.
 
-Memory is without the files that it has mapped: those are the page cache's. OSError where there is no such process.
+Private memory does not include mapped files, because their pages belong to the page cache. The functions raise OSError
+if there is no such process.
 """
 
 from __future__ import annotations
@@ -8,19 +9,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# A process id, "self", or None (the pid of a node that does not run), for which the functions raise OSError.
 Pid = int | str | None
-"""Or "self"; None, as a node that does not run has it, is no process."""
 
 
 def cpu_s(pid: Pid) -> float:
-    """Seconds in user and system mode."""
+    """The seconds that the process has spent in user and system mode."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def private_bytes(pid: Pid = "self") -> int:
-    """RssAnon."""
+    """The anonymous resident memory of the process in bytes (RssAnon)."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
-    return 0  # it has ended, and its parent has not asked yet
+    return 0  # the process has ended and is a zombie

@@ -1,7 +1,7 @@
-"""Waits until nodes are ready to serve: `python ready.py HOST:PORT,... [SECONDS]`, their HTTP ports.
+"""Waits until nodes are ready to serve: `python ready.py HOST:PORT,... [SECONDS]`, with the nodes' HTTP ports.
 
-A node is ready when it is a member, knows a leader, and has caught up. Exit status 1, with the reasons, where that
-takes longer (60 s).
+A node is ready when it is a member, knows a leader, and has caught up. If a node is not ready after SECONDS (default
+60), the program prints the reasons and exits with status 1.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _AGAIN_S = 0.2
 
 
 def why_not(address: str) -> str:
-    """Why the node with its HTTP port there is not ready; "" where it is."""
+    """Why the node with the HTTP port `address` is not ready; empty if it is ready."""
     try:
         with urlopen(f"http://{address}/readyz", timeout=_ANSWER_S):
             return ""
@@ -31,7 +31,7 @@ def why_not(address: str) -> str:
 
 
 def wait(addresses: list[str], within_s: float) -> dict[str, str]:
-    """Those that are not ready by then, and why."""
+    """Wait until all nodes are ready, at most `within_s`. Return the nodes that are not ready, each with the reason."""
     deadline = time.monotonic() + within_s
     while reasons := {address: reason for address in addresses if (reason := why_not(address))}:
         if time.monotonic() >= deadline:

@@ -1,10 +1,11 @@
-"""A cluster of containers on this machine, which stays until it is stopped.
+"""A local cluster of Docker containers, which keeps running after the program that started it ends.
 
-Nothing is remembered here. Containers carry the cluster's name and their number as labels, and their settings as
-variables, so any later command finds them; so are those that docker-compose made from docker-compose.yml.
+The cluster has no file of its own. The containers carry the cluster's name and the node number as labels, and their
+settings as environment variables, so every later command finds them. The containers that docker-compose creates from
+docker-compose.yml carry the same labels.
 
     network  ledgermq-NAME
-    node N   container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP one above
+    node N   container and volume ledgermq-NAME-N, clients at localhost:PORT, HTTP at PORT + 1
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ _KILL_TIMEOUT_S = 30
 _HTTP_TIMEOUT_S = 30
 _PIECE = 1 << 20
 _OPEN_FILES = 16_384
+# The same limits as in docker-compose.yml.
 _LIMITS = {
     "read_only": True,
     "tmpfs": {"/tmp": ""},
@@ -45,11 +47,10 @@ _LIMITS = {
     "security_opt": ["no-new-privileges:true"],
     "mem_limit": "1g",
 }
-"""As docker-compose.yml has them."""
 
 
 class DockerCluster:
-    """The cluster `name`, whether it exists already or not. Implements `Launcher`."""
+    """The cluster `name`, which may not exist yet. Implements `Launcher`."""
 
     def __init__(self, name: str, image: str = IMAGE) -> None:
         self.name = name
@@ -65,7 +66,7 @@ class DockerCluster:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, as clients on this machine take them."""
+        """The addresses of all nodes for clients on this machine, separated by commas."""
         return ",".join(_published(container, PORT) for container in self._containers().values())
 
     def start(
@@ -77,9 +78,10 @@ class DockerCluster:
         shards: int | None = None,
         timeout_s: float = _START_TIMEOUT_S,
     ) -> list[NodeState]:
-        """Starts what does not run, and waits until every node answers and follows one leader in each shard. None
-        takes what the cluster was made with, or the default for a new one."""
-        with turn():  # a port is the engine's as soon as its container is started
+        """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
+
+        None means the value that the cluster was created with, or the default for a new cluster. Raises DevError."""
+        with turn():  # other programs see a port as used when its container has started
             containers = self._containers()
             if not containers:
                 self._make(nodes or DEFAULT_NODES, base_port, flush or "async", shards or 1)
@@ -91,15 +93,17 @@ class DockerCluster:
         return self._wait_ready(timeout_s)
 
     def status(self) -> list[NodeState]:
-        """Each node as it is now."""
+        """The present state of each node. Raises DevError if the cluster does not exist."""
         containers = self._containers()
         if not containers:
-            raise DevError(f"there are no containers of a cluster {self.name!r}: `ledgermq dev start --docker`")
+            raise DevError(
+                f"there are no containers of a cluster {self.name!r}: create them with `ledgermq dev start --docker`"
+            )
         with ThreadPoolExecutor(len(containers)) as pool:
             return list(pool.map(_observe, containers, containers.values()))
 
     def stop(self) -> int:
-        """Stops all nodes: SIGTERM, and SIGKILL for one that is still there after 30 s. How many were running."""
+        """Stop all nodes with SIGTERM, and after 30 s with SIGKILL. Return the number of nodes that were running."""
         running = [container for container in self._containers().values() if container.status == "running"]
         if running:
             with ThreadPoolExecutor(len(running)) as pool:
@@ -107,7 +111,7 @@ class DockerCluster:
         return len(running)
 
     def purge(self) -> bool:
-        """Stops the cluster and removes its containers, data and network. Whether there was one."""
+        """Stop the cluster and remove its containers, data and network. Return whether the cluster existed."""
         containers = self._containers()
         if any(COMPOSE_LABEL in container.labels for container in containers.values()):
             raise DevError(
@@ -122,26 +126,26 @@ class DockerCluster:
             network.remove()
         return bool(containers)
 
-    # -- what the demo does
+    # -- for the demo
 
     def leader(self, *, timeout_s: float = _START_TIMEOUT_S) -> int:
-        """The node that leads, as soon as one does."""
+        """The node that leads shard 0. Waits until there is a leader; raises DevError after `timeout_s`."""
         return leader_of(self.status, timeout_s, f"the cluster {self.name!r}")
 
     def kill(self, node: int) -> None:
-        """Kills one node with SIGKILL, and returns once it is gone."""
+        """Kill one node with SIGKILL. Return when its process has ended."""
         container = self._container(node)
         container.kill("SIGKILL")
         container.wait(timeout=_KILL_TIMEOUT_S)
 
     def restart(self, node: int, *, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Starts one node again if it does not run, and waits until all nodes follow one leader."""
+        """Start one node if it does not run. Wait until all nodes follow one leader in each shard."""
         with turn():
             self._start(self._container(node))
         self._wait_ready(timeout_s)
 
     def log_directory(self, node: int, scratch: Path) -> Path:
-        """Shard 0's log as files: fetched from the node over HTTP, into `scratch`."""
+        """Fetch shard 0's log from the node over HTTP into a directory under `scratch`, and return the directory."""
         base = f"http://{_published(self._container(node), HTTP_PORT)}/shards/0/segments"
         directory = scratch / f"node-{node}"
         directory.mkdir()
@@ -173,7 +177,7 @@ class DockerCluster:
         return f"ledgermq-{self.name}-{node}"
 
     def _make(self, nodes: int, base_port: int | None, flush: str, shards: int) -> None:
-        """All containers, or none."""
+        """Create all containers, or none if one of them cannot be created."""
         try:
             need_image(self._engine, self._image)
         except EngineError as error:
@@ -189,7 +193,7 @@ class DockerCluster:
             "LEDGERMQ_FLUSH": flush,
             "LEDGERMQ_SHARDS": str(shards),
             "LEDGERMQ_SEGMENT_BYTES": str(_SEGMENT_BYTES),
-            # Off: this disk is somebody's own, and full for reasons of its own.
+            # Off, because other programs fill this disk as well.
             **dict.fromkeys((f"LEDGERMQ_DISK_{what}_RATIO" for what in ("CLEAN", "FORCE", "REFUSE")), "0"),
         }
         try:
@@ -201,7 +205,7 @@ class DockerCluster:
         except APIError as error:
             with suppress(APIError, NotFound):
                 self.purge()
-            raise DevError(f"the containers cannot be made: {error.explanation}") from error
+            raise DevError(f"the containers cannot be created: {error.explanation}") from error
 
     def _make_node(self, node: int, port: int, network: str, shared: dict[str, str]) -> None:
         labels = {CLUSTER_LABEL: self.name, NODE_LABEL: str(node)}
@@ -254,7 +258,7 @@ def _observe(node: int, container: Container) -> NodeState:
 
 
 def _published(container: Container, port: str) -> str:
-    """Where that port of a container is reached on this machine, whether it runs or not."""
+    """The address on this machine of the published `port` of a container, which need not run."""
     bindings = container.attrs["HostConfig"]["PortBindings"].get(port) or []
     if not bindings:
         raise DevError(f"{container.name} does not publish its port {port}")

@@ -1,4 +1,4 @@
-"""This machine's Docker engine: connected to, or a sentence that says why not."""
+"""The connection to the Docker engine of this machine."""
 
 from __future__ import annotations
 
@@ -6,33 +6,34 @@ import docker
 from docker import DockerClient
 from docker.errors import DockerException, ImageNotFound
 
+# The image that `make image` builds.
 IMAGE = "ledgermq:dev"
-"""What `make image` builds."""
 _TIMEOUT_S = 60
 
 
 class EngineError(Exception):
-    """There is no engine, or it lacks what is needed; the message says what to do."""
+    """No Docker engine answers, or the engine lacks an image. The message says what to do."""
 
 
 def connect() -> DockerClient:
-    """To the engine that DOCKER_HOST names, or this machine's; raises EngineError where none answers."""
+    """Connect to the engine that DOCKER_HOST names, or else to this machine's engine. Raises EngineError if no engine
+    answers."""
     try:
         client = docker.from_env(timeout=_TIMEOUT_S)
         client.ping()
     except DockerException as error:
         raise EngineError(
-            "no Docker engine answers: start it, or name one with DOCKER_HOST; in a clone of the repository "
-            "`scripts/docker-engine start` installs and starts one"
+            "no Docker engine answers: start the engine, or name another engine with DOCKER_HOST; in a clone of the "
+            "repository `scripts/docker-engine start` installs and starts an engine"
         ) from error
     return client
 
 
 def need_image(client: DockerClient, image: str) -> None:
-    """Raises EngineError where the engine does not have it."""
+    """Raise EngineError if the engine does not have `image`."""
     try:
         client.images.get(image)
     except ImageNotFound as error:
         raise EngineError(
-            f"there is no image {image}: build it with `make image`, in a clone of the repository"
+            f"the Docker engine has no image {image}: build it with `make image`, in a clone of the repository"
         ) from error

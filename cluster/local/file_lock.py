@@ -1,7 +1,7 @@
-"""One at a time: whoever holds the lock of a file, in whichever process of this machine.
+"""A lock on a file, which one process of this machine can hold at a time.
 
-The operating system lets go when the holder dies, so nothing is ever left locked; the file itself stays, and says
-nothing.
+The operating system releases the lock when its holder ends, so a killed process leaves nothing locked. The file itself
+stays, empty.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from pathlib import Path
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Waits until nobody else holds it. A link is not followed, so in a directory that all may write to nobody can
-    choose what is opened. Raises OSError where the file cannot be opened."""
+    """Hold the lock of the file `path`; wait until no other process holds it. A symbolic link is refused: in a
+    directory that all users can write to, a link could make us open another file. Raises OSError if the file cannot be
+    opened."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

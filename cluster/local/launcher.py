@@ -1,9 +1,9 @@
-"""The interface of a cluster on this machine, and the steps that every back end shares.
+"""The interface of a local cluster, and the steps that every back end shares.
 
-Launcher      what commands, the demo and the benchmarks call
-leader_of     wait until a node leads
-wait_ready    wait until all nodes follow one leader in each shard
-refuse_change an existing cluster keeps the settings that it was made with
+Launcher       the interface that commands, the demo and the benchmarks use
+leader_of      waits until a node leads
+wait_ready     waits until all nodes follow one leader in each shard
+refuse_change  refuses settings that differ from those of an existing cluster
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _POLL_S = 0.05
 
 
 class Launcher(Protocol):
-    """A local cluster, whether it exists already or not. Every method may raise DevError."""
+    """A local cluster, which may not exist yet. Every method may raise DevError."""
 
     @property
     def exists(self) -> bool: ...
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, as clients on this machine take them."""
+        """The addresses of all nodes for clients on this machine, separated by commas."""
 
     def start(
         self,
@@ -49,13 +49,13 @@ class Launcher(Protocol):
         """Stops all nodes and removes their data. Returns whether there was a cluster."""
 
     def leader(self) -> int:
-        """The node that leads shard 0; waits until there is a leader."""
+        """The node that leads shard 0. Waits until there is a leader."""
 
     def kill(self, node: int) -> None:
         """Kills one node with SIGKILL. Returns when the node is gone."""
 
     def restart(self, node: int) -> None:
-        """Starts one node again if it does not run. Returns when the nodes follow one leader."""
+        """Starts one node if it does not run. Returns when the nodes follow one leader in each shard."""
 
     def log_directory(self, node: int, scratch: Path) -> Path:
         """Shard 0's log as files. A back end that must fetch the files puts them into `scratch`."""
@@ -99,13 +99,13 @@ def wait_ready(
 
 
 def refuse_change(name: str, made: Mapping[str, tuple[object, str]], wanted: Mapping[str, object], advice: str) -> None:
-    """Raises DevError if a setting that is `wanted` (not None) differs from the one that the cluster was made with.
+    """Raises DevError if a value in `wanted`, except None, differs from the value that the cluster was created with.
 
-    `made` has the value of each setting and the words for it; `advice` says what to do."""
+    `made` has the value of each setting and a phrase that describes the value; `advice` says what to do."""
     for key, value in wanted.items():
         fixed, words = made[key]
         if value is not None and value != fixed:
-            raise DevError(f"{name} was made with {words}, which cannot change by a start: {advice}")
+            raise DevError(f"{name} was created with {words}, which `start` cannot change: {advice}")
 
 
 def _why_not_ready(

@@ -1,13 +1,14 @@
-"""One node process of a local cluster, as its directory remembers it: node.toml, pid, log and data.
+"""One node process of a local cluster, and its directory with node.toml, pid, log and data.
 
-The pid file is only a hint. A process is ours when it is alive *and* its command line names our node.toml, so a pid
-that another program has got meanwhile is never signalled.
+The pid file alone does not identify the process, because the system may give the pid to another program. A process
+belongs to the node only if it is alive *and* its command line names the node's node.toml. No other process is ever
+signalled.
 
     node-1/
-      node.toml   what `ledgermq server run` is given
-      pid         of the process started last
-      log         all that it wrote, across restarts
-      data/       the node's own directory
+      node.toml   the settings for `ledgermq server run`
+      pid         the pid of the process that was started last
+      log         the output of all processes of this node
+      data/       the node's data directory
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ _COMMAND = ("-m", "cluster.cli", "server", "run", "--config")
 
 @dataclass(slots=True)
 class DevNode:
-    """The node `node` in `directory` (absolute); clients reach it at `address`, metrics at `http`."""
+    """The node `node` in `directory` (absolute). It serves clients at `address` and HTTP at `http`."""
 
     node: int
     directory: Path
     address: str
     http: str
-    # The process, where this very program started it: it must be reaped here, or it stays as a zombie.
+    # The node's process, if this program started it. This program must reap it, or it stays as a zombie.
     _child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -49,10 +50,10 @@ class DevNode:
 
     @property
     def pid(self) -> int | None:
-        """The pid of the running process, None when it does not run."""
+        """The pid of the running process, or None."""
         if self._child is not None:
             if self._child.poll() is None:
-                return self._child.pid  # /proc may not know its command line yet
+                return self._child.pid  # the new process may not show its command line in /proc yet
             self._child = None
         try:
             pid = int((self.directory / "pid").read_text())
@@ -61,7 +62,7 @@ class DevNode:
         return pid if self._is_ours(pid) else None
 
     def spawn(self) -> None:
-        """Starts the process, detached from the terminal and from this program. The node must not be running."""
+        """Start the process, detached from the terminal and from this program. The node must not be running."""
         with open(self.log, "ab") as log:
             self._child = subprocess.Popen(
                 [sys.executable, *_COMMAND, str(self.config)],
@@ -74,7 +75,7 @@ class DevNode:
         (self.directory / "pid").write_text(f"{self._child.pid}\n")
 
     def send(self, number: signal.Signals) -> None:
-        """Signals the process; nothing happens when it does not run."""
+        """Send a signal to the process. Nothing happens if the process does not run."""
         pid = self.pid
         if pid is None:
             return
@@ -84,7 +85,7 @@ class DevNode:
             return
 
     def wait_stopped(self, timeout_s: float) -> bool:
-        """Whether the process is gone within `timeout_s`."""
+        """Wait until the process has ended. Return False if that takes longer than `timeout_s`."""
         deadline = time.monotonic() + timeout_s
         while self.pid is not None:
             if time.monotonic() >= deadline:
@@ -93,7 +94,7 @@ class DevNode:
         return True
 
     def log_tail(self, lines: int = 15) -> str:
-        """The last lines of the node's log."""
+        """The last lines of the node's log; empty if there is no log."""
         try:
             with open(self.log, "rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - 16_384))
@@ -103,7 +104,7 @@ class DevNode:
         return "\n".join(text.splitlines()[-lines:])
 
     def _is_ours(self, pid: int) -> bool:
-        # A zombie has an empty command line. Without /proc (macOS) `ps` tells the same.
+        # A zombie has an empty command line. On a system without /proc (macOS) `ps` prints the command line.
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
         except OSError:

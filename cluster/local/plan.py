@@ -1,8 +1,7 @@
-"""What a local cluster was made with, as cluster.json remembers it: its nodes, their ports, and the few settings.
+"""The plan of a local cluster, stored in cluster.json: its nodes, their ports and a few settings.
 
-What a node was given it keeps, so a cluster that is started again finds its data under the same addresses. Nodes that
-are added later come behind, and the numbers of those that were removed are not used again. The node.toml files are
-made from it.
+A node keeps its port for ever, so a cluster that is started again has the same addresses. A node that is added later
+gets the next number, and the number of a removed node is not used again. The node.toml files are written from the plan.
 """
 
 from __future__ import annotations
@@ -16,20 +15,22 @@ HOST = "127.0.0.1"
 
 
 class DevError(Exception):
-    """A local cluster cannot do what was asked; the message says why and what to do."""
+    """An operation on a local cluster failed. The message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A local cluster: node i is the i-th of `ports` (counted from 1), serving clients there and HTTP one above.
-
-    The nodes `joined` were added later; those in `removed` are there no more."""
+    """The plan of a local cluster."""
 
     cluster: str
+    # Node 1 serves clients on the first port, node 2 on the second port, and so on. Each node serves HTTP on the port
+    # after its own.
     ports: tuple[int, ...]
     flush: str
     segment_bytes: int
+    # The nodes that were added after the first start.
     joined: tuple[int, ...] = ()
+    # The nodes that were removed.
     removed: tuple[int, ...] = ()
     shards: int = 1
 
@@ -65,19 +66,19 @@ class Plan:
             f"cluster = {quoted(self.cluster)}\nnode = {node}\ndata = {quoted(str(data))}\n"
             f"listen = {quoted(self.address(node))}\nhttp = {quoted(self.http(node))}\n"
             f"flush = {quoted(self.flush)}\nsegment_bytes = {self.segment_bytes}\nshards = {self.shards}\n"
-            "# Off: this disk is somebody's own, and full for reasons of its own.\n"
+            "# Off, because other programs fill this disk as well.\n"
             f"disk_clean_ratio = 0\ndisk_force_ratio = 0\ndisk_refuse_ratio = 0\n{joins}\n[peers]\n{peers}\n"
         )
 
     def save(self, path: Path) -> None:
-        """Writes the plan so that a reader finds all of it or nothing."""
+        """Write the plan to `path` atomically."""
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
         os.replace(partial, path)
 
     @classmethod
     def load(cls, path: Path) -> Plan | None:
-        """The plan at `path`, None when there is no file; raises DevError when the file is not one of ours."""
+        """The plan at `path`, or None if there is no such file. Raises DevError if the file is not a plan."""
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:

@@ -1,12 +1,12 @@
-"""A cluster of node processes on this machine, which stays when the program that started it ends.
+"""A local cluster of node processes, which keeps running after the program that started it ends.
 
-Everything about it lies under one directory, so any later command finds it again, and every operation brings the
-cluster to a state rather than doing a step: starting what runs or stopping what is stopped changes nothing.
+All files of the cluster are under one directory, by which every later command finds the cluster. `start`, `stop` and
+`restart` are idempotent.
 
     ledgermq-data/
       cluster.json    the plan: nodes, ports, settings (plan.py)
-      lock            held while a command changes the cluster
-      node-1/ ...     one node process (node_process.py); nodes that were added later lie beside the first ones
+      lock            a command locks this file while it changes the cluster
+      node-1/ ...     a directory for each node (node_process.py)
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeErro
 
 DEFAULT_DIRECTORY = Path("ledgermq-data")
 DEFAULT_SEGMENT_BYTES = 64 << 20
+# With many shards the segments are smaller, because each shard allocates two segments: one in use and the next one.
 LEAST_SEGMENT_BYTES = 8 << 20
-"""With many shards segments are smaller: each shard has one in use and one ready, allocated."""
 START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 10.0
-# Connections of a process that was just killed keep its port for a moment.
+# The port of a killed process may stay in use for a moment.
 _PORT_TIMEOUT_S = 1.0
 _POLL_SECONDS = 0.05
 _REQUEST_MS = 10_000
@@ -44,7 +44,7 @@ __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
 
 
 class DevCluster:
-    """The local cluster under one directory, whether it exists already or not. Implements `Launcher`."""
+    """The local cluster under one directory, which may not exist yet. Implements `Launcher`."""
 
     def __init__(self, data: Path) -> None:
         self.directory = data.resolve()
@@ -56,12 +56,12 @@ class DevCluster:
 
     @property
     def running(self) -> bool:
-        """Whether at least one of its nodes runs."""
+        """Whether at least one node runs."""
         return any(node.pid is not None for node in self._members())
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, as clients take them."""
+        """The addresses of all nodes, separated by commas."""
         plan = self._plan()
         return ",".join(plan.address(node) for node in plan.nodes)
 
@@ -75,10 +75,10 @@ class DevCluster:
         shards: int | None = None,
         timeout_s: float = START_TIMEOUT_S,
     ) -> list[NodeState]:
-        """Starts what does not run, and waits until every node answers and follows one leader in each shard.
+        """Start every node that does not run. Wait until every node answers and follows one leader in each shard.
 
-        None takes what the cluster was made with, or the default for a new one. Asking an existing cluster for
-        something else raises DevError, as does a node that does not come up: with the end of its log.
+        None means the value that the cluster was created with, or the default for a new cluster. Raises DevError if an
+        argument differs from the existing cluster, and if a node does not start; the message has the end of its log.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._locked():
@@ -95,13 +95,13 @@ class DevCluster:
             return self._wait_ready(timeout_s, cleanup=stopped)
 
     def status(self) -> list[NodeState]:
-        """Each node as it is now. Nodes that do not answer within a second are shown as starting."""
+        """The present state of each node. A running node that does not answer within 1 s has the role `starting`."""
         members = self._members()
         with ThreadPoolExecutor(len(members)) as pool:
             return list(pool.map(_observe, members))
 
     def stop(self) -> int:
-        """Stops all nodes: SIGTERM, and SIGKILL for one that is still there after 10 s. How many were running."""
+        """Stop all nodes with SIGTERM, and after 10 s with SIGKILL. Return the number of nodes that were running."""
         if not self.exists:
             return 0
         with self._locked():
@@ -110,7 +110,8 @@ class DevCluster:
             return len(running)
 
     def purge(self) -> bool:
-        """Stops the cluster and removes its data. Whether there was one; nothing that is not ours is removed."""
+        """Stop the cluster and remove its files; other files in the directory stay. Return whether there was a
+        cluster."""
         if not self.exists:
             return False
         self.stop()
@@ -124,17 +125,17 @@ class DevCluster:
         return True
 
     def add_node(self, *, promote: bool = True, timeout_s: float = START_TIMEOUT_S) -> NodeState:
-        """Starts one more node and adds it to the cluster, which must have a leader: as a voter, or as a learner that
-        has caught up. Where the cluster does not take it, all is as before.
+        """Start one more node and add it to the cluster, which must have a leader. Return when the node is a voter, or,
+        without `promote`, a learner that has caught up. If the cluster refuses the node, the node is removed again.
 
-        Raises DevError, LedgerError (OperationTimeoutError: it runs, and goes on)."""
+        Raises DevError and LedgerError. After OperationTimeoutError the node keeps running and catching up."""
         with self._locked():
             bootstrap, before = self.bootstrap, self._plan()
             node = before.next_node
             with turn():
                 plan = before.with_node(choose_next_port(before.ports[-1]))
                 self._write_node(plan, node)
-                plan.save(self._plan_path)  # first, so that whatever happens, stop and purge know of the process
+                plan.save(self._plan_path)  # saved before the process starts, so that stop and purge always find it
                 with self._or_forget(node):
                     self._spawn([self.node(node)], timeout_s)
             with self._or_forget(node), Admin(bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
@@ -143,23 +144,23 @@ class DevCluster:
             return _observe(self.node(node))
 
     def remove_node(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Removes a node from the cluster, then stops it and removes its data. Raises DevError, LedgerError."""
+        """Remove a node from the cluster, then stop it and remove its data. Raises DevError, LedgerError."""
         with self._locked():
             member = self.node(node)
-            # An earlier attempt may have got no further than that.
+            # An earlier attempt may have removed the node from the cluster and failed after that.
             with suppress(UnknownNodeError), Admin(self.bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
                 admin.remove_node(node, timeout_ms=timeout_s * 1000)
             self._forget(member.node)
 
     def kill(self, node: int) -> None:
-        """Kills one node with SIGKILL, and returns once it is gone."""
+        """Kill one node with SIGKILL. Return when its process has ended."""
         member = self.node(node)
         member.send(signal.SIGKILL)
         if not member.wait_stopped(_STOP_TIMEOUT_S):
-            raise DevError(f"node {node} (pid {member.pid}) is still there after SIGKILL: its disk may hang")
+            raise DevError(f"node {node} (pid {member.pid}) still runs after SIGKILL: its disk may hang, try again")
 
     def restart(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Starts one node again if it does not run, and waits until all nodes that run follow one leader."""
+        """Start one node if it does not run. Wait until all running nodes follow one leader in each shard."""
         with self._locked():
             member = self.node(node)
             if member.pid is None:
@@ -168,15 +169,15 @@ class DevCluster:
             self._wait_ready(timeout_s, cleanup=[], only_running=True)
 
     def leader(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
-        """The node that leads, as soon as one does; raises DevError when none does within `timeout_s`."""
+        """The node that leads shard 0. Waits until there is a leader; raises DevError after `timeout_s`."""
         return leader_of(self.status, timeout_s, f"the cluster in {self.directory}")
 
     def log_directory(self, node: int, scratch: Path) -> Path:
-        """Shard 0's log as files; they lie here, and nothing is put into `scratch`."""
+        """The directory of shard 0's log. `scratch` is not used, because the files are on this machine."""
         return self.node(node).data / "shard-0" / "log"
 
     def node(self, node: int) -> DevNode:
-        """One member; raises DevError when there is no such node."""
+        """One node of the cluster. Raises DevError if there is no such node."""
         for member in self._members():
             if member.node == node:
                 return member
@@ -210,7 +211,8 @@ class DevCluster:
         return plan
 
     def _rename_settings(self, plan: Plan) -> None:
-        """Gives a setting that version 0.1 wrote its name of today, and keeps what a user wrote beside it."""
+        """Rename the setting `groups` of version 0.1 to `shards` in the node.toml files; other lines stay as they
+        are."""
         for node in plan.nodes:
             path = self.directory / f"node-{node}" / "node.toml"
             if not path.exists():
@@ -234,7 +236,7 @@ class DevCluster:
             raise
 
     def _forget(self, node: int) -> None:
-        """Ends the node's process and removes its data; its number is not used again."""
+        """End the node's process and remove its files. The number of the node is not used again."""
         member = self.node(node)
         self._end([member])
         shutil.rmtree(member.directory, ignore_errors=True)
@@ -250,13 +252,13 @@ class DevCluster:
             "shards": (plan.shards, f"{plan.shards} shard(s)"),
         }
         advice = (
-            "leave the option out, name another --data, or remove the cluster with `ledgermq dev purge`; nodes come "
-            "and go by `ledgermq dev add-node` and `remove-node`"
+            "leave the option out, choose another --data, or remove the cluster with `ledgermq dev purge`; to change "
+            "the number of nodes use `ledgermq dev add-node` and `remove-node`"
         )
         refuse_change(f"the cluster in {self.directory}", made, wanted, advice)
 
     def _spawn(self, nodes: list[DevNode], timeout_s: float) -> None:
-        """Returns when all of them that still run listen, or it takes too long."""
+        """Start the processes. Return when all that still run listen on their ports, or after `timeout_s`."""
         try:
             for node in nodes:
                 self._wait_for_ports(node)
@@ -274,7 +276,7 @@ class DevCluster:
             while not port_is_free(_port(address)):
                 if time.monotonic() >= deadline:
                     raise DevError(
-                        f"{address}, which node {node.node} listens on, is in use by another program: stop that"
+                        f"another program uses {address}, the address of node {node.node}: stop that program"
                     )
                 time.sleep(_POLL_SECONDS)
 

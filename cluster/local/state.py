@@ -1,4 +1,4 @@
-"""What can be seen of the nodes of a local cluster from outside, and whether they agree.
+"""The state of the nodes of a local cluster, as each node reports it, and whether the nodes agree.
 
 The nodes may run as processes (processes.py) or in containers (containers.py).
 """
@@ -16,36 +16,35 @@ from ledger.v1 import broker_pb2, broker_pb2_grpc
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What can be seen of one node from outside.
-
-    `role` is what the node says of itself (leader, follower, learner, candidate, waiting, joining, removed), or
-    `stopped` without a process, or `starting` with one that does not answer yet. `leader` is 0 where the node knows
-    none. All that is of shard 0; `leaders` are those of all shards that it is a member of, as it knows them. `data` is
-    a directory; of a node in a container, the name of its volume.
-    """
+    """The state of one node. `role` to `applied` describe its replica of shard 0."""
 
     id: int
     address: str
     http: str
     pid: int | None
+    # The role that the node reports (leader, follower, learner, candidate, waiting, joining, removed), `stopped` if
+    # the node has no process, or `starting` if its process does not answer.
     role: str
     term: int
+    # The node that leads shard 0; 0 if this node knows no leader.
     leader: int
     last_index: int
     applied: int
+    # The data directory. For a node in a container, the name of its volume.
     data: Path
+    # By shard number, the leader that this node knows, for all shards of which it is a member.
     leaders: dict[int, int] = field(default_factory=dict)
 
     @property
     def leads(self) -> list[int]:
-        """The shards that it leads."""
+        """The shards that this node leads."""
         return [shard for shard, leader in self.leaders.items() if leader == self.id]
 
 
 def agree(states: list[NodeState], shards: int) -> bool:
-    """Whether every node answers and knows the same leader of each shard, which knows it too; and there are so many
-    shards. Nodes that are no members do not count, such as one that was removed by `ledgermq cluster remove-node` and
-    is still here."""
+    """Whether every node answers, all nodes know the same leader of each shard, the leader itself included, and there
+    are at least `shards` shards. A node that is no member does not count, for example a node that was removed by
+    `ledgermq cluster remove-node` and still runs."""
     members = [state for state in states if state.role not in ("removed", "joining")]
     found = sorted({shard for state in members for shard in state.leaders})
     leaders = [{state.leaders[shard] for state in members if shard in state.leaders} for shard in found]
@@ -55,7 +54,7 @@ def agree(states: list[NodeState], shards: int) -> bool:
 
 
 def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> NodeState:
-    """What node `node` says of itself at `address`; a node without a pid is not asked."""
+    """Ask node `node` at `address` for its state. A node without a pid is not asked, and is `stopped`."""
     state = partial(NodeState, id=node, address=address, http=http, pid=pid, data=data)
     if pid is None:
         return state(role="stopped", term=0, leader=0, last_index=0, applied=0)
@@ -75,7 +74,7 @@ def observe(node: int, address: str, http: str, pid: int | None, data: Path) -> 
 
 
 def ask(address: str, timeout_s: float = 1.0) -> broker_pb2.GetStatusResponse | None:
-    """A node's own account of itself; None where it gives none."""
+    """The status that the node at `address` reports; None if it does not answer within `timeout_s`."""
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50)]
     with grpc.insecure_channel(address, options) as channel:
         broker = broker_pb2_grpc.BrokerStub(channel)

@@ -1,11 +1,12 @@
-"""Checkpoints of one shard: what an earlier run found out need not be found out again.
+"""Checkpoints of one shard: a start continues from the last checkpoint, and reads only the log after it.
 
-    start    checkpoint, files of indexes as its marks say ──> go on from there; anything else ──> read all, rebuild all
-    running  every 10 s, and at an orderly stop: place, state and marks (in the loop)
-                 ──> log flushed, positions written, checkpoint replaced (on a helper thread)
+    start    the index files match the marks of the checkpoint ──> continue from the checkpoint
+             no checkpoint, or any mark does not match         ──> read the whole log, rebuild all indexes
+    running  every 10 s, and at an orderly stop: take index, state and marks (in the event loop)
+                 ──> flush the log, write positions, replace the checkpoint (on a helper thread)
 
-A checkpoint costs a snapshot of the state and a small file, and a start costs what came after it. It is believed as a
-whole or not at all, and no index is believed against the log.
+Writing a checkpoint costs a snapshot of the state and a small file. If one mark of a checkpoint does not match, the
+whole checkpoint is ignored. If an index and the log disagree, the log counts.
 """
 
 from __future__ import annotations
@@ -27,36 +28,39 @@ POSITIONS, QUEUES, KEYS = "positions", "queues", "keys"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A checkpoint on its way: all of it is known but for the marks of the positions, which are still to be written."""
+    """A checkpoint that is not written yet. It lacks only the marks of the positions, which `write` adds."""
 
     checkpoint: Checkpoint
+    # The index of the first entry whose position `write` must write.
     first: int
-    """Index of the first entry whose position is to be written."""
+    # The positions of the entries from `first` on, encoded.
     units: bytes
+    # The index of the first entry of the log.
     log_begins: int
-    """Index of the first entry of the log."""
+    # The number of the log: it changes when a received snapshot replaces the log.
     log_number: int
+    # Queues that the last checkpoint has marks of and this checkpoint does not. `write` removes their files.
     dropped: list[str]
-    """Queues for whose files the last checkpoint still vouches, and this one does not."""
 
 
 class Checkpoints:
-    """One thread at a time may call `write`, and no other method meanwhile but `draft` and `found`."""
+    """The checkpoints of one shard. Only one thread at a time may call `write`. While `write` runs, only `draft` and
+    `found` may be used."""
 
     def __init__(self, snapshots: Snapshots, positions: PositionFiles, queues: ConsumeQueues, keys: KeyIndex) -> None:
-        """Adopts what the last run left, or wipes it."""
+        """Adopt the checkpoint and the indexes of the last run, or wipe the indexes if they do not match."""
         self._snapshots = snapshots
         self._positions = positions
         self._queues = queues
         self._keys = keys
+        # The number of the log whose positions are in `positions`.
         self._log_number = snapshots.log_number
-        """Of the log that the positions are of."""
+        # The checkpoint from which this start continues; None if it reads the log from its start.
         self.found = snapshots.checkpoint()
-        """Where this start goes on; None: at the beginning of the log, or its base."""
+        # The part of the log that this start need not read.
         self.known: Known | None = None
-        """What need not be read again of the log."""
         if self.found is not None and not self._adopt(self.found):
-            log.warning("the indexes are not as they were at the last checkpoint: all are rebuilt from the log")
+            log.warning("the index files do not match the last checkpoint: all indexes are rebuilt from the log")
             self.found = self.known = None
         if self.found is None:
             first = 1 if snapshots.snapshot is None else snapshots.snapshot.index + 1
@@ -85,10 +89,10 @@ class Checkpoints:
             self._keys.drop_before(self._snapshots.snapshot.end)
         return True
 
-    # -- new ones
+    # -- new checkpoints
 
     def draft(self, replica: BrokerReplica) -> Draft | None:
-        """What to `write`, as of this moment; None where nothing has come since the last one."""
+        """A draft of a checkpoint at the applied index; None if nothing was applied since the last draft."""
         driver, commit_log, index = replica.driver, replica.log, replica.driver.applied
         if driver.log_start is None or index in (self._last, commit_log.first_index - 1):
             return None
@@ -116,7 +120,8 @@ class Checkpoints:
         return self._positions.next_index if continues else commit_log.first_index
 
     def write(self, draft: Draft, flush: Callable[[], object]) -> None:
-        """Durably. `flush` makes the log durable, which the checkpoint vouches for."""
+        """Write the checkpoint durably. `flush` must flush the log, because the checkpoint says that the entries before
+        it are on the disk."""
         flush()
         if draft.first != self._positions.next_index or draft.log_number != self._log_number:
             self._positions.wipe(draft.first)

@@ -1,10 +1,10 @@
-"""The helper threads of one shard: one fsyncs votes, one flushes the log, one prepares the next segment.
+"""The helper threads of one shard: one fsyncs votes, one flushes the log, and one prepares the next segment.
 
-The event loop never waits for an fsync. In `sync` mode many writes share one: whoever asks while a flush runs is
-served by the next, which covers all that was written before it began. In `async` mode a write is held as soon as the
-page cache has it (or the buffer, where writes are staged), and the log is flushed by a schedule.
+The event loop never waits for an fsync. In `sync` mode many writes share one flush: a write that arrives while a flush
+runs is served by the next flush, which covers all bytes written before it began. In `async` mode a write is held as
+soon as the page cache has it (or the buffer of a node that stages its writes), and the log is flushed by a schedule.
 
-Votes have a thread and an fsync of their own, in both modes, so an election never waits for a segment.
+Votes have their own thread and fsync in both modes, so an election never waits for a flush of the log.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from store import CommitLog, StoreError, Vote, VoteFile
 
 log = logging.getLogger("ledgermq.node.disk")
 
+# With more staged bytes than this, the buffers are written to the files at once, before the next interval.
 MOST_STAGED_BYTES = 4 << 20
-"""What waits in memory is written to the files at once when it is more than this."""
 
 
 class DiskThreads:
-    """Implements `raft.driver.Disk` over real files. Call `start` in the loop's thread, `stop` at the end."""
+    """Implements `raft.driver.Disk` over real files, from `start` to `stop`. Its methods are called in the event loop,
+    and it calls all callbacks in the event loop."""
 
     def __init__(
         self,
@@ -55,13 +56,14 @@ class DiskThreads:
         self._vote_thread = runtime.worker("votes")
         self._flush_thread = runtime.worker("flush")
         self._segment_thread = runtime.worker("segments")
+        # The callbacks that the next flush serves.
         self._waiting: list[Callable[[], None]] = []
-        """Whom the next flush serves."""
+        # The number of callbacks that wait for the running or the next flush. While it is not 0, later writes wait for
+        # a flush too, so that writes are reported as held in their order.
         self._owed = 0
-        """How many wait for a flush, this one or the next: what is written meanwhile counts not before them."""
         self._flushing = False
+        # When the running flush, or else the last flush, began.
         self._flush_began_ms = runtime.monotonic_ms()
-        """The one that is under way, or the last one."""
         self._writing_out = False
         self._preparing = False
         self._told_full = False
@@ -74,8 +76,8 @@ class DiskThreads:
             self._upkeep.append(self._vital.spawn(self._keep_writing_out(), "write out what is staged"))
 
     async def stop(self) -> None:
-        """Waits for what is under way; nothing is answered any more. The log is not flushed by this: the shard does so
-        before its clean mark."""
+        """Wait for the work that is running. Its callbacks are not called any more. `stop` does not flush the log: the
+        shard flushes the log before it writes the clean mark."""
         self._stopping = True
         for task in self._upkeep:
             task.cancel()
@@ -89,7 +91,7 @@ class DiskThreads:
 
     @property
     def flushing_ms(self) -> float:
-        """For how long a flush is under way that somebody waits for; 0 where there is none."""
+        """For how many ms a flush has run that a callback waits for; 0 if there is no such flush."""
         return self._monotonic_ms() - self._flush_began_ms if self._flushing and self._owed else 0.0
 
     def persist(self, done: Callable[[], None]) -> None:
@@ -106,21 +108,22 @@ class DiskThreads:
         self._flush()
 
     def trusted(self, done: Callable[[], None] = lambda: None) -> None:
-        """Once all that made it trusted is on the disk."""
+        """Flush the log, then remove the mark of a suspect durably, then call `done`."""
         self.flush(lambda: self._on(self._vote_thread, self._forget_suspicion, done))
 
     def tidy(self) -> None:
         self._on(self._segment_thread, self._log.remove_dropped, lambda: None)
 
     async def beside(self, work: Callable[[], object]) -> None:
-        """Does it on the thread that prepares segments; returns when that is over, with or without success: it can be
-        done without. Whoever waited may have gone by then: a node that stops does not wait for it here."""
+        """Run `work`, which is optional, on the thread that prepares segments. Return when `work` has ended, with or
+        without success. A failure that is not retriable is reported to the shard. The caller may be cancelled while it
+        waits."""
         over = asyncio.Event()
 
         def failed(failure: StoreError) -> None:
             over.set()
             if failure.retriable:
-                log.debug("it is done another time: %s", failure)
+                log.debug("work beside the loop failed and will be tried again: %s", failure)
             else:
                 self._on_failure(failure)
 
@@ -150,14 +153,14 @@ class DiskThreads:
             self._flush()
 
     def _not_flushed(self, served: list[Callable[[], None]], failure: StoreError) -> None:
-        """What can be tried again is, by the schedule."""
+        """After a retriable failure, the callbacks wait for the next flush of the schedule."""
         if failure.retriable:
             self._flushing = False
             self._waiting = [*served, *self._waiting]
         self._on_failure(failure)
 
     async def _keep_up(self) -> None:
-        """Flushes by the schedule, and has the next segment ready before it is needed."""
+        """Flush by the schedule, and prepare the next segment before it is needed."""
         while True:
             self._prepare_next()
             await asyncio.sleep(self._schedule.interval_ms / 1000)
@@ -189,13 +192,18 @@ class DiskThreads:
         self._preparing = self._told_full = False
 
     def _not_prepared(self, failure: StoreError) -> None:
-        """Without room for the next segment, the one in use can still be filled; it is tried again until then."""
+        """Without room for the next segment, the segment in use can still be filled. The preparation is tried again at
+        each interval."""
         self._preparing = False
         if not failure.retriable:
             self._on_failure(failure)
         elif not self._told_full:
             self._told_full = True
-            log.warning("no room for the next segment, writes will end with this one: %s", failure)
+            log.warning(
+                "the disk has no room for the next segment: writes are refused once the segment in use is full; free "
+                "some room: %s",
+                failure,
+            )
 
     def _on(
         self,
@@ -204,8 +212,8 @@ class DiskThreads:
         then: Callable[[], None],
         failed: Callable[[StoreError], None] | None = None,
     ) -> None:
-        """Runs `work` on the thread and `then` back in the loop; a failure of the disk goes to `failed`, which is
-        `on_failure` where nothing else is said. Behind `stop` nothing begins: what ends then may have led to more."""
+        """Run `work` on `thread`, then call `then` in the event loop. If the disk fails, `failed` is called instead, by
+        default `on_failure`. After `stop` this method does nothing."""
         if self._stopping:
             return
 

@@ -264,8 +264,8 @@ class LocalReplica:
     @property
     def is_damaged(self) -> bool:
         """Whether the log is damaged and a startup repair or scrub repair is not finished."""
-        mends = self._scrub_repairer is not None and bool(self._scrub_repairer.reason)
-        return self.is_closed or self._opening.left is not None or mends
+        repairs = self._scrub_repairer is not None and bool(self._scrub_repairer.reason)
+        return self.is_closed or self._opening.left is not None or repairs
 
     def not_ready(self) -> str:
         """Why clients should not use this replica; empty if the replica is ready."""
@@ -470,20 +470,21 @@ class LocalReplica:
         )
 
     async def _look_after_log(self, replica: BrokerReplica, threads: DiskThreads) -> None:
-        """Repair the damage that startup repair has left, then scrub the part of the log that the start did not read."""
+        """Repair the damage that startup repair has left. Then scrub the part of the log that the start did not
+        read."""
         segment_bytes, label = self._opened.segment_bytes, str(self.number)
         repaired, damaged = self._meters.repaired_bytes.labels(label).inc, self._meters.log_damaged.labels(label)
-        mending = self._scrub_repairer = ScrubRepairer(replica, self._settings, segment_bytes, self._runtime, repaired)
+        repairer = self._scrub_repairer = ScrubRepairer(replica, self._settings, segment_bytes, self._runtime, repaired)
 
-        async def mend(flaw: Flaw) -> None:
+        async def repair(flaw: Flaw) -> None:
             damaged.set(1)
-            await mending.mend(flaw, threads.beside)
+            await repairer.repair(flaw, threads.beside)
             damaged.set(0)
 
         if self._opening.left is not None:
-            await mend(self._opening.left)
+            await repair(self._opening.left)
             self._opening.left = None
-        await Scrub(self._disk, self._log, segment_bytes, mend).run(threads.beside)
+        await Scrub(self._disk, self._log, segment_bytes, repair).run(threads.beside)
 
     def _make_retention(self, replica: BrokerReplica) -> RetentionWatch:
         return RetentionWatch(

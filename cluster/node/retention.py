@@ -1,11 +1,11 @@
-"""Watches the disk of this node and, while it leads, has the log begin later when something may go.
+"""The retention watch: watches this node's disk and, on the leader of a shard, moves the log start of that shard.
 
-    every `retention_check_ms`:   how full is the disk?  ->  writes are taken, or refused
-                                  this node leads?       ->  `ledger.broker.retention.retention.choose`  ->  the log's
-                                  start moves
+    every `retention_check_ms`:   how full is the disk?    ->  writes are accepted or refused
+                                  does this node lead?     ->  `ledger.broker.retention.retention.choose`
+                                                           ->  the log start moves
 
-What is to go is decided by a pure function; here is only what it looks at. The time of day is asked for the hour
-alone: a clock that jumps makes nothing older.
+The pure function `choose` decides how far the log start moves; this module collects the facts for `choose`. The time of
+day serves only to find the hour for `cleaning_hour`, so a clock that jumps does not change the age of any entry.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ log = logging.getLogger("ledgermq.node.retention")
 
 
 class LogClock:
-    """The time by the log: when its newest entry was appended, and what has passed since that was first seen here, by a
-    clock that does not jump."""
+    """The time according to the log: the append time of the newest entry, plus the time since this node first saw that
+    entry, by a clock that does not jump."""
 
     def __init__(self, log: CommitLog, monotonic_ms: Callable[[], float]) -> None:
         self._log = log
@@ -45,21 +45,23 @@ class LogClock:
 
 
 class Learners:
-    """Which of them are on their way. Who does not get on is not waited for, or it would hold the log for ever."""
+    """The learners that are catching up. Retention keeps the entries that they still need. A learner that makes no
+    progress between two checks does not count, because it would hold the log for ever."""
 
     def __init__(self) -> None:
+        # By node, the last index that the learner had at the last check.
         self._seen: dict[int, int] = {}
-        """By node, how far it was at the last look."""
 
     def behind(self, matches: dict[int, int]) -> int | None:
-        """Up to which entry the slowest one that got on since the last look has the log; None: there is none."""
+        """The smallest last index among the learners that made progress since the last check; None if there is no such
+        learner. `matches` has the last index of each learner by node."""
         moving = [match for node, match in matches.items() if match > self._seen.get(node, -1)]
         self._seen = matches
         return min(moving, default=None)
 
 
 class RetentionWatch:
-    """Of one shard on this node."""
+    """The retention watch of one shard on this node."""
 
     def __init__(
         self,
@@ -70,7 +72,8 @@ class RetentionWatch:
         runtime: Runtime,
         on_disk_use: Callable[[float], None],
     ) -> None:
-        """`path`: of the log. `on_disk_use` is told at each look how full its disk is, from 0 to 1."""
+        """`path` is the directory of the log. `on_disk_use` is called at each check with the used part of its disk,
+        from 0 to 1."""
         self._replica = replica
         self._bounds = bounds_of(settings)
         self._disk = disk
@@ -88,19 +91,22 @@ class RetentionWatch:
             await asyncio.sleep(self._look_s)
 
     async def look(self) -> None:
-        """Does what is due now; returns when that is applied here, or this node leads no more."""
+        """Check once. If the log start moves, return when that is applied on this node, or this node has lost
+        leadership."""
         use = self._disk_use()
         self._refuse_or_take(use)
         if not self._replica.knows_the_end:
             return
         try:
             await self._forget_holds()
-            # What was let go last must be gone from the disk before it is said to be too full.
+            # The files of the last move must be removed from the disk before its use counts again.
             move = None if self._replica.log.has_dropped else choose(self._bounds, self._situation(use))
             if move is not None:
                 await self._move(move)
         except (LedgerError, StoreError) as error:
-            log.info("shard %d: the log stays as it is: %s", self._replica.shard, error)
+            log.info(
+                "shard %d: the log start cannot move now, the next check tries again: %s", self._replica.shard, error
+            )
 
     # -- the disk
 
@@ -108,7 +114,7 @@ class RetentionWatch:
         try:
             usage = self._disk.usage(self._path)
         except StoreError as error:
-            log.warning("shard %d: how full the disk is cannot be seen: %s", self._replica.shard, error)
+            log.warning("shard %d: the use of the disk cannot be read: %s", self._replica.shard, error)
             return DiskUse()
         self._on_disk_use(usage.ratio)
         return DiskUse(usage.ratio, usage.total)
@@ -119,18 +125,19 @@ class RetentionWatch:
         if must_refuse(self._bounds, use):
             replica.no_room = (
                 f"the disk of this node is {use.ratio:.0%} full ({self._path}), and writes are refused from "
-                f"{self._bounds.refuse_ratio:.0%} on (`disk_refuse_ratio`): free some room, or let go of messages with "
-                "`ledgermq cluster trim`; they are taken again by themselves then"
+                f"{self._bounds.refuse_ratio:.0%} (`disk_refuse_ratio`): free some room, or remove old messages with "
+                "`ledgermq cluster trim`; the node then accepts writes again"
             )
         if replica.no_room and not was:
             log.error("shard %d: %s", replica.shard, replica.no_room)
         elif was and not replica.no_room:
-            log.info("shard %d: there is room on the disk again: writes are taken", replica.shard)
+            log.info("shard %d: the disk has room again, so writes are accepted", replica.shard)
 
     # -- the log
 
     async def _forget_holds(self) -> None:
-        """While nobody writes, no entry tells the time by which holds expire."""
+        """Remove expired holds. While no message is written, no entry carries a time by which a hold expires, so the
+        leader must ask for it."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
             await self._replica.forget_holds()
@@ -152,7 +159,8 @@ class RetentionWatch:
         )
 
     def _age_ms(self, index: int, now_ms: int) -> int:
-        """As far as the log shows it, and since its last entry as this node has seen it."""
+        """The age of an entry: the time that the log shows after it, plus the time since this node saw the last
+        entry."""
         the_log = self._replica.log
         passed = time_passed_ms(
             lambda each: the_log.header(each).append_time_ms, index, the_log.last_index, self._bounds.age_ms
@@ -162,7 +170,7 @@ class RetentionWatch:
     async def _move(self, move: Move) -> None:
         the_log, to = self._replica.log, move.to
         log.info(
-            "shard %d: the log is to begin behind entry %d, for %s: %d bytes go, %d stay",
+            "shard %d: retention moves the log start to after entry %d (%s): removes %d bytes, keeps %d",
             self._replica.shard,
             to.index,
             move.why.value,
@@ -173,6 +181,7 @@ class RetentionWatch:
 
 
 def bounds_of(settings: NodeSettings) -> Bounds:
+    """The limits of retention that the settings give."""
     return Bounds(
         age_ms=int(settings.retention_hours * 3_600_000),
         size_bytes=settings.retention_bytes,

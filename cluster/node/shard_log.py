@@ -135,7 +135,11 @@ class ShardLog:
         directory.remove_clean_mark(number)  # last, because a kill before this line leaves the log as the mark says
         seconds = time.perf_counter() - started
         log.info(
-            "shard %d: opened a log of %d entries, %d bytes in %.2f s", number, opened.last_index, opened.end, seconds
+            "shard %d: opened a log of %d entries, %d bytes, read in %.2f s",
+            number,
+            opened.last_index,
+            opened.end,
+            seconds,
         )
         return opened
 
@@ -156,8 +160,8 @@ class ShardLog:
         found = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=end.last_index)
         mark = self._directory.mark_suspect(self._number, found)
         log.warning(
-            "shard %d: entries after index %d may be lost on this node (%s): this node neither votes nor counts until it "
-            "has caught up with a leader",
+            "shard %d: entries after index %d may be lost on this node (%s): this node neither votes nor counts until "
+            "it has caught up with a leader",
             self._number,
             mark.last_index,
             mark.reason,

@@ -1,11 +1,12 @@
-"""The first start of a cluster: its first configuration entry is written once, by one node, when all are empty.
+"""The first start of a shard: one node writes the first configuration entry, when all first voters are empty.
 
-Every initial voter must answer that its directory has never taken part. Then their random incarnations are written
-into entry 1, and from then on a voter is known by its directory, not by its name: a wiped disk cannot vote twice. One
-node asks (of shard 0 the one with the smallest number); the others answer and wait for its log. Every shard begins in
-this way, shard 0 by the settings, and each other one by shard 0's table.
+Every first voter must answer that its data directory is empty. Then the forming node writes the random incarnations
+of all first voters into entry 1. From then on a voter is identified by the incarnation of its data directory, so a
+voter with a wiped disk cannot vote twice. One node asks (for shard 0, the node with the smallest number); the other
+first voters answer, and receive entry 1 by replication.
 
-It must not start anything else: no election, no log but that one entry.
+Every shard begins in this way. The first voters of shard 0 are in the settings; those of the other shards are in the
+shard table of shard 0.
 """
 
 from __future__ import annotations
@@ -25,54 +26,59 @@ from raft.v1 import raft_pb2, raft_pb2_grpc
 
 log = logging.getLogger("ledgermq.node.formation")
 
+# How long a node may take to answer with its introduction.
 ANSWER_S = 2.0
-"""How long one node may take to introduce itself."""
 ASK_AGAIN_S = 0.2
+# The number of attempts between two log lines about the nodes that have not answered.
 TELL_EVERY = 25
-"""Attempts between two lines in the log about who is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormingNode:
-    """This node, as it introduces itself."""
+    """The introduction of this node: what other nodes are told when they form a shard or add this node to one."""
 
     cluster: str
     shard: int
     node: int
     incarnation: bytes
     address: str
+    # The first voters. Empty if this node does not know them, because the shard has begun before.
     voters: tuple[int, ...]
-    """Empty where the shard has begun and that is not known any more."""
     segment_bytes: int
     max_entry_bytes: int
+    # Whether the log has no entry and the vote file no term.
     empty: bool
+    # Whether this node waits to be added to a running cluster, so that it is no first voter.
     joins: bool = False
-    """It waits to be added, and takes no part in a first start."""
+    # Whether a leader may add this node to the shard although `joins` is False. True for every shard except shard 0,
+    # because a node is added to shard 0 first.
     may_be_added: bool = False
-    """It can be added without having waited for that: in shard 0 it has been already."""
 
     @property
     def asks(self) -> bool:
-        """Whether it is this node that asks the others."""
+        """Whether this node asks the other first voters and writes entry 1."""
         return self.empty and not self.joins and bool(self.voters) and self.node == in_turn(self.shard, self.voters)
 
     def introduce(self, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse:
-        """The answer to the node that asks."""
+        """The answer to a node that forms the shard or adds this node to it."""
         return raft_pb2.IntroduceResponse(
             node=self.node, incarnation=self.incarnation, empty=self.empty, refusal=self._refusal(request)
         )
 
     def _refusal(self, request: raft_pb2.IntroduceRequest) -> str:
         if request.cluster != self.cluster:
-            return f"node {self.node} is of cluster {self.cluster!r}, not {request.cluster!r}"
+            return f"node {self.node} belongs to cluster {self.cluster!r}, not to cluster {request.cluster!r}"
         if request.adding and self.empty and not (self.joins or self.may_be_added):
             return f"node {self.node} is not set up to be added: start it with `join = true`, then add it again"
         if not request.adding and self.joins:
-            return f"node {self.node} waits to be added (`join = true`): it takes no part in a first start"
+            return (
+                f"node {self.node} waits to be added to a cluster (`join = true`), so it cannot be a voter of a first "
+                "start: remove `join`, or remove the node from `peers`"
+            )
         if not request.adding and self.voters and tuple(request.voters) != self.voters:
             return (
-                f"the peers differ: node {self.node} has {list(self.voters)}, "
-                f"node {request.sender} has {list(request.voters)}"
+                f"the settings `peers` differ: node {self.node} has {list(self.voters)}, "
+                f"node {request.sender} has {list(request.voters)}; give all nodes the same `peers`"
             )
         if (request.segment_bytes, request.max_entry_bytes) != (self.segment_bytes, self.max_entry_bytes):
             return (
@@ -84,20 +90,21 @@ class FormingNode:
 
 
 class FirstStartRefusedError(Exception):
-    """The cluster has begun without this directory, or its nodes are set up differently. The sentence says which."""
+    """The first start cannot happen: the shard has begun without this data directory, or the settings of the nodes
+    differ. The message says which."""
 
 
 class Introductions(Protocol):
-    """How the others are asked who they are."""
+    """The connections over which a node asks other nodes for introductions."""
 
     async def ask(self, node: int, request: raft_pb2.IntroduceRequest) -> raft_pb2.IntroduceResponse | None:
-        """That node's answer, or None while it cannot be reached."""
+        """The answer of `node`, or None if the node cannot be reached."""
 
     async def close(self) -> None: ...
 
 
 class GrpcIntroductions:
-    """Over connections of their own, which nothing else uses."""
+    """Introductions over gRPC, on channels that only this object uses."""
 
     def __init__(self, peers: Mapping[int, str]) -> None:
         self._channels = {
@@ -119,9 +126,9 @@ class GrpcIntroductions:
 async def first_configuration(
     forming_node: FormingNode, peers: Mapping[int, str], introductions: Introductions
 ) -> ShardConfiguration:
-    """Asks every other voter until all have answered that they are empty; gives what entry 1 says.
+    """Ask every other first voter until all have answered that they are empty. Return the configuration of entry 1.
 
-    Raises FirstStartRefusedError. Waits for as long as somebody is missing, and says who.
+    The function waits without a limit, and logs which nodes have not answered. Raises FirstStartRefusedError.
     """
     voters = {forming_node.node: ConfiguredMember(forming_node.incarnation, forming_node.address)}
     request = raft_pb2.IntroduceRequest(
@@ -153,16 +160,16 @@ async def first_configuration(
 
 
 def accepted(node: int, address: str, answer: raft_pb2.IntroduceResponse) -> bytes:
-    """The incarnation of a node that may take part."""
+    """The incarnation in the answer of `node`. Raises FirstStartRefusedError if the node cannot be a first voter."""
     if answer.node != node:
         raise FirstStartRefusedError(
-            f"{address} is set up as node {node} in our peers, but says that it is {answer.node}"
+            f"`peers` gives node {node} the address {address}, but node {answer.node} answers there: correct `peers`"
         )
     if answer.refusal:
         raise FirstStartRefusedError(answer.refusal)
     if not answer.empty:
         raise FirstStartRefusedError(
-            f"node {node} has data already: this cluster has begun, and this node's directory is new (a wiped disk?); "
-            "it takes no part until it is added again"
+            f"node {node} has data already, so the cluster has begun, but the data directory of this node is new (a "
+            "wiped disk?): this node takes no part until it is added again with `ledgermq cluster add-node`"
         )
     return answer.incarnation

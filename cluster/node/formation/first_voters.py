@@ -1,7 +1,7 @@
-"""On which nodes a shard begins, and who of them is to lead it.
+"""The first voters of a shard, and the voter that is preferred as its leader.
 
-Both follow from what every node knows, so nobody need be asked: shard g is to be led by the g-th of its voters in
-turn, and that one begins it too, so it leads from the start.
+Every node computes the preferred leader from the voters, without a request to another node. The preferred leader of
+shard g is the voter in place g, counted round and round. The same voter writes entry 1 of the shard.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ class FirstVoters:
     """The nodes that a shard begins on."""
 
     voters: tuple[int, ...]
+    # The address of a node; empty while no node with this number is a member of the cluster.
     address: Callable[[int], str]
-    """Where one of them is; empty while no node of that number is a member of the cluster."""
 
 
 def first_shard(settings: NodeSettings) -> FirstVoters:
-    """Of shard 0: all nodes of the first start."""
+    """The first voters of shard 0: all nodes in the setting `peers`."""
     return FirstVoters(tuple(sorted(settings.peers)), settings.peers.__getitem__)
 
 
 def in_turn(shard: int, voters: Sequence[int]) -> int:
-    """The voter whose turn it is to begin, and to lead, that shard. There is one."""
+    """The voter that writes entry 1 of the shard, and is preferred as its leader. `voters` must not be empty."""
     return sorted(voters)[shard % len(voters)]
 
 
 def preferred(shard: int, settings: NodeSettings) -> Prefer:
-    """Who is to lead that shard, as its voters come and go."""
+    """The function that gives the preferred leader of the shard for its present voters."""
     if settings.preferred_leader:
         return lambda _: settings.preferred_leader
     if not settings.spread_leaders or (shard == 0 and settings.shards == 1):

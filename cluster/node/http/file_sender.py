@@ -1,12 +1,12 @@
-"""Bytes of a file to an HTTP client by sendfile(2): from the page cache to the socket, and never through this process.
+"""Sends part of a file to an HTTP client by sendfile(2), from the page cache to the socket.
 
-    loop     headers ─> all written out? ─> hand over ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─> end of the response
-    thread                                     └─ sendfile ─> full? poll ─> sendfile ─ ... a turn, then the next one
+    event loop   headers ─> all written out? ─> hand over ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─> end of the response
+    thread                                         └─ sendfile ─> full? poll ─> sendfile ─ ... one turn, next turn
 
-Aiohttp leaves this to the event loop, uvloop's has no `sendfile`, and then aiohttp reads and writes. So it is done
-here, on a copy of the connection's descriptor, in a thread, which may wait for a disk or a slow client. A turn of the
-thread is short, so nothing outlives a cancelled request for long. Nobody else writes to the connection meanwhile:
-aiohttp answers its requests one after the other.
+Aiohttp uses the event loop's `sendfile`, and uvloop has none, so aiohttp would copy the bytes through this process.
+Therefore this module calls sendfile in a thread, on a copy of the connection's descriptor. The thread may wait for a
+disk or a slow client. Each turn of the thread is short, so a cancelled request ends soon. No other code writes to the
+connection meanwhile, because aiohttp answers the requests of a connection one after the other.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 
 TURN_S = 0.1
+# The connection of a client that accepts no byte for this time is closed, so that another client gets its thread.
 STALLED_S = 30.0
-"""A client that takes nothing for so long is let go, for others to have its place."""
 _MOST_AT_ONCE = 8 << 20
 
 
 class FileSender:
-    """For one file; `close` is due. Calls into `threads` at most one function at a time."""
+    """Sends parts of one open file. It uses at most one thread of `threads` at a time. The caller must call `close`."""
 
     def __init__(self, threads: Executor, descriptor: int) -> None:
-        """Takes the open file over."""
+        """Take over the open file `descriptor`; `close` closes it."""
         self._threads = threads
         self._file = descriptor
         self._turn: asyncio.Future[int] | None = None
 
     async def send(self, request: web.Request, writer: AbstractStreamWriter, offset: int, count: int) -> None:
-        """Send `count` bytes from `offset`, once the headers that `writer` has are out. Raises ConnectionError where
-        the client has gone, or takes nothing, and OSError where the file cannot be read; the connection is at its end
-        then, for less has come than the headers say."""
+        """Send `count` bytes from `offset`, after the headers in `writer`.
+
+        Raises ConnectionError if the client has disconnected or accepts no bytes, and OSError if the file cannot be
+        read. The connection is then closed, because fewer bytes were sent than the headers announced."""
         transport = request.transport
         if transport is None:
-            raise ConnectionResetError("the client has gone")
+            raise ConnectionResetError("the client has disconnected")
         await _written_out(transport, writer)
         socket = os.dup(transport.get_extra_info("socket").fileno())
         try:
@@ -65,10 +66,11 @@ class FileSender:
             if sent:
                 moved = time.monotonic()
             elif time.monotonic() - moved > STALLED_S:
-                raise ConnectionResetError(f"the client has taken nothing for {STALLED_S:.0f} s")
+                raise ConnectionResetError(f"the client has accepted no byte for {STALLED_S:.0f} s")
 
     def _after_turn(self, descriptor: int) -> None:
-        """Close it, but not under a thread that uses it still: its number might be another file's by then."""
+        """Close `descriptor` after the running turn, because the thread may still use it and its number could be given
+        to another file."""
         turn = self._turn
         if turn is None or turn.done():
             os.close(descriptor)
@@ -77,7 +79,7 @@ class FileSender:
 
 
 async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStreamWriter) -> None:
-    """Returns once nothing waits in the transport: what is sent beside it would overtake that."""
+    """Return when the transport has written all its bytes; the bytes of sendfile would overtake them otherwise."""
     transport.set_write_buffer_limits(high=0)
     try:
         while transport.get_write_buffer_size():
@@ -88,7 +90,7 @@ async def _written_out(transport: asyncio.WriteTransport, writer: AbstractStream
 
 
 def _send_for_a_turn(socket: int, file: int, offset: int, count: int) -> int:
-    """How many bytes went out in the next moment; 0 where the client takes none."""
+    """Send for at most `TURN_S` and return the number of bytes sent; 0 if the client accepts none."""
     sent, end = 0, time.monotonic() + TURN_S
     while sent < count and (left := end - time.monotonic()) > 0:
         try:
@@ -97,7 +99,7 @@ def _send_for_a_turn(socket: int, file: int, offset: int, count: int) -> int:
             _wait_until_writable(socket, left)
             continue
         if not now:
-            raise OSError("the file is shorter than it was")
+            raise OSError("the file has become shorter")
         sent += now
     return sent
 

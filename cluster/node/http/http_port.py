@@ -1,9 +1,9 @@
-"""The small HTTP port: /metrics for Prometheus, /healthz and /readyz for whoever restarts or routes, and the log's
-segments (`http_segments`) for whoever copies or reads them.
+"""The HTTP port of a node: /metrics for Prometheus, /healthz and /readyz for health checks, and the log's segments
+(`segment_routes.py`).
 
-`/healthz` says that the event loop lives, and nothing about the cluster: a node without a majority must not be
-restarted for it. `/readyz` says that this node is a member, knows a leader and has caught up with what it knew
-committed; 503 with the reason otherwise.
+`/healthz` answers 200 while the event loop runs. It says nothing about the cluster, because a restart does not help a
+node without a majority. `/readyz` answers 200 if this node is a member, knows a leader and has applied nearly all
+committed entries; otherwise it answers 503 with the reason.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from cluster.node.http.segment_routes import SegmentRoutes
 
 
 class HttpPort:
-    """Serves until stopped. `not_ready()` gives the reason, or an empty string. Without `segments` none are served."""
+    """The HTTP server, from `start` to `stop`. `not_ready()` returns the reason for /readyz, or an empty string.
+    Without `segments` the server serves no segments."""
 
     def __init__(
         self, registry: CollectorRegistry, not_ready: Callable[[], str], segments: SegmentRoutes | None
@@ -39,7 +40,7 @@ class HttpPort:
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
 
     async def start(self, address: str) -> None:
-        """Raises OSError when the port is in use."""
+        """Serve at `address` (host:port). Raises OSError if the port is in use."""
         host, _, port = address.rpartition(":")
         await self._runner.setup()
         await web.TCPSite(self._runner, host, int(port), reuse_address=True).start()

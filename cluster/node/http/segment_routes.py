@@ -1,14 +1,14 @@
-"""The log's segments over HTTP: for replicas that are made by copying, for Spark, for whoever wants to look.
+"""Serves the segments of the logs over HTTP, for validation, Spark and copies of a replica.
 
-    GET /shards                                     whose node this is, and which shards it has, as JSON
-    GET /shards/0/snapshot                            the base where the log begins; 404 where it begins at entry 1
-    GET /shards/0/segments                          what there is, as JSON
-    GET /shards/0/segments/00000000000067108864     the file up to its last entry; with Range, and HEAD
+    GET /shards                                     node, cluster and the numbers of its shards, as JSON
+    GET /shards/0/snapshot                          the snapshot that the log begins with; 404 if it begins at entry 1
+    GET /shards/0/segments                          the list of segments, as JSON
+    GET /shards/0/segments/00000000000067108864     one segment up to its last entry; with Range, and HEAD
 
-A segment file goes out as it lies on the disk, by sendfile, but only up to the end of its last entry: what is behind
-is blank, and no part of the log. A segment is *sealed* when all its entries are committed and later ones follow
-elsewhere; then it never changes, and has an ETag, the same on every replica. Of an active one the end grows, and a
-tail that was not committed may be replaced: its readers go by CRC and chain, as the entries have them.
+The node sends the bytes of a segment file by sendfile, up to the end of the last entry; the rest of the file is blank.
+A segment is *sealed* when all its entries are committed and the log continues in a later segment. A sealed segment
+never changes, and it has the same ETag on every replica. An active segment grows, and its uncommitted entries may be
+replaced, so its readers check the CRC and the chain of each entry.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from cluster.node.http.file_sender import FileSender
 from store import CommitLog, RangeDamagedError, SegmentSpan, Snapshot
 from store.log.entry import EntryFlawError
 
+# The largest number of downloads at the same time. Further requests get 503 with Retry-After.
 MAX_DOWNLOADS = 8
-"""At the same time; whoever comes then is told to come again."""
 RETRY_AFTER_S = 1
 
 
 class Shard(Protocol):
-    """One shard as this node has it."""
+    """This node's replica of one shard."""
 
     @property
     def number(self) -> int: ...
     @property
     def is_closed(self) -> bool:
-        """Whether the log cannot be read at all, and is being repaired."""
+        """Whether the log cannot be read, because startup repair has not finished."""
 
     def not_ready(self) -> str:
-        """Why not."""
+        """Why the replica is not ready; empty if it is ready."""
 
     @property
     def log(self) -> CommitLog: ...
     @property
     def snapshot(self) -> Snapshot | None:
-        """Where the log begins; None: at entry 1."""
+        """The snapshot that the log begins with; None if the log begins at entry 1."""
 
     @property
     def commit(self) -> int:
-        """Index up to which the log is surely committed."""
+        """The commit index, as far as this node knows it."""
 
 
 class SegmentRoutes:
     def __init__(self, node: int, cluster: str, shards: Mapping[int, Shard]) -> None:
-        """`shards`: by number, as they come to this node."""
+        """`shards` has this node's replicas by shard number; shards may be added to it later."""
         self._node = node
         self._cluster = cluster
         self._shards = shards
@@ -63,7 +63,7 @@ class SegmentRoutes:
         self._downloads = 0
 
     def routes(self) -> list[web.RouteDef]:
-        """HEAD comes with GET."""
+        """The routes for GET; aiohttp adds HEAD to each of them."""
         return [
             web.get("/shards", self._list_shards),
             web.get(r"/shards/{shard:\d{1,9}}/snapshot", self._snapshot),
@@ -72,7 +72,7 @@ class SegmentRoutes:
         ]
 
     def close(self) -> None:
-        """Once no request is served any more."""
+        """Release the threads. Call this after the server has ended all requests."""
         self._threads.shutdown(wait=False)
 
     async def _list_shards(self, _: web.Request) -> web.Response:
@@ -81,7 +81,7 @@ class SegmentRoutes:
     async def _snapshot(self, request: web.Request) -> web.Response:
         snapshot = self._shard(request).snapshot
         if snapshot is None:
-            raise web.HTTPNotFound(text="the log of this node begins at entry 1: it has no base")
+            raise web.HTTPNotFound(text="the log of this node begins at entry 1, so there is no snapshot before it")
         return web.Response(body=snapshot.encode(), content_type="application/octet-stream")
 
     async def _list(self, request: web.Request) -> web.Response:
@@ -130,26 +130,28 @@ class SegmentRoutes:
         loop = asyncio.get_running_loop()
         try:
             descriptor = await loop.run_in_executor(self._threads, os.open, span.path, os.O_RDONLY)
-        except FileNotFoundError as error:  # the log's start has moved on meanwhile
+        except FileNotFoundError as error:  # retention has moved the log start meanwhile
             raise _gone(self._shard(request).log) from error
         except OSError as error:
             reason = f"{span.path} cannot be opened ({error.strerror}): try again shortly"
             raise web.HTTPServiceUnavailable(text=reason, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
-        sender = FileSender(self._threads, descriptor)  # an open file stays, whatever becomes of its name
+        sender = FileSender(self._threads, descriptor)  # an open file stays readable after retention removes it
         try:
             writer = await response.prepare(request)
             assert writer is not None
             await sender.send(request, writer, wanted.start, len(wanted))
             await response.write_eof()
         except ConnectionError:
-            pass  # nobody is there to be told
+            pass  # the client has disconnected, so there is no one to answer
         finally:
             sender.close()
 
     def _shard(self, request: web.Request) -> Shard:
         number = int(request.match_info["shard"])
         if number not in self._shards:
-            raise web.HTTPNotFound(text=f"there is no shard {number} on this node: it has {sorted(self._shards)}")
+            raise web.HTTPNotFound(
+                text=f"this node has no replica of shard {number}: it has replicas of the shards {sorted(self._shards)}"
+            )
         shard = self._shards[number]
         if shard.is_closed:
             raise _damaged(shard.not_ready())
@@ -174,7 +176,7 @@ def _fields(span: SegmentSpan, commit: int) -> dict[str, Any]:
 
 
 def _spans(log: CommitLog) -> list[SegmentSpan]:
-    """Raises 503 where their last entries cannot be read."""
+    """The segments that have entries. Raises HTTP 503 if a last entry cannot be read."""
     try:
         return log.spans()
     except (RangeDamagedError, EntryFlawError) as damage:
@@ -186,13 +188,16 @@ def _damaged(reason: str) -> web.HTTPServiceUnavailable:
 
 
 def _span(log: CommitLog, base: int) -> SegmentSpan:
-    """Of the segment that begins there. Raises 410 before the log's start, 404 where there is none, 503 where it is
-    damaged."""
+    """The segment that begins at position `base`. Raises HTTP 410 if `base` is before the log start, 404 if no segment
+    with entries begins there, and 503 if the segment is damaged."""
     spans = _spans(log)
     found = next((span for span in spans if span.base == base), None)
     if found is not None:
         if (bad := log.damaged) and base < bad.stop and base + found.length > bad.start:
-            raise _damaged(f"{found.path.name} is damaged from {bad.start} to {bad.stop}, and being repaired")
+            raise _damaged(
+                f"segment {found.path.name} is damaged from position {bad.start} to {bad.stop}; this node is repairing "
+                "it: try again shortly"
+            )
         return found
     if base < (spans[0].base if spans else log.start):
         raise _gone(log)
@@ -200,20 +205,20 @@ def _span(log: CommitLog, base: int) -> SegmentSpan:
 
 
 def _gone(log: CommitLog) -> web.HTTPGone:
-    first = next((f": the first segment is {span.path.name}" for span in log.spans()), " any more")
+    first = next((f": the first segment is {span.path.name}" for span in log.spans()), "; it has no entries now")
     return web.HTTPGone(text=f"the log of this node begins at position {log.start}, entry {log.first_index}{first}")
 
 
 def _part(request: web.Request, length: int, etag: str | None) -> range | None:
-    """The bytes that are asked for; None for all, which a range with another If-Range than `etag` means too. Raises 416
-    where there is no such byte."""
+    """The range of bytes that the client requests. None means the whole segment; that is also the answer to an If-Range
+    that differs from `etag`. Raises HTTP 416 if the segment has no byte of the range."""
     if_range = request.headers.get("If-Range")
     if "Range" not in request.headers or (if_range is not None and (etag is None or if_range != f'"{etag}"')):
         return None
     try:
         part = range(*request.http_range.indices(length))
         if not part:
-            raise ValueError("it begins behind the end")
+            raise ValueError("it begins after the end")
     except ValueError as error:
         raise web.HTTPRequestRangeNotSatisfiable(
             text=f"this segment has {length} bytes: no such range ({error})",

@@ -1,4 +1,4 @@
-"""What a node reports to Prometheus.
+"""The Prometheus metrics of a node.
 
 node_metrics.py          messages, bytes, disk, Raft
 consumption_metrics.py   consumer groups: lag, members, retries

@@ -1,7 +1,7 @@
-"""How consumer groups get on, read at each scrape: what is known where a shard is led, and nowhere else.
+"""Metrics of consumer groups, read at each scrape on the node that leads a shard.
 
-A queue's lag is a matter of the node that leads its shard; others may lag themselves. What Prometheus keeps has a
-bound: of the queues that are consumed only so many are told of, and how many are left out.
+Only the leader of a queue's shard reports the queue's lag, because a follower may be behind the leader. The number of
+time series is bounded: each shard reports at most 5,000 queues, and a metric says how many queues were left out.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from ledger.broker.consumer_groups.lag import lag_of
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService, ShardConsumption
 
+# The largest number of queues that a shard reports. One queue takes about 30 µs.
 MAX_QUEUES = 5_000
-"""For each shard; some 30 µs each."""
 
 
 class ConsumptionCollector:
-    """Register it with a registry."""
+    """A collector of these metrics, for `CollectorRegistry.register`."""
 
     def __init__(self, service: ConsumerGroupService, now_ms: Callable[[], int]) -> None:
         self._service = service
@@ -38,20 +38,20 @@ class ConsumptionCollector:
         for shard_consumption in shard_consumptions:
             rebalances.add_metric([str(shard_consumption.replica.shard)], shard_consumption.coordinator.rebalances)
         refusals = CounterMetricFamily(
-            "ledgermq_consumer_refusals", "What members of consumer groups were refused, by code.", labels=["code"]
+            "ledgermq_consumer_refusals", "Requests of consumer group members refused, by code.", labels=["code"]
         )
         for code, count in sorted(self._service.refusals.items()):
             refusals.add_metric([code], count)
         yield from (rebalances, refusals)
 
     def _lags(self, shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
-        """On the leader."""
+        """Lags and members, from the shards that this node leads."""
         labels = ["consumer_group", "topic", "queue"]
         messages = GaugeMetricFamily(
-            "ledgermq_consumer_group_lag_messages", "Messages that are not consumed.", labels=labels
+            "ledgermq_consumer_group_lag_messages", "Messages that the group has not consumed.", labels=labels
         )
         seconds = GaugeMetricFamily(
-            "ledgermq_consumer_group_lag_seconds", "How long ago the first of them was appended.", labels=labels
+            "ledgermq_consumer_group_lag_seconds", "Age of the oldest message not consumed.", labels=labels
         )
         members = GaugeMetricFamily(
             "ledgermq_consumer_group_members",
@@ -60,7 +60,7 @@ class ConsumptionCollector:
         )
         left_out = GaugeMetricFamily(
             "ledgermq_consumer_group_lags_left_out",
-            "Queues whose lag is not told, because there are too many.",
+            "Queues whose lag is not reported, because there are too many.",
             labels=["shard"],
         )
         now = self._now_ms()
@@ -79,12 +79,12 @@ class ConsumptionCollector:
 
 
 def _moves(shard_consumptions: list[ShardConsumption]) -> Iterator[Metric]:
-    """Of each shard's leader, while it led."""
+    """Retries and dead letters that this node committed while it led a shard."""
     retries = CounterMetricFamily(
-        "ledgermq_consumer_group_retries", "Messages moved to be consumed again.", labels=["consumer_group"]
+        "ledgermq_consumer_group_retries", "Messages moved to a retry topic.", labels=["consumer_group"]
     )
     dead_letters = CounterMetricFamily(
-        "ledgermq_consumer_group_dead_letters", "Messages that were given up.", labels=["consumer_group"]
+        "ledgermq_consumer_group_dead_letters", "Messages moved to the dead letters.", labels=["consumer_group"]
     )
     for family, counters in (
         (retries, [shard_consumption.claims.retries for shard_consumption in shard_consumptions]),

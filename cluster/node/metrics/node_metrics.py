@@ -1,7 +1,6 @@
-"""The metrics of one node, named as Prometheus and etcd name theirs: base units, `_total` on counters, bounded labels.
+"""The metrics of one node, named by the rules of Prometheus: base units, `_total` on counters, bounded labels.
 
-What can be read from the state is read when somebody scrapes (`RaftCollector`); only what happens in between is
-counted as it happens (`Meters`).
+`RaftCollector` reads values of the present state at each scrape. `Meters` counts events as they happen.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ LAG_PROBE_S = 0.1
 
 
 class Meters:
-    """What is counted as it happens. One for a node."""
+    """The counters and histograms of a node, which are updated as events happen. A node has one `Meters` object."""
 
     def __init__(self, registry: CollectorRegistry, cluster: str, node: int) -> None:
         def counter(name: str, text: str, labels: Sequence[str] = ()) -> Counter:
@@ -40,34 +39,41 @@ class Meters:
         self.messages_out = counter("ledgermq_messages_out_total", "Messages given to consumers.", ["topic"])
         self.bytes_out = counter("ledgermq_bytes_out_total", "Bytes of batches given to consumers.", ["topic"])
         self._produced: dict[str, tuple[Counter, Counter]] = {}
-        self.duplicates = counter("ledgermq_produce_duplicates_total", "Repeats answered with the first result.")
+        self.duplicates = counter(
+            "ledgermq_produce_duplicates_total", "Repeated batches answered with the result of the first one."
+        )
         self.throttlings = counter(
-            "ledgermq_throttled_total", "What clients over their quota were refused: producer or consumer.", ["kind"]
+            "ledgermq_throttled_total", "Requests refused because a client exceeded its quota, by kind.", ["kind"]
         )
         self.refusals = counter("ledgermq_produce_refusals_total", "Batches refused, by code.", ["code"])
         self.commit_seconds = histogram("ledgermq_raft_commit_duration_seconds", "From a proposal to its commit.")
         self.append_seconds = histogram("ledgermq_log_append_duration_seconds", "One group write to the CommitLog.")
         self.flush_seconds = histogram("ledgermq_log_flush_duration_seconds", "One fsync of the CommitLog.")
-        self.loop_lag_seconds = histogram("ledgermq_event_loop_lag_seconds", "How late the event loop runs.")
+        self.loop_lag_seconds = histogram("ledgermq_event_loop_lag_seconds", "Delay of a timer of the event loop.")
         self.log_damaged = Gauge(
-            "ledgermq_log_damaged", "1 while the log is damaged here, and being repaired.", ["shard"], registry=registry
+            "ledgermq_log_damaged", "1 while this node repairs a damaged log.", ["shard"], registry=registry
         )
         self.repaired_bytes = counter(
-            "ledgermq_log_repaired_bytes_total", "Bytes of a damaged log taken from other nodes.", ["shard"]
+            "ledgermq_log_repaired_bytes_total", "Bytes of a damaged log replaced from other nodes.", ["shard"]
         )
         self.disk_use_ratio = Gauge(
-            "ledgermq_disk_use_ratio", "How full the disk of the log is, whoever fills it.", registry=registry
+            "ledgermq_disk_use_ratio", "Used part of the log's disk, by all programs, from 0 to 1.", registry=registry
         )
         ProcessCollector(registry=registry)
         Gauge(
             "ledgermq_process_private_memory_bytes", "Memory of this process without mapped files.", registry=registry
         ).set_function(private_bytes)
-        info = Gauge("ledgermq_node_info", "This node.", ["cluster", "node", "version"], registry=registry)
+        info = Gauge(
+            "ledgermq_node_info",
+            "Always 1; the labels describe this node.",
+            ["cluster", "node", "version"],
+            registry=registry,
+        )
         info.labels(cluster, str(node), VERSION).set(1)
 
     def produced(self, topic: str, messages: int, size: int, seconds: float) -> None:
         counters = self._produced.get(topic)
-        if counters is None:  # finding them by label costs more than counting
+        if counters is None:  # kept by topic, because a search by label costs more than counting
             counters = self._produced[topic] = (self.messages_in.labels(topic), self.bytes_in.labels(topic))
         counters[0].inc(messages)
         counters[1].inc(size)
@@ -87,7 +93,7 @@ class Meters:
         self.bytes_out.labels(topic).inc(size)
 
     async def probe_loop_lag(self) -> None:
-        """Runs for ever: how much later than asked does the loop wake this task?"""
+        """Measure for ever how late the event loop wakes this task."""
         while True:
             due = time.perf_counter() + LAG_PROBE_S
             await asyncio.sleep(LAG_PROBE_S)
@@ -95,7 +101,7 @@ class Meters:
 
 
 class MeasuredLog(CommitLog):
-    """A CommitLog whose group writes are timed."""
+    """A CommitLog that calls `observe` with the seconds that each group write took."""
 
     observe: Callable[[float], None]
     clock_ms: Callable[[], float]
@@ -113,19 +119,21 @@ class MeasuredLog(CommitLog):
 
 
 class RaftCollector:
-    """Where each shard stands, read at each scrape. Register it with a registry."""
+    """A collector of the metrics of each shard's log and Raft state, for `CollectorRegistry.register`."""
 
     def __init__(self, replicas: Iterable[BrokerReplica]) -> None:
-        """`replicas`: as they come to this node."""
+        """`replicas` gives, at each scrape, the replicas that have started on this node."""
         self._replicas = replicas
 
     def collect(self) -> Iterator[Metric]:
-        role = GaugeMetricFamily("ledgermq_raft_role", "1 for the role this node has.", labels=["shard", "role"])
+        role = GaugeMetricFamily("ledgermq_raft_role", "1 for this node's present role.", labels=["shard", "role"])
         changes = CounterMetricFamily(
             "ledgermq_raft_leader_changes_seen", "Changes of leader that this node saw.", labels=["shard"]
         )
         lag = GaugeMetricFamily(
-            "ledgermq_raft_follower_lag_entries", "On the leader: what a follower lacks.", labels=["shard", "peer"]
+            "ledgermq_raft_follower_lag_entries",
+            "On the leader: entries that a follower does not have yet.",
+            labels=["shard", "peer"],
         )
         plain = {
             name: GaugeMetricFamily(f"ledgermq_{name}", text, labels=["shard"])
@@ -137,26 +145,26 @@ class RaftCollector:
                 ("raft_commit_index", "Index up to which a majority has the log."),
                 ("raft_applied_index", "Index up to which this node has applied the log."),
                 ("raft_proposals_pending", "Proposals that are not committed yet."),
-                ("raft_failed", "1 when the disk failed under this shard on this node."),
-                ("raft_suspect", "1 while this node may have lost what it acknowledged."),
-                ("raft_members", "Voters and learners, as this node has applied them."),
-                ("raft_learners", "Those members that do not vote."),
-                ("log_end_position_bytes", "Bytes of the log since its very first one."),
+                ("raft_failed", "1 when this node's disk failed under this shard."),
+                ("raft_suspect", "1 while this node may have lost entries that it acknowledged."),
+                ("raft_members", "Voters and learners of the configuration that this node has applied."),
+                ("raft_learners", "Learners of the configuration that this node has applied."),
+                ("log_end_position_bytes", "Position of the end of the log: its bytes since its first entry."),
                 ("log_first_index", "Index of the first entry in the log."),
                 ("log_kept_bytes", "Bytes of the log that are kept."),
-                ("log_holds", "How many hold the log where it begins."),
+                ("log_holds", "Holds on the log, which retention respects."),
                 ("log_dirty_bytes", "Bytes written to the log since its last flush began."),
-                ("log_staged_bytes", "Of those, bytes in the memory of this process alone: `write = staged`."),
+                ("log_staged_bytes", "Bytes of the log that are only in memory, with `write = staged`."),
             )
         }
         losses = CounterMetricFamily(
             "ledgermq_raft_losses_accepted",
-            "How often this node was elected by the votes of nodes that may have lost what they acknowledged.",
+            "Elections of this node by votes of nodes that may have lost entries they acknowledged.",
             labels=["shard"],
         )
         dropped = CounterMetricFamily(
             "ledgermq_log_dropped_bytes",
-            "Bytes of the log that were let go here by moving its start.",
+            "Bytes of the log that this node removed by moving the log start.",
             labels=["shard"],
         )
         for replica in self._replicas:

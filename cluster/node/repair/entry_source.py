@@ -1,10 +1,11 @@
-"""Entries for others' repairs: what a node answers who lacks some, and how it asks for its own.
+"""Entries for repairs: how a node requests entries from other nodes, and how it answers such requests.
 
-    asks: entry 6 and its chain ──> "our entry 6 is the same": entries 7 ...        (or: we end there, too)
-                                └─> refused: another entry 6; no entry 6 yet, or any more; damaged here as well
+    request: index 6 and its chain ──> same entry 6 here: entries 7, 8 ... (none if the log ends here, too)
+                                   └─> refused: entry 6 differs, is not here, or is damaged here
 
-Who asks names the last entry that is whole, by its chain, which stands for the whole log before it. So an answer is
-of the same log or there is none. What is given need not be whole: who asks looks at each entry.
+A request names the last whole entry before the damage, by index and chain. The chain covers the whole log before the
+entry, so the answer has entries of the same log or is refused. The answering node does not check the entries; the
+requesting node checks each entry.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from raft.v1 import raft_pb2, raft_pb2_grpc
 from store import StoreError, Tail
 from store.log.entry import EntryFlawError
 
+# The largest size of the entries in one answer; a single larger entry is sent alone.
 MOST_BYTES = 1 << 20
-"""In one answer, unless a single entry has more."""
+# How long a node may take to answer.
 ANSWER_S = 5.0
-"""How long one node may take to answer."""
 
 
 class Readable(Protocol):
-    """A log, or what is whole of one: `store.CommitLog`, `store.WholePrefix`."""
+    """A log that can be read, `store.CommitLog`, or the whole part of a damaged log, `store.WholePrefix`."""
 
     @property
     def first_index(self) -> int: ...
@@ -43,7 +44,7 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class EntryReader:
-    """One shard's log on this node, as it is read for others."""
+    """Answers requests of other nodes for entries of one shard's log."""
 
     cluster: str
     shard: int
@@ -51,8 +52,8 @@ class EntryReader:
     segment_bytes: int
     log: Readable
     commit: int
+    # Whether the log is damaged after the last entry of `log`.
     is_damaged: bool
-    """What comes behind its last entry is not whole."""
 
     def answer(self, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse:
         if reason := self._stranger(request):
@@ -64,12 +65,12 @@ class EntryReader:
                 first = request.prev_index + 1
                 response.entries = self.log.read_range(first, self.log.reach(first, min(request.max_bytes, MOST_BYTES)))
         except (StoreError, EntryFlawError) as error:
-            response.refusal = f"node {self.node} cannot read it: {error}"
+            response.refusal = f"node {self.node} cannot read the entries: {error}"
         return response
 
     def _stranger(self, request: raft_pb2.ReadEntriesRequest) -> str:
         if request.cluster != self.cluster:
-            return f"node {self.node} is of cluster {self.cluster!r}, not {request.cluster!r}"
+            return f"node {self.node} belongs to cluster {self.cluster!r}, not to cluster {request.cluster!r}"
         if request.receiver != self.node:
             return f"this is node {self.node}, not node {request.receiver}"
         if request.shard != self.shard:
@@ -86,26 +87,26 @@ class EntryReader:
             return f"the log of node {self.node} {self._end(log.last_index)}"
         response.differs = log.tail_at(prev).chain != request.prev_chain
         if response.differs:
-            return f"entry {prev} is another one on node {self.node}"
+            return f"entry {prev} on node {self.node} differs"
         if prev == log.last_index and self.is_damaged:
             return f"the log of node {self.node} {self._end(prev)}"
         return ""
 
     def _end(self, index: int) -> str:
-        return f"is damaged behind entry {index}" if self.is_damaged else f"ends with entry {index}"
+        return f"is damaged after entry {index}" if self.is_damaged else f"ends with entry {index}"
 
 
 class EntrySource(Protocol):
-    """How the others are asked."""
+    """The connections over which a node requests entries from other nodes."""
 
     async def read(self, node: int, request: raft_pb2.ReadEntriesRequest) -> raft_pb2.ReadEntriesResponse | None:
-        """That node's answer, or None while it cannot be reached."""
+        """The answer of `node`, or None if the node cannot be reached."""
 
     async def close(self) -> None: ...
 
 
 class GrpcEntrySource:
-    """Over connections of their own, which nothing else uses."""
+    """An entry source over gRPC, on channels that only this object uses."""
 
     def __init__(self, peers: Mapping[int, str]) -> None:
         self._channels = {
@@ -126,7 +127,7 @@ class GrpcEntrySource:
 
 @dataclass(frozen=True, slots=True)
 class EntryAsker:
-    """One shard's on this node: asks others for what follows an entry."""
+    """Requests entries of one shard from other nodes."""
 
     cluster: str
     shard: int
@@ -135,7 +136,7 @@ class EntryAsker:
     source: EntrySource
 
     async def ask(self, other: int, prev: Tail) -> raft_pb2.ReadEntriesResponse | None:
-        """What that node has behind `prev`; None while it cannot be reached."""
+        """The answer of node `other` with the entries after `prev`; None if the node cannot be reached."""
         request = raft_pb2.ReadEntriesRequest(
             cluster=self.cluster,
             shard=self.shard,
@@ -150,7 +151,8 @@ class EntryAsker:
 
 
 def other_members(configuration: ShardConfiguration, settings: NodeSettings) -> dict[int, str]:
-    """Addresses of the other members. One among the node's own settings goes before that in the configuration."""
+    """The addresses of the other members. An address in the setting `peers` takes precedence over the address in the
+    configuration."""
     known = {node: member.address for node, member in configuration.members.items()}
     return {
         node: settings.peers.get(node) or address

@@ -1,11 +1,11 @@
-"""The mending of one shard's log while it is open: entries that were read once, and are damaged now.
+"""Scrub repair: replaces damaged entries of an open log with the same entries of another node.
 
-    flaw ──> no lead, no reads there ──> the same entries of another node in their place ──> flushed, read again
-                                    ^─────────── nobody has them: after a while, again ─┘
+    flaw ──> stop leading, refuse reads of the entries ──> write another node's entries over them ──> flush, read again
+                                                      ^───── no node has them: wait, then again ─┘
 
-Where these entries stand, how long they are and of which term is known, and what came before and after them is whole:
-there is only one set of bytes that fits. So they are written over what lies there, and nothing is ever cut. Until
-then all else of the log is served.
+The node knows the position, length and term of each damaged entry, and the entries before and after them are whole. So
+only one sequence of bytes fits there. Scrub repair writes these bytes in place and never cuts the log. Meanwhile the
+node serves the rest of the log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("ledgermq.node.scrub_repair")
 
 
 class ScrubRepairer:
-    """One flaw after the other."""
+    """Repairs the flaws of one shard's open log, one after the other."""
 
     def __init__(
         self,
@@ -35,25 +35,25 @@ class ScrubRepairer:
         settings: NodeSettings,
         segment_bytes: int,
         runtime: Runtime,
-        on_mended: Callable[[int], object],
+        on_repaired: Callable[[int], object],
     ) -> None:
-        """`on_mended` is told how many bytes were written over."""
+        """`on_repaired` is called with the number of bytes that were replaced."""
+        # A sentence that says what is damaged; empty while no flaw is being repaired.
         self.reason = ""
-        """What is damaged, in a sentence; empty while nothing is."""
         self._replica = replica
         self._settings = settings
         self._segment_bytes = segment_bytes
         self._runtime = runtime
-        self._on_mended = on_mended
+        self._on_repaired = on_repaired
         self._answers: dict[int, str] = {}
 
-    async def mend(self, flaw: Flaw, beside: Beside) -> None:
-        """Returns when the log is whole there."""
+    async def repair(self, flaw: Flaw, beside: Beside) -> None:
+        """Repair the flaw. Return when the log is whole there, or retention has removed the damaged entries."""
         commit_log, driver = self._replica.log, self._replica.driver
         end = flaw.end or flaw.position - flaw.position % self._segment_bytes + self._segment_bytes
         entries = commit_log.entries_in(flaw.position, end)
         if not entries or entries[0] < commit_log.first_index:
-            return  # let go meanwhile
+            return  # retention has removed the damaged entries
         damage = LogDamagedError(flaw.path, flaw.position, flaw.reason)
         self.reason = self._told(flaw, entries)
         log.error("%s", self.reason)
@@ -68,22 +68,22 @@ class ScrubRepairer:
     def _told(self, flaw: Flaw, entries: range) -> str:
         return (
             f"the log of shard {self._replica.shard} is damaged: {flaw.path} at position {flaw.position}: "
-            f"{flaw.reason}. Entries {entries[0]} to {entries[-1]} are not read until they are repaired from the other "
-            "replicas"
+            f"{flaw.reason}. Entries {entries[0]} to {entries[-1]} cannot be read until they are repaired from the "
+            "other replicas"
         )
 
     async def _until_whole(self, entries: range, damage: LogDamagedError, beside: Beside) -> None:
         backoff, began = Backoff(), entries[0]
         while not await self._ask_all(entries, beside) and began >= self._replica.log.first_index:
-            text = f"{self.reason} ({'; '.join(self._answers.values()) or 'there are none'})"
+            text = f"{self.reason} ({'; '.join(self._answers.values()) or 'there are no other replicas'})"
             if backoff.has_news(text):
                 log.error("%s", text)
             await asyncio.sleep(backoff.next_s())
-            if self._replica.driver.failure is None:  # a disk that was full besides has room again
+            if self._replica.driver.failure is None:  # another failure (a full disk) had replaced ours, and has ended
                 self._replica.driver.fail(damage)
 
     async def _ask_all(self, entries: range, beside: Beside) -> bool:
-        """Whether all of them are whole."""
+        """Ask each other member for the entries. Return whether all entries are whole now."""
         configuration, settings, missing = self._replica.newest_configuration(), self._settings, entries[0]
         others = other_members(configuration, settings) if configuration is not None else {}
         source = self._runtime.entry_source(others)
@@ -98,7 +98,8 @@ class ScrubRepairer:
         return False
 
     async def _ask(self, asker: EntryAsker, other: int, first: int, last: int) -> int:
-        """The first index behind those that this one gave."""
+        """Write the entries that node `other` has from index `first` over the damaged ones. Return the first index that
+        the node did not give."""
         commit_log = self._replica.log
         while first <= last and first >= commit_log.first_index:
             answer = await asker.ask(other, commit_log.scrub_repair.tail_at(first - 1))
@@ -110,18 +111,18 @@ class ScrubRepairer:
             if behind == first:
                 self._answers[other] = _said(other, answer)
                 break
-            self._on_mended(commit_log.scrub_repair.tail_at(behind - 1).end - commit_log.position(first))
+            self._on_repaired(commit_log.scrub_repair.tail_at(behind - 1).end - commit_log.position(first))
             first = behind
         return first
 
     async def _is_whole(self, entries: range, beside: Beside) -> bool:
-        """Flushed, and read again."""
+        """Flush the log and read the entries again. Return whether they are whole and flushed."""
         flushed: list[object] = []
         await beside(lambda: flushed.append(self._replica.log.sync()))
         try:
             self._replica.log.scrub_repair.check_whole(entries)
         except LogDamagedError as damage:
-            log.error("shard %d: what the others gave does not fit: %s", self._replica.shard, damage)
+            log.error("shard %d: the entries of the other nodes do not fit the log: %s", self._replica.shard, damage)
             return False
         return bool(flushed)
 
@@ -129,4 +130,4 @@ class ScrubRepairer:
 def _said(other: int, answer: raft_pb2.ReadEntriesResponse | None) -> str:
     if answer is None:
         return f"node {other} does not answer"
-    return answer.refusal or f"node {other} gives other entries"
+    return answer.refusal or f"node {other} gave entries that do not fit"

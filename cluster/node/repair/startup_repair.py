@@ -1,12 +1,11 @@
-"""The repair of one shard's log that could not be opened: from the first flaw that a start finds, by the other nodes.
+"""Startup repair: repairs a log that cannot be opened, from its first flaw on, with entries of other nodes.
 
-    damaged ──> what is whole is read ──> each other node is asked for what follows ──> open it again
-                                    ^────── nobody has it: after a while, again ─┘
+    damaged log ──> read the whole entries before the flaw ──> ask each other node for the next entries ──> open again
+                                                          ^────── no node has them: wait, then again ─┘
 
-Meanwhile this node stays up, takes no part in the shard, says why, and gives others what it has. What may be taken
-and what may be cut is decided by `store.LogRepair`; here is only who is asked, and how long.
-
-It must not open the log: whether it is whole then is for the next start of the shard to say.
+Meanwhile this node stays up and takes no part in the shard. It reports the reason and gives other nodes its own whole
+entries. `store.LogRepair` decides which entries are accepted and what may be cut; this module decides which nodes are
+asked, and when. The caller opens the log afterwards, and the opening checks whether the log is whole.
 """
 
 from __future__ import annotations
@@ -50,16 +49,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class DamagedLog:
-    """Where it lies, and what is known of it without it."""
+    """A shard's log that cannot be opened, and facts about it that are known from other files."""
 
     number: int
     segment_bytes: int
     snapshots: Snapshots
+    # The known addresses of other nodes.
     members: Mapping[int, str]
-    """Addresses of the other nodes, as far as they are known."""
     damage: LogDamagedError
+    # Whether damage before the last checkpoint may be left for scrub repair, after the log is open.
     may_wait: bool
-    """What a checkpoint vouches for may be repaired later, when the log is open."""
 
 
 class Repair:
@@ -72,11 +71,12 @@ class Repair:
         runtime: Runtime,
         on_repaired: Callable[[int], object],
     ) -> None:
-        """`on_repaired` is told how many bytes were taken from others."""
+        """`on_repaired` is called with the number of bytes taken from other nodes."""
+        # Reads whole entries for other nodes; None until the whole part of this log has been read.
         self.reader: EntryReader | None = None
-        """For others that lack entries; None until it is known what is whole here."""
+        # After `run`: a flaw before the last checkpoint that no node could repair. It is left for scrub repair, and the
+        # rest of the log can be used meanwhile.
         self.left: Flaw | None = None
-        """What is left to be repaired when `run` has ended: nobody had it, and all else can be used meanwhile."""
         self._damaged = damaged
         self._settings = settings
         self._disk = disk
@@ -89,18 +89,18 @@ class Repair:
 
     @property
     def reason(self) -> str:
-        """Why this node takes no part, in a sentence."""
+        """A sentence that says why this node takes no part in the shard."""
         damage, number = self._damaged.damage, self._damaged.number
         answers = "; ".join(self._answers.values())
-        behind = f" behind entry {self.reader.log.last_index}" if self.reader is not None else ""
+        place = f" after entry {self.reader.log.last_index}" if self.reader is not None else ""
         return (
-            f"the log of shard {number} is damaged{behind}: {damage.path} at position {damage.position}: "
+            f"the log of shard {number} is damaged{place}: {damage.path} at position {damage.position}: "
             f"{damage.reason}. It is repaired from the other replicas{f' ({answers})' if answers else ''}"
         )
 
     async def run(self) -> None:
-        """Ends when the log may be opened again: it is whole, or there is something `left` before the last checkpoint.
-        Raises StoreError where the disk fails."""
+        """Repair the log. Return when it can be opened again: it is whole, or `left` names a flaw before the last
+        checkpoint. Raises StoreError if the disk fails."""
         log.error("%s", self.reason)
         worker = self._runtime.worker("repair")
         try:
@@ -146,7 +146,7 @@ class Repair:
         return repair
 
     def _show(self, repair: LogRepair) -> None:
-        """What others may have of it."""
+        """Let other nodes read the entries that are whole now."""
         damaged, settings = self._damaged, self._settings
         commit = min(repair.prefix.known_commit, repair.tail.index)
         self.reader = EntryReader(
@@ -154,7 +154,7 @@ class Repair:
         )
 
     def _known_index(self) -> int:
-        """Of the last entry that a checkpoint vouches for; 0: there is none."""
+        """The index of the checkpoint; 0 if there is no checkpoint."""
         checkpoint = self._damaged.snapshots.checkpoint()
         return checkpoint.index if checkpoint is not None else 0
 
@@ -168,23 +168,24 @@ class Repair:
         if header.kind is Kind.CONFIGURATION:
             self._members |= other_members(decode_configuration(bytes(body)), self._settings)
 
-    # -- what is remembered on the disk
+    # -- the repair mark on the disk
 
     def _remember(self, last_index: int, *, ends: bool) -> None:
-        reason = f"the log was damaged behind entry {last_index}"
-        doubt = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=last_index)
-        self._directory.mark_repair(self._damaged.number, RepairMark(doubt, ends))
+        """Mark durably that the log is being repaired. After a cut (`ends`), this node is a suspect."""
+        reason = f"the log was damaged after entry {last_index}"
+        suspect = Suspect(reason=reason, since_ms=self._runtime.now_ms(), last_index=last_index)
+        self._directory.mark_repair(self._damaged.number, RepairMark(suspect, ends))
 
     def _forget(self) -> None:
-        """Unless its end was given up before: then some of it may be gone that this did not bring back."""
+        """Remove the repair mark, unless the log was cut before: then entries after the cut may be missing."""
         mark = self._directory.repair(self._damaged.number)
         if mark is not None and not mark.ends:
             self._directory.clear_repair(self._damaged.number)
 
-    # -- who is asked
+    # -- requests to other nodes
 
     async def _ask_all(self, worker: Worker, repair: LogRepair, asker: EntryAsker) -> bool:
-        """Whether the log may be opened again."""
+        """Ask each known node for the next entries. Return whether the log can be opened again."""
         try:
             peers = [_Peer(self, worker, repair, asker, node) for node in sorted(self._members)]
             for peer in peers:
@@ -199,18 +200,18 @@ class Repair:
             self._answers[self._settings.node] = str(full)
             return False
         log.error(
-            "shard %d: the log ends with entry %d here: the leader has the rest",
+            "shard %d: the log was cut after entry %d on this node; the leader sends the later entries",
             self._damaged.number,
             repair.tail.index,
         )
         return True
 
     def _cut(self, repair: LogRepair) -> None:
-        self._damaged.snapshots.forget_checkpoint()  # it may vouch for more than stays
+        self._damaged.snapshots.forget_checkpoint()  # the checkpoint may be after the cut
         repair.cut()
 
     async def beside(self, worker: Worker, work: Callable[[], T]) -> T:
-        """On a helper thread."""
+        """Run `work` on the helper thread and return its result. Raises StoreError."""
         over: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         results: list[T] = []
 
@@ -227,11 +228,12 @@ class Repair:
             return await over
         except DiskFullError:
             raise
-        except StoreError:  # the page cache may show what never reached the disk
+        except StoreError:  # the page cache may have bytes that never reached the disk
             self._directory.distrust_page_cache(self._damaged.number)
             raise
 
     async def take(self, worker: Worker, repair: LogRepair, answer: raft_pb2.ReadEntriesResponse) -> Taken:
+        """Write the entries of an answer to the log, as far as they fit. Raises StoreError."""
         before = repair.tail
         taken = await self.beside(worker, lambda: repair.take(answer.entries, answer.commit))
         if taken is not Taken.NOTHING:
@@ -243,21 +245,22 @@ class Repair:
 
 
 class _Peer:
-    """One other node, asked until it can help no further."""
+    """One other node, which is asked until it has no further entries for the repair."""
 
     def __init__(self, repair: Repair, worker: Worker, log_repair: LogRepair, asker: EntryAsker, node: int) -> None:
         self.node = node
+        # Why the node cannot give further entries.
         self.said = ""
-        """Why it cannot help."""
+        # If this node's log is cut there, no entry is lost that is still readable and was not replaced by a leader.
         self.would_cut_at: Tail | None = None
-        """If our log ended there, nothing would be lost that could be read, or was not replaced."""
         self._session = repair
         self._worker = worker
         self._repair = log_repair
         self._asker = asker
 
     async def ask(self) -> bool:
-        """Whether our own log goes on behind what it gave."""
+        """Ask for entries until the node has no more. Return whether the repair reached the whole entries after the
+        flaw, so that the log can be opened."""
         while True:
             answer = await self._read(self._repair.tail)
             if answer is None:
@@ -276,7 +279,7 @@ class _Peer:
             else:
                 taken = await self._session.take(self._worker, self._repair, answer)
                 if taken is Taken.NOTHING:
-                    self.said = f"node {self.node} has nothing committed behind entry {self._repair.tail.index}"
+                    self.said = f"node {self.node} has no committed entry after entry {self._repair.tail.index}"
                     self.would_cut_at = self._repair.tail if self._repair.may_cut(answer.commit) else None
                 if taken is not Taken.MORE:
                     return taken is Taken.ALL
@@ -287,8 +290,8 @@ class _Peer:
         return answer
 
     async def _align(self) -> bool:
-        """Our last whole entry is not in its log: goes back to where both are the same, and cuts there if that is
-        certain. Whether it is worth while to ask again."""
+        """This node's last whole entry differs from the other node's log. Find the last entry that both logs have, and
+        cut this node's log there if that is safe. Return whether to ask the node again."""
         common = self._repair.committed_tail()
         while common.index < self._repair.tail.index:
             answer = await self._read(common)
@@ -302,7 +305,8 @@ class _Peer:
         return True
 
     async def _supersedes(self, answer: raft_pb2.ReadEntriesResponse) -> bool:
-        """Its log begins behind the flaw: whether it has all that is whole here, or what has taken its place."""
+        """The other node's log begins after the flaw. Return whether that log has all entries that are whole here after
+        the flaw, or later entries that replaced them."""
         last = self._repair.last_behind()
         if last is None or last.index < answer.first_index:
             return self._repair.may_cut(answer.commit) if last is None else True

@@ -122,7 +122,9 @@ def test_what_a_run_that_was_killed_left_goes_with_the_next_one(node_image: str,
 
 def test_an_image_that_is_not_there_is_named_and_nothing_is_made(node_image: str, tmp_path: Path) -> None:
     environment = ContainerEnvironment(setup(tmp_path), "ledgermq:never-built")
-    with pytest.raises(ChaosError, match="there is no image ledgermq:never-built: build it with `make image`"):
+    with pytest.raises(
+        ChaosError, match="the Docker engine has no image ledgermq:never-built: build it with `make image`"
+    ):
         environment.up()
     environment.down()
     assert left() == []

@@ -39,7 +39,7 @@ def test_a_cluster_of_shards_is_started_and_shown(directory: Path) -> None:
         (node, shard) for node in (1, 2, 3) for shard in (0, 1)
     ]
     refused = run("dev", "start", "--shards", "3", cwd=directory, status=1)
-    assert b"was made with 2 shard(s)" in refused.stderr
+    assert b"was created with 2 shard(s)" in refused.stderr
 
 
 def test_topics_shards_and_queues(directory: Path) -> None:

@@ -103,5 +103,5 @@ def test_a_foreign_program_on_a_port_is_named(tmp_path: Path) -> None:
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         Plan("dev", (taken.getsockname()[1],), "async", 64 << 20).save(tmp_path / "cluster.json")
-        with pytest.raises(DevError, match=f"{address}, which node 1 listens on, is in use"):
+        with pytest.raises(DevError, match=f"another program uses {address}, the address of node 1"):
             DevCluster(tmp_path).start()

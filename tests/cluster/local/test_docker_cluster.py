@@ -36,7 +36,7 @@ def test_it_starts_stops_goes_on_with_its_data_and_leaves_nothing(cluster: Docke
 
     assert (cluster.stop(), cluster.stop()) == (1, 0)
     assert [state.role for state in cluster.status()] == ["stopped"]
-    with pytest.raises(DevError, match="was made with 1 node"):
+    with pytest.raises(DevError, match="was created with 1 node"):
         cluster.start(3)
     assert [state.role for state in cluster.start()] == ["leader"]
     assert values(cluster, "kept", 1) == [b"one"]
@@ -61,4 +61,4 @@ def test_those_that_are_started_at_once_get_ports_of_their_own(node_image: str) 
 @pytest.mark.parametrize("command", [("dev", "start"), ("dev", "status"), ("dev", "purge")])
 def test_without_an_engine_one_is_told_so(command: tuple[str, ...]) -> None:
     done = run(*command, "--docker", status=1, environment={"DOCKER_HOST": "unix:///nowhere/docker.sock"})
-    assert b"no Docker engine answers: start it, or name one with DOCKER_HOST" in done.stderr
+    assert b"no Docker engine answers: start the engine, or name another engine with DOCKER_HOST" in done.stderr

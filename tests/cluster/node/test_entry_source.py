@@ -61,11 +61,11 @@ def test_at_its_end_it_gives_nothing_and_refuses_nothing(reader: EntryReader, lo
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        ({"cluster": "another"}, "node 2 is of cluster 'orders', not 'another'"),
+        ({"cluster": "another"}, "node 2 belongs to cluster 'orders', not to cluster 'another'"),
         ({"receiver": 3}, "this is node 2, not node 3"),
         ({"shard": 1}, "node 2 has no shard 1"),
         ({"segment_bytes": 1 << 20}, "node 2 has segment_bytes 4194304, not 1048576"),
-        ({"prev_chain": 7}, "entry 3 is another one on node 2"),
+        ({"prev_chain": 7}, "entry 3 on node 2 differs"),
         ({"prev_index": LAST + 1}, f"the log of node 2 ends with entry {LAST}"),
     ],
 )
@@ -79,7 +79,7 @@ def test_who_asks_for_something_else_is_refused(
 
 def test_behind_its_own_damage_it_has_nothing(reader: EntryReader, log: CommitLog) -> None:
     damaged = replace(reader, is_damaged=True)
-    assert damaged.answer(request(log, LAST)).refusal == f"the log of node 2 is damaged behind entry {LAST}"
+    assert damaged.answer(request(log, LAST)).refusal == f"the log of node 2 is damaged after entry {LAST}"
     assert damaged.answer(request(log, LAST - 1)).entries
 
 

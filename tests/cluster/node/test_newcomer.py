@@ -21,7 +21,7 @@ def refusal(forming_node: FormingNode, **other: Any) -> str:
 
 def test_a_node_that_joins_can_be_added_and_takes_no_part_in_a_first_start() -> None:
     assert refusal(JOINING, adding=True) == ""
-    assert "waits to be added (`join = true`)" in refusal(JOINING, voters=[3, 4])
+    assert "waits to be added to a cluster (`join = true`)" in refusal(JOINING, voters=[3, 4])
     assert not JOINING.asks
 
 
@@ -32,7 +32,10 @@ def test_a_node_of_a_first_start_is_not_added() -> None:
 
 @pytest.mark.parametrize(
     ("other", "sentence"),
-    [({"cluster": "other"}, "is of cluster 'c', not 'other'"), ({"segment_bytes": 1 << 21}, "the sizes differ")],
+    [
+        ({"cluster": "other"}, "belongs to cluster 'c', not to cluster 'other'"),
+        ({"segment_bytes": 1 << 21}, "the sizes differ"),
+    ],
 )
 def test_a_node_of_another_kind_is_not_added(other: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(JOINING, adding=True, **other)

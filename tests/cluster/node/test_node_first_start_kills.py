@@ -89,6 +89,9 @@ async def test_a_shard_that_was_to_begin_with_a_node_that_is_gone_waits_and_ends
     )
     done, _ = await asyncio.wait([starting], timeout=0.5)
     assert not done
-    assert "node 4, on which it is to begin, is no member of the cluster; add a node of that number" in caplog.text
+    assert (
+        "waits for node 4, which is to be a voter and is no member of the cluster: add a node of that number"
+        in caplog.text
+    )
     starting.cancel()
     await asyncio.wait([starting])

@@ -104,7 +104,7 @@ async def test_what_is_damaged_on_all_nodes_is_not_read_and_all_else_is(make_fle
 
     async def all_say_so() -> bool:
         reasons = [await not_ready(fleet.http(node)) for node in fleet.nodes]
-        return all(f"Entries {header.index} to {header.index} are not read" in reason for reason in reasons)
+        return all(f"Entries {header.index} to {header.index} cannot be read" in reason for reason in reasons)
 
     await eventually(all_say_so, "each node has found the damage, and says where it is")
     assert {status.role for status in (await fleet.statuses()).values()} == {"follower"}

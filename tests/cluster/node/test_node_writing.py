@@ -17,7 +17,7 @@ from tests.cluster.waiter import eventually
 
 pytestmark = pytest.mark.real
 
-LOST = "entries behind index"
+LOST = "entries after index"
 
 
 @pytest.mark.parametrize("mode", get_args(WriteMode))

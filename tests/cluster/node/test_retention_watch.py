@@ -189,7 +189,7 @@ async def test_a_full_disk_refuses_until_there_is_room(hand: Hand, caplog: pytes
     said = [record.getMessage() for record in caplog.records if record.name == "ledgermq.node.retention"]
     assert len(said) == 2, "it is said once, and once that it is over"
     assert "90% full" in said[0]
-    assert "writes are taken" in said[1]
+    assert "writes are accepted" in said[1]
 
 
 @pytest.mark.real
@@ -200,7 +200,7 @@ async def test_a_disk_that_does_not_tell_refuses_nothing(hand: Hand, caplog: pyt
     hand.disk.usage = fail  # type: ignore[method-assign]
     await hand.watch(disk_refuse_ratio=0.1, disk_force_ratio=0.05).look()
     assert hand.replica.no_room == ""
-    assert "cannot be seen" in caplog.text
+    assert "the use of the disk cannot be read" in caplog.text
 
 
 @pytest.mark.real

@@ -201,7 +201,7 @@ async def test_what_is_damaged_on_all_of_them_is_refused_by_its_place_until_one_
 
     async def all_refuse() -> bool:
         reasons = [await not_ready(fleet.http(node)) for node in fleet.nodes]
-        where = f"is damaged behind entry {header.index - 1}"
+        where = f"is damaged after entry {header.index - 1}"
         return all(where in reason and where in reason.split("(")[-1] for reason in reasons)
 
     await eventually(all_refuse, "each says where, and that the others have the same")
@@ -218,7 +218,7 @@ async def test_all_else_can_be_read_where_a_checkpoint_lies_behind_the_damage(fl
 
     async def all_serve() -> bool:
         reasons = [await not_ready(fleet.http(node)) for node in fleet.nodes]
-        return all(f"Entries {header.index} to {header.index} are not read" in reason for reason in reasons)
+        return all(f"Entries {header.index} to {header.index} cannot be read" in reason for reason in reasons)
 
     await eventually(all_serve, "each says what it does not serve")
     assert {status.role for status in (await fleet.statuses()).values()} == {"follower"}

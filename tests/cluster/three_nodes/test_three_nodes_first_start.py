@@ -125,7 +125,9 @@ async def test_peers_that_differ_are_refused_with_a_sentence(
     fleet.override(2, peers=others)
     await fleet.start()
     await until(
-        lambda: told(caplog, "takes no part", "the peers differ: node 2 has [1, 2], node 1 has [1, 2, 3]"),
+        lambda: told(
+            caplog, "cannot form the shard", "the settings `peers` differ: node 2 has [1, 2], node 1 has [1, 2, 3]"
+        ),
         "node 1 says how they differ",
     )
     assert {status.role for status in (await fleet.statuses()).values()} == {"waiting"}
@@ -143,14 +145,19 @@ async def test_sizes_that_differ_are_refused_with_a_sentence(
     fleet = make_fleet(3)
     fleet.override(3, segment_bytes=4 << 20)
     await fleet.start()
-    await until(lambda: told(caplog, "takes no part", "the sizes differ: node 3"), "node 1 says how they differ")
+    await until(
+        lambda: told(caplog, "cannot form the shard", "the sizes differ: node 3"), "node 1 says how they differ"
+    )
 
 
 async def test_a_node_of_another_cluster_is_refused(make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture) -> None:
     fleet = make_fleet(3)
     fleet.override(2, cluster="other")
     await fleet.start()
-    await until(lambda: told(caplog, "takes no part", "node 2 is of cluster 'other', not 'test'"), "node 1 says which")
+    await until(
+        lambda: told(caplog, "cannot form the shard", "node 2 belongs to cluster 'other', not to cluster 'test'"),
+        "node 1 says which",
+    )
 
 
 async def test_addresses_that_are_mixed_up_are_refused(make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture) -> None:
@@ -159,6 +166,6 @@ async def test_addresses_that_are_mixed_up_are_refused(make_fleet: MakeFleet, ca
     fleet.override(1, peers=mixed_up)
     await fleet.start()
     await until(
-        lambda: told(caplog, "takes no part", "in our peers, but says that it is"),
+        lambda: told(caplog, "cannot form the shard", "answers there: correct `peers`"),
         "node 1 says which",
     )

@@ -122,7 +122,10 @@ async def test_a_disk_that_is_full_at_the_first_start(make_fleet: MakeFleet) -> 
         await fleet.start(2)
 
         log = (fleet.directory / "node-1.log").read_text
-        await until(lambda: "the first start waits: No space is left" in log(), "node 1 says what it waits for")
+        await until(
+            lambda: "the first start waits for room on the disk: No space is left" in log(),
+            "node 1 says what it waits for",
+        )
         filler.unlink()
 
         async def begun() -> bool:

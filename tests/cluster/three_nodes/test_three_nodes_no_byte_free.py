@@ -131,7 +131,7 @@ async def test_it_starts_after_the_machine_was(make_fleet: MakeFleet) -> None:
         (shard / "boot").write_text('{"boot_id": "another"}')
         with no_byte_free(disk.seen(directory)):
             async with node(fleet, disk) as process:
-                assert "entries behind index" in process.log
+                assert "entries after index" in process.log
                 await caught_up(fleet)
                 assert "another" not in (shard / "boot").read_text()
                 await an_election_needs_it(fleet)
