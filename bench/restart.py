@@ -26,7 +26,7 @@ from bench.filling import fill, forget
 from bench.tables import options, show
 from cluster.local.node_process import DevNode
 from cluster.local.processes import DevCluster
-from cluster.node.checkpoints import INTERVAL_S
+from cluster.node.replica.checkpoints import INTERVAL_S
 
 ROUNDS = 3
 GIB = 1 << 30

@@ -28,8 +28,8 @@ from typing import get_args
 import uvloop
 
 from bench.tables import options, show
-from cluster.node.disk_threads import DiskThreads
-from cluster.node.flush_schedule import FlushSchedule
+from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, WriteMode, Writing
 from store.directory.vote_file import INCARNATION_BYTES

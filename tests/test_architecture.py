@@ -55,7 +55,7 @@ def importers(name: str, *folders: str) -> set[str]:
 def test_every_part_that_exists_is_looked_at() -> None:
     for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster", "chaos", "chaos/sim", "ledgermq"):
         assert sources(part), f"{part} has no sources"
-    assert "raft.core.Raft" in set(imported(ROOT / "cluster/node/local_replica.py"))  # and imports are found
+    assert "raft.core.Raft" in set(imported(ROOT / "cluster/node/replica/local_replica.py"))  # and imports are found
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -272,5 +272,5 @@ def loggers(path: Path) -> Iterator[str]:
         match node:
             case ast.Call(func=ast.Attribute(attr="getLogger"), args=[ast.Constant(value=str() as name)]):
                 yield name
-            case ast.Call(func=ast.Attribute(attr="getLogger")) if path != ROOT / "cluster/node/logs.py":
+            case ast.Call(func=ast.Attribute(attr="getLogger")) if path != ROOT / "cluster/node/process/logs.py":
                 yield ""

@@ -9,8 +9,8 @@ from typing import Literal
 import uvloop
 from grpc import aio
 
-from cluster.node.logs import set_up_logging
-from cluster.node.stop_signals import stop_requested
+from cluster.node.process.logs import set_up_logging
+from cluster.node.process.stop_signals import stop_requested
 from ledger.nameserver.registrations import Registrations
 from ledger.nameserver.service import NameServerService, RouteService
 from ledger.v1 import broker_pb2_grpc, nameserver_pb2_grpc

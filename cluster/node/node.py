@@ -18,18 +18,18 @@ import uvloop
 from grpc import aio
 from prometheus_client import CollectorRegistry
 
-from cluster.node.file_limit import raise_file_limit
 from cluster.node.http.http_port import HttpPort
 from cluster.node.http.segment_routes import SegmentRoutes
-from cluster.node.logs import set_up_logging
 from cluster.node.metrics.consumption_metrics import ConsumptionCollector
 from cluster.node.metrics.node_metrics import Meters, RaftCollector
 from cluster.node.node_shards import NodeShards
+from cluster.node.process.file_limit import raise_file_limit
+from cluster.node.process.logs import set_up_logging
+from cluster.node.process.stop_signals import stop_requested
 from cluster.node.registration import Registration
+from cluster.node.replica.shard_log import ShardError
 from cluster.node.runtime import Addresses, Runtime, now_ms
 from cluster.node.settings import NodeSettings
-from cluster.node.shard_log import ShardError
-from cluster.node.stop_signals import stop_requested
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.delays import Delays
 from ledger.broker.quotas.quota import Quota, Rates

@@ -15,14 +15,14 @@ import logging
 from collections.abc import Callable
 
 from cluster.node.formation.first_voters import FirstVoters, in_turn
-from cluster.node.local_replica import LocalReplica
 from cluster.node.metrics.node_metrics import Meters
-from cluster.node.removal import RemovalWatch
+from cluster.node.process.ticker import Ticker
+from cluster.node.replica.local_replica import LocalReplica
+from cluster.node.replica.removal import RemovalWatch
+from cluster.node.replica.shard_log import ShardError
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from cluster.node.shard_calls import ShardCalls
-from cluster.node.shard_log import ShardError
-from cluster.node.ticker import Ticker
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.handover import hand_over

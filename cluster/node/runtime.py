@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from cluster.node.file_limit import file_limit
 from cluster.node.formation.first_start import GrpcIntroductions, Introductions
+from cluster.node.process.file_limit import file_limit
+from cluster.node.process.vital import Vital
+from cluster.node.process.workers import ThreadWorker, Worker
 from cluster.node.repair.entry_source import EntrySource, GrpcEntrySource
-from cluster.node.vital import Vital
-from cluster.node.workers import ThreadWorker, Worker
 from ledger.client.connection.environment import PROCESS, Environment
 from raft.interfaces import Transport
 from raft.transport.grpc_transport import Identity, Receiver

@@ -1,7 +1,8 @@
 """The disk's threads of a node in the protocol world: votes and flushes take their time, one after the other.
 
-As `cluster.node.disk_threads` does it. In `sync` mode whoever asks while a flush runs is served by the next, which
-covers what was written before it began; in `async` mode a write is held at once, and the log is flushed at intervals.
+As `cluster.node.replica.disk_threads` does it. In `sync` mode whoever asks while a flush runs is served by the next,
+which covers what was written before it began; in `async` mode a write is held at once, and the log is flushed at
+intervals.
 It implements `raft.interfaces.Disk`.
 
 Must not know: other nodes, what is written.

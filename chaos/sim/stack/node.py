@@ -29,13 +29,13 @@ from chaos.sim.stack.node_transport import Door, DoorKey, SimTransport, Transit
 from chaos.sim.stack.node_worker import SimWorker
 from chaos.sim.stack.record import Records
 from chaos.sim.world import SimNodeLog
-from cluster.node.local_replica import LocalReplica
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.node_shards import NodeShards
+from cluster.node.process.vital import Vital
+from cluster.node.replica.local_replica import LocalReplica
+from cluster.node.replica.shard_log import ShardError
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
-from cluster.node.shard_log import ShardError
-from cluster.node.vital import Vital
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.delays import Delays
 from ledger.broker.rpc.broker import BrokerService, NodeFacts

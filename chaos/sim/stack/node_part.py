@@ -12,7 +12,7 @@ from typing import Protocol
 from chaos.sim.engine.disk import SimDisk
 from chaos.sim.stack.record import Record
 from chaos.sim.world import EntryHeader
-from cluster.node.local_replica import LocalReplica
+from cluster.node.replica.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
 from raft.core import Raft
 from store import CommitLog, Header, Snapshot

@@ -20,8 +20,8 @@ SLOWEST_S = 10.0
 
 
 class SimWorker:
-    """Implements `cluster.node.workers.Worker`. `mean_ms()`: how long work takes on average. `worked` is called when
-    some has succeeded."""
+    """Implements `cluster.node.process.workers.Worker`. `mean_ms()`: how long work takes on average. `worked` is called
+    when some has succeeded."""
 
     def __init__(
         self, life: Life, random: Random, mean_ms: Callable[[], float], worked: Callable[[], None] | None = None

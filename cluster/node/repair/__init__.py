@@ -1,6 +1,7 @@
-"""Repair of damaged log entries with the bytes of other replicas.
+"""Damage in the log: its detection while the node serves, and its repair with the bytes of other replicas.
 
-startup_repair.py   a log that could not be opened is repaired before the node serves
-scrub_repairer.py   entries of an open log that a read found damaged
-entry_source.py     how a node asks other nodes for entries, and answers such requests
+startup_repair.py   repairs a log that cannot be opened, before the node serves
+scrub.py            reads the part of the log that the start did not read
+scrub_repairer.py   repairs entries of an open log
+entry_source.py     requests entries from other nodes, and answers such requests
 """

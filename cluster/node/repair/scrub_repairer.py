@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from cluster.backoff import Backoff
 from cluster.node.repair.entry_source import EntryAsker, other_members
+from cluster.node.repair.scrub import Beside
 from cluster.node.runtime import Runtime
-from cluster.node.scrub import Beside
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from raft.v1 import raft_pb2

@@ -18,10 +18,10 @@ from functools import partial
 from typing import TypeVar
 
 from cluster.backoff import Backoff
+from cluster.node.process.workers import Worker
 from cluster.node.repair.entry_source import EntryAsker, EntryReader, other_members
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
-from cluster.node.workers import Worker
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
 from store import (

@@ -13,8 +13,8 @@ from chaos.sim.engine.targets import leader_of
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.stack_world import StackWorld
 from chaos.sim.stack.workload_history import SendOutcome
-from cluster.node.disk_threads import DiskThreads
-from cluster.node.local_replica import LocalReplica
+from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
 from raft.core.leader import Leader
 
@@ -262,7 +262,7 @@ def test_a_log_that_moves_though_it_is_held_is_noticed(monkeypatch: pytest.Monke
 
 def test_a_kill_takes_what_a_node_staged_and_had_not_flushed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same with kills, which take nothing from nodes that write directly."""
-    monkeypatch.setattr("cluster.node.disk_threads.DiskThreads.persist", lambda _, done: done())
+    monkeypatch.setattr("cluster.node.replica.disk_threads.DiskThreads.persist", lambda _, done: done())
 
     def lost(seed: int, *, staged: bool) -> bool:
         world = StackWorld(replace(options(seed), flush_ms=30.0, staged=staged))

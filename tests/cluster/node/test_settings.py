@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.retention import bounds_of
+from cluster.node.replica.retention import bounds_of
 from cluster.node.settings import MIB, NodeSettings, SettingsError
 from ledger.broker.retention.retention import Bounds
 from store import Writing

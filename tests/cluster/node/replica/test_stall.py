@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from cluster.node.stall import Stall
+from cluster.node.replica.stall import Stall
 from ledger.errors import BusyError
 from tests.cluster.failing_disk import FailingDisk
 from tests.cluster.fleet import MakeFleet, error_of, sample_batch

@@ -12,7 +12,7 @@ import asyncio
 import itertools
 from collections.abc import Callable
 
-from cluster.node.vital import Vital
+from cluster.node.process.vital import Vital
 
 Tick = Callable[[], None]
 

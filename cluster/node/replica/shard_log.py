@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from cluster.node.checkpoints import Checkpoints
 from cluster.node.metrics.node_metrics import MeasuredLog
+from cluster.node.replica.checkpoints import Checkpoints
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from raft.configuration_entry import ShardConfiguration, decode_configuration

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from cluster.node.retention import Learners, LogClock, RetentionWatch
+from cluster.node.replica.retention import Learners, LogClock, RetentionWatch
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cluster.node.disk_threads import DiskThreads
 from cluster.node.formation.first_voters import FirstVoters
-from cluster.node.local_replica import LocalReplica
 from cluster.node.metrics.node_metrics import Meters
+from cluster.node.process.ticker import Ticker
+from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.local_replica import LocalReplica
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
-from cluster.node.ticker import Ticker
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from raft.transport.control_streams import ControlLines
 from raft.transport.grpc_transport import GrpcTransport

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cluster.node.checkpoints import Checkpoints
-from cluster.node.file_limit import queues_open_at_once
+from cluster.node.process.file_limit import queues_open_at_once
+from cluster.node.replica.checkpoints import Checkpoints
+from cluster.node.replica.shard_log import ShardLog
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
-from cluster.node.shard_log import ShardLog
 from store import ConsumeQueues, Disk, KeyIndex, NodeDirectory, PositionFiles, Snapshots
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from cluster.node.local_replica import LocalReplica
+from cluster.node.replica.local_replica import LocalReplica
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica

@@ -16,9 +16,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from cluster.node.checkpoints import INTERVAL_S, Checkpoints
-from cluster.node.disk_threads import DiskThreads
-from cluster.node.flush_schedule import FlushSchedule
 from cluster.node.formation.first_start import (
     ASK_AGAIN_S,
     TELL_EVERY,
@@ -28,16 +25,19 @@ from cluster.node.formation.first_start import (
 )
 from cluster.node.formation.first_voters import FirstVoters, first_shard, preferred
 from cluster.node.metrics.node_metrics import Meters
-from cluster.node.opening import Opening
+from cluster.node.process.ticker import Ticker
+from cluster.node.repair.scrub import Scrub
 from cluster.node.repair.scrub_repairer import ScrubRepairer
-from cluster.node.retention import RetentionWatch
+from cluster.node.replica.checkpoints import INTERVAL_S, Checkpoints
+from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.flush_schedule import FlushSchedule
+from cluster.node.replica.opening import Opening
+from cluster.node.replica.retention import RetentionWatch
+from cluster.node.replica.shard_files import ShardFiles
+from cluster.node.replica.shard_log import ShardLog
+from cluster.node.replica.stall import Stall
 from cluster.node.runtime import PeerTransport, Runtime
-from cluster.node.scrub import Scrub
 from cluster.node.settings import NodeSettings
-from cluster.node.shard_files import ShardFiles
-from cluster.node.shard_log import ShardLog
-from cluster.node.stall import Stall
-from cluster.node.ticker import Ticker
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
 from ledger.broker.consumer_groups.claims import Claims

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from cluster.node.metrics.node_metrics import Meters
 from cluster.node.repair.entry_source import EntryReader, other_members
 from cluster.node.repair.startup_repair import DamagedLog, Repair
+from cluster.node.replica.shard_files import ShardFiles
+from cluster.node.replica.shard_log import configuration_at_start
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
-from cluster.node.shard_files import ShardFiles
-from cluster.node.shard_log import configuration_at_start
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
 from store import Disk, Flaw, LogDamagedError, NodeDirectory, Snapshots

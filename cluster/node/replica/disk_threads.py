@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from cluster.node.flush_schedule import FlushSchedule
+from cluster.node.process.workers import Worker
+from cluster.node.replica.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
-from cluster.node.workers import Worker
 from store import CommitLog, StoreError, Vote, VoteFile
 
 log = logging.getLogger("ledgermq.node.disk")

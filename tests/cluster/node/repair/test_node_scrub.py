@@ -22,7 +22,7 @@ MESSAGES = 200
 @pytest.fixture(autouse=True)
 def little_is_read_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "READ_AGAIN_ENTRIES", 3)
-    monkeypatch.setattr("cluster.node.scrub.PIECE_ENTRIES", 10)
+    monkeypatch.setattr("cluster.node.repair.scrub.PIECE_ENTRIES", 10)
 
 
 async def stopped_with_messages(make_fleet: MakeFleet, nodes: int = 1) -> Fleet:

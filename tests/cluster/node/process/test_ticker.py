@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from cluster.node.ticker import Ticker
-from cluster.node.vital import Vital
+from cluster.node.process.ticker import Ticker
+from cluster.node.process.vital import Vital
 
 BEAT = 3
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.disk_threads import DiskThreads
-from cluster.node.flush_schedule import FlushSchedule
+from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, Writing
 from store.directory.vote_file import INCARNATION_BYTES

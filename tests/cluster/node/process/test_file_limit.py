@@ -10,7 +10,7 @@ from contextlib import suppress
 import grpc.aio
 import pytest
 
-from cluster.node.file_limit import queues_open_at_once
+from cluster.node.process.file_limit import queues_open_at_once
 from ledger.v1 import broker_pb2
 from ledgermq import AsyncProducer
 from tests.cluster.fleet import MakeFleet

@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from cluster.node.formation.first_voters import first_shard, in_turn, preferred
+from cluster.node.process.ticker import Ticker
+from cluster.node.process.vital import Vital
 from cluster.node.settings import NodeSettings
-from cluster.node.ticker import Ticker
-from cluster.node.vital import Vital
 
 
 def settings(**given: object) -> NodeSettings:

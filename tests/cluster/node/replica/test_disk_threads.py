@@ -7,13 +7,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from cluster.node.disk_threads import DiskThreads
+from cluster.node.process.vital import Vital
+from cluster.node.replica.disk_threads import DiskThreads
 from cluster.node.runtime import Runtime
-from cluster.node.vital import Vital
 
 
 class Worker:
-    """Implements `cluster.node.workers.Worker`."""
+    """Implements `cluster.node.process.workers.Worker`."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[Callable[[], object], Callable[[BaseException | None], None]]] = []
