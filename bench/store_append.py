@@ -28,7 +28,7 @@ from typing import get_args
 import uvloop
 
 from bench.tables import options, show
-from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.replica.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, WriteMode, Writing
@@ -304,9 +304,7 @@ def flushing_threads(path: Path, log: CommitLog) -> DiskThreads:
         log,
         VoteFile.open(PosixDisk(), path / "vote", new_incarnation=bytes(INCARNATION_BYTES)),
         Runtime(make_transport=lambda *_: NotImplemented),
-        flush="sync",
-        schedule=FlushSchedule(500, 4, 10_000, 200),
-        stages=False,
+        Flushing("sync", FlushSchedule(500, 4, 10_000, 200)),
         forget_suspicion=nothing,
         on_failure=fail,
         on_flush=nothing,

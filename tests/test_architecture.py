@@ -55,7 +55,7 @@ def importers(name: str, *folders: str) -> set[str]:
 def test_every_part_that_exists_is_looked_at() -> None:
     for part in ("store", "raft", "raft/core", "ledger", "ledger/client", "cluster", "chaos", "chaos/sim", "ledgermq"):
         assert sources(part), f"{part} has no sources"
-    assert "raft.core.Raft" in set(imported(ROOT / "cluster/node/replica/local_replica.py"))  # and imports are found
+    assert "raft.core.Raft" in set(imported(ROOT / "cluster/node/replica/builder.py"))  # and imports are found
 
 
 @pytest.mark.parametrize("part", PARTS)

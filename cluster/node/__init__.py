@@ -7,6 +7,7 @@ replica/          this node's replica of one shard
 formation/        the first start of a cluster or shard
 repair/           scrub, startup repair and scrub repair
 runtime.py        clock, randomness, tasks and threads that a node is given, so that the simulator can give others
+resources.py      the resources of a node that all its replicas share
 process/          ticks, helper threads, signals, log output, open files
 registration.py   reports routes to name servers; nameserver.py: one name server
 metrics/, http/   the metrics of a node, and its HTTP port

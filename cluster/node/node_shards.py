@@ -20,6 +20,7 @@ from cluster.node.process.ticker import Ticker
 from cluster.node.replica.local_replica import LocalReplica
 from cluster.node.replica.removal import RemovalWatch
 from cluster.node.replica.shard_log import ShardError
+from cluster.node.resources import NodeResources
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from cluster.node.shard_calls import ShardCalls
@@ -65,10 +66,8 @@ class NodeShards:
         self.deletion = TopicDeletion(self.replicas, self._calls)
         # The replicas of this node by shard number. No replica is ever taken out.
         self.local: dict[int, LocalReplica] = {}
+        self._node = NodeResources(settings, disk, directory, meters, runtime)
         self._settings = settings
-        self._disk = disk
-        self._directory = directory
-        self._meters = meters
         self._runtime = runtime
         self._on_start = on_start
         self._ticker = Ticker(runtime.vital, settings.tick_ms, settings.heartbeat_ticks)
@@ -144,16 +143,7 @@ class NodeShards:
     # -- new shards
 
     def _open(self, number: int) -> LocalReplica:
-        shard = self.local[number] = LocalReplica(
-            number,
-            self._settings,
-            self._disk,
-            self._directory,
-            self._meters,
-            self._runtime,
-            self._ticker,
-            self.fetch_waiters,
-        )
+        shard = self.local[number] = LocalReplica(number, self._node, self._ticker, self.fetch_waiters)
         return shard
 
     def _try_open(self, number: int) -> LocalReplica | None:

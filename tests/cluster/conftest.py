@@ -21,9 +21,8 @@ def nodes_come_and_go_quickly() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("cluster.node.node.gc", SimpleNamespace(collect=lambda: 0, freeze=lambda: None))
         patch.setattr("cluster.node.node.STOP_GRACE_S", 0.05)
-        patch.setattr(
-            "cluster.node.process.vital.end_now", lambda _: None
-        )  # this process; `nothing_unheard` hears of it
+        # An error must not end the process of the tests; `nothing_unheard` hears of it.
+        patch.setattr("cluster.node.process.vital.end_now", lambda _: None)
         yield
 
 

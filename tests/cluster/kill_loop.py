@@ -56,8 +56,8 @@ STOP_EVERY = 5
 """Rounds between two orderly stops."""
 START_S = 60.0
 MAIN = """
-import cluster.node.replica.local_replica
-cluster.node.replica.local_replica.INTERVAL_S = 0.3
+import cluster.node.replica.upkeep
+cluster.node.replica.upkeep.INTERVAL_S = 0.3
 from cluster.cli import main
 main()
 """

@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
 from cluster.node.process.workers import Worker
@@ -26,6 +27,17 @@ log = logging.getLogger("ledgermq.node.disk")
 MOST_STAGED_BYTES = 4 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class Flushing:
+    """When written entries count as held, and when the log is flushed."""
+
+    # `sync`: an entry counts as held once it is flushed; `async`: once it is written.
+    mode: Literal["async", "sync"]
+    schedule: FlushSchedule
+    # Whether appends are staged in buffers of this process (`write = "staged"`).
+    stages: bool = False
+
+
 class DiskThreads:
     """Implements `raft.driver.Disk` over real files, from `start` to `stop`. Its methods are called in the event loop,
     and it calls all callbacks in the event loop."""
@@ -35,19 +47,17 @@ class DiskThreads:
         log: CommitLog,
         votes: VoteFile,
         runtime: Runtime,
+        flushing: Flushing,
         *,
-        flush: Literal["async", "sync"],
-        schedule: FlushSchedule,
-        stages: bool,
         forget_suspicion: Callable[[], None],
         on_failure: Callable[[StoreError], None],
         on_flush: Callable[[float], None],
     ) -> None:
         self._log = log
         self._votes = votes
-        self._sync = flush == "sync"
-        self._schedule = schedule
-        self._stages = stages
+        self._sync = flushing.mode == "sync"
+        self._schedule = flushing.schedule
+        self._stages = flushing.stages
         self._forget_suspicion = forget_suspicion
         self._on_failure = on_failure
         self._on_flush = on_flush

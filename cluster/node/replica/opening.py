@@ -10,27 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cluster.node.metrics.node_metrics import Meters
 from cluster.node.repair.entry_source import EntryReader, other_members
 from cluster.node.repair.startup_repair import DamagedLog, Repair
 from cluster.node.replica.shard_files import ShardFiles
 from cluster.node.replica.shard_log import configuration_at_start
-from cluster.node.runtime import Runtime
-from cluster.node.settings import NodeSettings
+from cluster.node.resources import NodeResources
 from raft.configuration_entry import decode_configuration
 from raft.v1 import raft_pb2
-from store import Disk, Flaw, LogDamagedError, NodeDirectory, Snapshots
+from store import Flaw, LogDamagedError, Snapshots
 
 
 class Opening:
+    """The opening of the files of shard `number`."""
+
     def __init__(
         self,
         number: int,
-        settings: NodeSettings,
-        disk: Disk,
-        directory: NodeDirectory,
-        meters: Meters,
-        runtime: Runtime,
+        node: NodeResources,
         observe_append: Callable[[float], None],
     ) -> None:
         """Open the files and read the entries after the last checkpoint. Raises StoreError, ShardError. A damaged log
@@ -41,11 +37,8 @@ class Opening:
         # Damage before the last checkpoint that no other node could repair, so that the log was opened with it.
         self.left: Flaw | None = None
         self._number = number
-        self._settings = settings
-        self._disk = disk
-        self._directory = directory
-        self._meters = meters
-        self._runtime = runtime
+        self._node = node
+        self._settings = node.settings
         self._observe_append = observe_append
         self._open(reads_again=True)
 
@@ -74,28 +67,19 @@ class Opening:
         return reader.answer(request)
 
     def _open(self, *, reads_again: bool) -> None:
-        number, snapshots = self._number, self._directory.snapshots(self._number)
+        number, snapshots = self._number, self._node.directory.snapshots(self._number)
         self.repair = None
         try:
-            self.files = ShardFiles.open(
-                number,
-                self._settings,
-                self._disk,
-                self._directory,
-                snapshots,
-                self._observe_append,
-                self._runtime,
-                reads_again=reads_again,
-            )
+            self.files = ShardFiles.open(number, self._node, snapshots, self._observe_append, reads_again=reads_again)
         except LogDamagedError as damage:
             self.repair = self._repair_of(damage, snapshots, may_wait=reads_again)
-        self._meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
+        self._node.meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
 
     def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> Repair:
         """A startup repair of the damage. Raises `damage` if no other node is known."""
-        settings, number, checkpoint = self._settings, self._number, snapshots.checkpoint()
-        members = {node: address for node, address in settings.peers.items() if node != settings.node}
-        first = configuration_at_start(self._disk, self._directory.log_directory(number), snapshots.snapshot)
+        node, settings, number, checkpoint = self._node, self._settings, self._number, snapshots.checkpoint()
+        members = node.other_peers
+        first = configuration_at_start(node.disk, node.directory.log_directory(number), snapshots.snapshot)
         newest = decode_configuration(checkpoint.snapshot.configuration) if checkpoint is not None else first
         for configuration in filter(None, (first, newest)):
             members |= other_members(configuration, settings)
@@ -104,5 +88,5 @@ class Opening:
         fixed = first or newest
         segment_bytes = fixed.segment_bytes if fixed is not None else settings.segment_bytes
         damaged = DamagedLog(number, segment_bytes, snapshots, members, damage, may_wait)
-        repaired = self._meters.repaired_bytes.labels(str(number)).inc
-        return Repair(damaged, settings, self._disk, self._directory, self._runtime, repaired)
+        repaired = node.meters.repaired_bytes.labels(str(number)).inc
+        return Repair(damaged, settings, node.disk, node.directory, node.runtime, repaired)

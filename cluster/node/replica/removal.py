@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from cluster.node.replica.health import not_a_member
 from cluster.node.replica.local_replica import LocalReplica
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
@@ -44,7 +45,7 @@ class RemovalWatch:
             await asyncio.sleep(self._look_s)
             replica = self._shard.replica
             if replica is not None and await self._is_removed(replica):
-                log.error("%s", self._shard.apart())
+                log.error("%s", not_a_member(self._shard.number, replica.membership, self._settings))
                 self._shard.retire()
                 return
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from cluster.node.process.file_limit import queues_open_at_once
 from cluster.node.replica.checkpoints import Checkpoints
 from cluster.node.replica.shard_log import ShardLog
-from cluster.node.runtime import Runtime
-from cluster.node.settings import NodeSettings
-from store import ConsumeQueues, Disk, KeyIndex, NodeDirectory, PositionFiles, Snapshots
+from cluster.node.resources import NodeResources
+from store import ConsumeQueues, KeyIndex, PositionFiles, Snapshots
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,34 +26,22 @@ class ShardFiles:
     @staticmethod
     def open(
         number: int,
-        settings: NodeSettings,
-        disk: Disk,
-        directory: NodeDirectory,
+        node: NodeResources,
         snapshots: Snapshots,
         observe_append: Callable[[float], None],
-        runtime: Runtime,
         *,
         reads_again: bool,
     ) -> ShardFiles:
         """Open all files and read the entries after the last checkpoint; with `reads_again`, also some entries before
         it. Raises StoreError, ShardError."""
-        open_queues = queues_open_at_once(runtime.file_limit(), max(settings.shards, number + 1))
+        disk, directory = node.disk, node.directory
+        open_queues = queues_open_at_once(node.runtime.file_limit(), max(node.settings.shards, number + 1))
         queues = ConsumeQueues(disk, directory.queues_directory(number), open_queues)
         keys = KeyIndex(disk, directory.keys_directory(number))
         try:
             positions = PositionFiles(disk, directory.positions_directory(number))
             checkpoints = Checkpoints(snapshots, positions, queues, keys)
-            opened = ShardLog(
-                number,
-                settings,
-                disk,
-                directory,
-                observe_append,
-                runtime,
-                snapshots,
-                checkpoints,
-                reads_again=reads_again,
-            )
+            opened = ShardLog(number, node, snapshots, checkpoints, observe_append, reads_again=reads_again)
         except BaseException:
             queues.close()
             keys.close()

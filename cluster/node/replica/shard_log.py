@@ -19,8 +19,7 @@ from google.protobuf.message import DecodeError
 
 from cluster.node.metrics.node_metrics import MeasuredLog
 from cluster.node.replica.checkpoints import Checkpoints
-from cluster.node.runtime import Runtime
-from cluster.node.settings import NodeSettings
+from cluster.node.resources import NodeResources
 from raft.configuration_entry import ShardConfiguration, decode_configuration
 from store import (
     CrashEnd,
@@ -28,7 +27,6 @@ from store import (
     File,
     Header,
     Kind,
-    NodeDirectory,
     RepairMark,
     Snapshot,
     Snapshots,
@@ -46,16 +44,15 @@ class ShardError(Exception):
 
 
 class ShardLog:
+    """The open log of shard `number`, with the configurations and fixed sizes that it holds."""
+
     def __init__(
         self,
         number: int,
-        settings: NodeSettings,
-        disk: Disk,
-        directory: NodeDirectory,
-        observe_append: Callable[[float], None],
-        runtime: Runtime,
+        node: NodeResources,
         snapshots: Snapshots,
         checkpoints: Checkpoints,
+        observe_append: Callable[[float], None],
         *,
         reads_again: bool = True,
     ) -> None:
@@ -68,17 +65,17 @@ class ShardLog:
         # the configuration of entry 1.
         self.configurations: list[tuple[int, ShardConfiguration]] = []
         # The setting of the same name, or less if the shard began with a smaller limit.
-        self.max_message_bytes = settings.max_message_bytes
+        self.max_message_bytes = node.settings.max_message_bytes
         self._number = number
-        self._settings = settings
-        self._disk = disk
-        self._directory = directory
-        self._runtime = runtime
+        self._settings = node.settings
+        self._disk = node.disk
+        self._directory = node.directory
+        self._runtime = node.runtime
         self._checkpoints = checkpoints
         # The segment size that the shard began with, or the setting for a shard that has not begun.
-        self.segment_bytes = settings.segment_bytes
-        self.log = self._open(directory.log_directory(number), reads_again=reads_again)
-        self.log.observe, self.log.clock_ms = observe_append, runtime.monotonic_ms
+        self.segment_bytes = node.settings.segment_bytes
+        self.log = self._open(node.directory.log_directory(number), reads_again=reads_again)
+        self.log.observe, self.log.clock_ms = observe_append, node.runtime.monotonic_ms
         self._check_peers()
 
     def close(self) -> None:

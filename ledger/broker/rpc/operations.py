@@ -39,10 +39,10 @@ log = logging.getLogger("ledgermq.broker.operations")
 class Site(Protocol):
     """The shard as it stands on this node, and the way to nodes that are no members yet."""
 
-    async def ask_joining_node(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
+    async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         """Who is there? None: nobody answers."""
 
-    def doubt(self) -> Suspect | None:
+    def suspect(self) -> Suspect | None:
         """What this node may have lost, as its disk remembers it."""
 
     async def accept_loss(self) -> None:
@@ -204,7 +204,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     def _doubt(self, replica: BrokerReplica, node: int) -> Suspect:
         if node != self._node:
             raise InvalidArgumentError(f"this is node {self._node}, not node {node}: ask the suspect node itself")
-        doubt = self._sites[replica.shard].doubt()
+        doubt = self._sites[replica.shard].suspect()
         if doubt is None or not replica.driver.raft.is_suspect:
             raise NotSuspectError(f"node {node} is not suspect: nothing that it acknowledged is in doubt")
         return doubt
@@ -217,7 +217,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
             )
 
     def _members(self, replica: BrokerReplica) -> Members:
-        return Members(replica, self._sites[replica.shard].ask_joining_node)
+        return Members(replica, self._sites[replica.shard].ask_introduction)
 
 
 async def changed(change: ChangeProposal | None, *, wait: bool) -> operations_pb2.ChangeResponse:

@@ -13,8 +13,8 @@ from chaos.sim.engine.targets import leader_of
 from chaos.sim.stack.node import StackNode
 from chaos.sim.stack.stack_world import StackWorld
 from chaos.sim.stack.workload_history import SendOutcome
+from cluster.node.replica.builder import ReplicaBuilder
 from cluster.node.replica.disk_threads import DiskThreads
-from cluster.node.replica.local_replica import LocalReplica
 from ledger.broker.broker_replica import BrokerReplica
 from raft.core.leader import Leader
 
@@ -217,15 +217,15 @@ def test_an_acknowledgement_that_did_not_wait_for_the_flush_is_noticed(
     monkeypatch: pytest.MonkeyPatch, shards: int
 ) -> None:
     """The net holds: with the promise broken, power cuts of all nodes lose something that was acknowledged."""
-    make_threads = LocalReplica._make_threads
+    make_threads = ReplicaBuilder.threads
 
-    def hasty(self: LocalReplica, replica: BrokerReplica) -> DiskThreads:
+    def hasty(self: ReplicaBuilder, replica: BrokerReplica) -> DiskThreads:
         threads = make_threads(self, replica)
         if self.number == shards - 1:
             threads.persist = lambda done: done()  # type: ignore[method-assign]
         return threads
 
-    monkeypatch.setattr(LocalReplica, "_make_threads", hasty)
+    monkeypatch.setattr(ReplicaBuilder, "threads", hasty)
     for seed in range(1, 8):
         world = StackWorld(replace(options(seed, shards=shards), flush_ms=30.0))
         world.start_workload()

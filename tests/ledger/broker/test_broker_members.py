@@ -80,10 +80,10 @@ class Site:
         self.lost: Suspect | None = None
         self.accepted = False
 
-    async def ask_joining_node(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
+    async def ask_introduction(self, node: int, address: str, configuration: ShardConfiguration) -> Introduction | None:
         return self.answer
 
-    def doubt(self) -> Suspect | None:
+    def suspect(self) -> Suspect | None:
         return self.lost
 
     async def accept_loss(self) -> None:
@@ -125,7 +125,7 @@ def site() -> Site:
 
 @pytest.fixture
 def members(leader: Leader, site: Site) -> Members:
-    return Members(leader, site.ask_joining_node)  # type: ignore[arg-type]
+    return Members(leader, site.ask_introduction)  # type: ignore[arg-type]
 
 
 async def test_a_new_node_becomes_a_learner(leader: Leader, site: Site, members: Members) -> None:
@@ -177,7 +177,7 @@ async def test_an_address_that_contradicts_the_settings_of_the_leader(leader: Le
     leader.membership.applied(1, SHARD)
     site.answer = Introduction(4, FOUR, empty=True, refusal="")
     with pytest.raises(NodeExistsError, match="say that node 4 is at old:1"):
-        await Members(leader, site.ask_joining_node).add(4, "n4:1")  # type: ignore[arg-type]
+        await Members(leader, site.ask_introduction).add(4, "n4:1")  # type: ignore[arg-type]
 
 
 async def test_a_learner_that_keeps_up_is_promoted(leader: Leader, site: Site, members: Members) -> None:

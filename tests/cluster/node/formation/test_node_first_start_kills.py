@@ -14,6 +14,7 @@ from cluster.node.metrics.node_metrics import Meters
 from cluster.node.process.ticker import Ticker
 from cluster.node.replica.disk_threads import DiskThreads
 from cluster.node.replica.local_replica import LocalReplica
+from cluster.node.resources import NodeResources
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
@@ -45,7 +46,7 @@ async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | N
     lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
     runtime = Runtime(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(runtime.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
-    shard = LocalReplica(number, SETTINGS, disk, directory, meters, runtime, ticker, FetchWaiters())
+    shard = LocalReplica(number, NodeResources(SETTINGS, disk, directory, meters, runtime), ticker, FetchWaiters())
     await shard.take_part(first_voters)
     return shard
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from cluster.node.process.vital import Vital
-from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.runtime import Runtime
 
 
@@ -37,7 +37,7 @@ def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
     )
     anything = cast(Any, SimpleNamespace(sync=lambda: None))
     return DiskThreads(
-        anything, anything, runtime, flush="async", schedule=anything, stages=False,
+        anything, anything, runtime, Flushing("async", anything),
         forget_suspicion=lambda: None, on_failure=ended.append,
         on_flush=lambda seconds: None,
     )  # fmt: skip

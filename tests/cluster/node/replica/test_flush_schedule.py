@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.disk_threads import DiskThreads, Flushing
 from cluster.node.replica.flush_schedule import FlushSchedule
 from cluster.node.runtime import Runtime
 from store import CommitLog, Draft, Kind, PosixDisk, StoreError, VoteFile, Writing
@@ -45,9 +45,7 @@ class Flushed:
             self.log,
             votes,
             Runtime(make_transport=lambda *_: pytest.fail("nobody is called")),
-            flush="async",
-            schedule=schedule,
-            stages=writing.mode == "staged",
+            Flushing("async", schedule, stages=writing.mode == "staged"),
             forget_suspicion=_nothing,
             on_failure=_fail,
             on_flush=lambda _: self.event.set(),

@@ -36,7 +36,7 @@ async def consume(fleet: Fleet, count: int) -> list[int]:
 @pytest_asyncio.fixture
 async def fleet(make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     """One node, stopped in order, with some messages."""
-    monkeypatch.setattr("cluster.node.replica.local_replica.INTERVAL_S", 3600.0)
+    monkeypatch.setattr("cluster.node.replica.upkeep.INTERVAL_S", 3600.0)
     fleet = make_fleet(1)
     await fleet.start()
     await fleet.leader()
@@ -94,7 +94,7 @@ async def test_after_a_kill_only_what_came_since_the_checkpoint_is(fleet: Fleet,
 
 
 async def test_checkpoints_are_made_while_a_node_runs(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cluster.node.replica.local_replica.INTERVAL_S", 0.01)
+    monkeypatch.setattr("cluster.node.replica.upkeep.INTERVAL_S", 0.01)
     before = (shard(fleet) / "checkpoint").read_bytes()
     await fleet.start()
     await fleet.leader()

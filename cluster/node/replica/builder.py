@@ -1,0 +1,163 @@
+"""Creates the running parts of one replica, without starting them.
+
+files ─> broker replica ─> disk threads, transport ─> Raft core ─> driver
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from cluster.node.formation.first_voters import preferred
+from cluster.node.replica.disk_threads import DiskThreads, Flushing
+from cluster.node.replica.flush_schedule import FlushSchedule
+from cluster.node.replica.shard_files import ShardFiles
+from cluster.node.replica.stall import Stall
+from cluster.node.resources import NodeResources
+from cluster.node.runtime import PeerTransport
+from cluster.node.settings import NodeSettings
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.fetch.fetch_waiters import FetchWaiters
+from ledger.broker.members.membership import Membership
+from raft.core import Durable, LogTerms, Raft, TermRun, Timing
+from raft.driver import Driver
+from raft.held_up import HeldUp
+from raft.transport.grpc_transport import Identity, Receiver
+from store import VoteFile
+
+# The bound on uncommitted entries of all shards of a node together; each shard may always have the least.
+MAX_UNCOMMITTED_BYTES = 64 << 20
+LEAST_UNCOMMITTED_BYTES = 8 << 20
+
+
+class ReplicaBuilder:
+    """Creates the parts of the replica of shard `number` from its open files."""
+
+    def __init__(self, number: int, node: NodeResources, files: ShardFiles, votes: VoteFile, stall: Stall) -> None:
+        self.number = number
+        self._node = node
+        self._settings = node.settings
+        self._runtime = node.runtime
+        self._files = files
+        self._opened = files.opened
+        self._log = files.opened.log
+        self._votes = votes
+        self._stall = stall
+
+    def replica(self, fetch_waiters: FetchWaiters) -> BrokerReplica:
+        """The broker's side of the replica. `driver` attaches its driver."""
+        settings, files = self._settings, self._files
+        return BrokerReplica(
+            shard=self.number,
+            commit_log=self._log,
+            queues=files.queues,
+            keys=files.keys,
+            membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
+            max_message_bytes=self._opened.max_message_bytes,
+            meter=self._node.meters,
+            fetch_waiters=fetch_waiters,
+            doubt=lambda: self._node.directory.suspect(self.number),
+        )
+
+    def threads(self, replica: BrokerReplica) -> DiskThreads:
+        """The helper threads for votes, flushes and new segments."""
+        settings = self._settings
+        return DiskThreads(
+            self._log,
+            self._votes,
+            self._runtime,
+            flushing_of(settings),
+            forget_suspicion=lambda: self._node.directory.clear_suspect(self.number),
+            on_failure=self._runtime.vital.event(lambda failure: replica.driver.fail(failure)),
+            on_flush=self._node.meters.flush_seconds.observe,
+        )
+
+    def transport(self, replica: BrokerReplica) -> PeerTransport:
+        """The transport to the other voters and learners, which passes what it receives to the driver."""
+        settings, vital = self._settings, self._runtime.vital
+        return self._runtime.make_transport(
+            Identity(settings.cluster, self.number, settings.node, self._votes.vote.incarnation),
+            self._node.other_peers,
+            Receiver(
+                message=vital.event(lambda message: replica.driver.receive(message)),
+                append=vital.event(lambda append, entries: replica.driver.receive_append(append, entries)),
+                snapshot=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
+                unreachable=vital.event(lambda peer: replica.driver.unreachable(peer)),
+            ),
+        )
+
+    def driver(self, replica: BrokerReplica, threads: DiskThreads, transport: PeerTransport) -> Driver:
+        """The driver with its core. The driver is attached to `replica`, whose state continues from the checkpoint or
+        the snapshot."""
+        settings, runtime, vital = self._settings, self._runtime, self._runtime.vital
+        loop, snapshot, found = (
+            asyncio.get_running_loop(),
+            self._opened.snapshots.snapshot,
+            self._files.checkpoints.found,
+        )
+        driver = Driver(
+            self._make_core(),
+            self._log,
+            snapshots=self._opened.snapshots,
+            resumed=found.snapshot if found is not None else snapshot,
+            transport=transport,
+            disk=threads,
+            machine=replica,
+            now_ms=runtime.now_ms,
+            soon=lambda work: loop.call_soon(vital.event(work)),
+            max_uncommitted_bytes=uncommitted_bytes(settings),
+            stalled=lambda: self._stalled(replica, threads),
+            was_held_up=HeldUp(runtime.monotonic_ms, settings.tick_ms * settings.election_ticks),
+        )
+        replica.attach(driver)
+        if found is not None:
+            replica.resume(found)
+        elif snapshot is not None:
+            replica.restore(snapshot)
+        return driver
+
+    def _stalled(self, replica: BrokerReplica, threads: DiskThreads) -> str:
+        """Why new sends are refused at this moment; empty if they are accepted. A flush counts only while proposals
+        wait for a majority: if the other nodes commit without this node's flush, no send waits for it."""
+        waits = self._settings.flush == "sync" and replica.driver.backlog > 0
+        return self._stall.reason(threads.flushing_ms if waits else 0.0)
+
+    def _make_core(self) -> Raft:
+        settings, vote, chance = self._settings, self._votes.vote, self._runtime.chance
+        first, last = self._log.first_index, self._log.last_index
+        runs = [TermRun(*run) for run in self._log.term_runs(first, last)]
+        return Raft(
+            settings.node,
+            state=Durable(vote.term, vote.voted_for),
+            log=LogTerms(runs, last, base_index=first - 1, base_term=self._log.term(first - 1)),
+            configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
+            commit=self._log.known_commit,
+            timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
+            jitter=lambda: chance.randrange(settings.election_ticks),
+            reach=self._reach,
+            max_uncommitted_bytes=uncommitted_bytes(settings),
+            suspicion=chance.getrandbits(63) | 1 if self._node.directory.suspect(self.number) else 0,
+            prefer=preferred(self.number, settings),
+        )
+
+    def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
+        last = self._log.reach(first, max_bytes)
+        return last, self._log.span(first, last)
+
+
+def flushing_of(settings: NodeSettings) -> Flushing:
+    """The settings of flushes of a node."""
+    return Flushing(
+        settings.flush,
+        FlushSchedule(
+            settings.flush_interval_ms,
+            settings.flush_pages,
+            settings.flush_thorough_ms,
+            settings.write_out_interval_ms,
+        ),
+        stages=settings.write == "staged",
+    )
+
+
+def uncommitted_bytes(settings: NodeSettings) -> int:
+    """How many bytes of uncommitted entries one shard may hold in memory."""
+    return max(LEAST_UNCOMMITTED_BYTES, MAX_UNCOMMITTED_BYTES // settings.shards)

@@ -1,0 +1,51 @@
+"""The health of one replica: whether clients should use it, and why not."""
+
+from __future__ import annotations
+
+from cluster.node.runtime import PeerTransport
+from cluster.node.settings import NodeSettings
+from ledger.broker.broker_replica import BrokerReplica
+from ledger.broker.members.membership import Membership, Standing
+from ledger.topics import TOPICS_SHARD
+
+# A replica with more committed entries that are not applied yet is catching up, so it is not ready.
+BUSY_ENTRIES = 1024
+
+
+def not_ready(replica: BrokerReplica, transport: PeerTransport, damage: str, settings: NodeSettings) -> str:
+    """Why clients should not use a running replica; empty if the replica is ready. `damage` describes damage that scrub
+    repair is repairing."""
+    number, driver = replica.shard, replica.driver
+    if number != TOPICS_SHARD and replica.membership.standing in (Standing.REMOVED, Standing.JOINING):
+        return ""  # this shard has its replicas on other nodes, so it does not make this node unready
+    if reason := not_a_member(number, replica.membership, settings):
+        return reason
+    has_begun = driver.raft.configuration_index > 0  # then a peer that disowns this node is wrong, not this node
+    if not has_begun and transport.disowned:
+        return transport.disowned
+    if damage:
+        return damage
+    if driver.failure is not None:
+        return f"the disk refuses writes: {driver.failure}"
+    if driver.raft.leader == 0:
+        return f"no leader of shard {number} is known"
+    if driver.raft.commit - driver.applied > BUSY_ENTRIES:
+        return f"applied {driver.applied} of {driver.raft.commit} committed entries"
+    return ""
+
+
+def not_a_member(number: int, membership: Membership, settings: NodeSettings) -> str:
+    """Why this node is no member of the shard or of the cluster; empty if it is a member, or does not know."""
+    node, standing = settings.node, membership.standing
+    if number != TOPICS_SHARD:
+        return f"node {node} was removed from shard {number}" if standing is Standing.REMOVED else ""
+    if standing is Standing.REMOVED:
+        return (
+            f"node {node} was removed from cluster {settings.cluster!r}, so it no longer votes or serves clients: stop "
+            f"it; to add it again, remove its data directory {settings.data} and start it with `join = true`"
+        )
+    if standing is Standing.JOINING and settings.join:
+        return (
+            f"node {node} waits to be added to the cluster: run `ledgermq cluster add-node {node} --address HOST:PORT`"
+        )
+    return ""

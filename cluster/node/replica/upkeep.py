@@ -1,0 +1,104 @@
+"""The regular work of a running replica: checkpoints, retention, and the scrub of the log with its repairs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+
+from cluster.node.repair.scrub import Scrub
+from cluster.node.repair.scrub_repairer import ScrubRepairer
+from cluster.node.replica.checkpoints import INTERVAL_S, Checkpoints
+from cluster.node.replica.disk_threads import DiskThreads
+from cluster.node.replica.opening import Opening
+from cluster.node.replica.retention import RetentionWatch
+from cluster.node.replica.shard_files import ShardFiles
+from cluster.node.resources import NodeResources
+from ledger.broker.broker_replica import BrokerReplica
+from store import Flaw, StoreError
+
+log = logging.getLogger("ledgermq.node.shard")
+
+
+class ReplicaUpkeep:
+    """The regular work of the replica of shard `number`, from its start to its stop."""
+
+    def __init__(
+        self, number: int, node: NodeResources, opening: Opening, replica: BrokerReplica, threads: DiskThreads
+    ) -> None:
+        assert opening.files is not None, "the log is being repaired"
+        self._number = number
+        self._node = node
+        self._opening = opening
+        self._files: ShardFiles = opening.files
+        self._checkpoints: Checkpoints = opening.files.checkpoints
+        self._replica = replica
+        self._threads = threads
+        label = str(number)
+        self._damaged = node.meters.log_damaged.labels(label)
+        self._repairer = ScrubRepairer(
+            replica,
+            node.settings,
+            opening.files.opened.segment_bytes,
+            node.runtime,
+            node.meters.repaired_bytes.labels(label).inc,
+        )
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Start the work, and return its tasks."""
+        vital = self._node.runtime.vital
+        return [
+            vital.spawn(self._keep_checkpoints(), f"checkpoints of shard {self._number}"),
+            vital.spawn(self._retention().run(), f"retention of shard {self._number}"),
+            vital.spawn(self._scrub(), f"scrub of shard {self._number}"),
+        ]
+
+    @property
+    def damage(self) -> str:
+        """A sentence about the damage that scrub repair is repairing; empty if there is none."""
+        return self._repairer.reason
+
+    def save_last_checkpoint(self) -> None:
+        """Write a checkpoint of the whole log, so that the next start does not read the log."""
+        draft = self._checkpoints.draft(self._replica)
+        if draft is not None:
+            try:
+                self._checkpoints.write(draft, self._files.opened.log.sync)
+            except StoreError as failure:
+                log.error(
+                    "shard %d: the last checkpoint could not be written, so the next start reads more of the log: %s",
+                    self._number,
+                    failure,
+                )
+
+    async def _keep_checkpoints(self) -> None:
+        while True:
+            await asyncio.sleep(INTERVAL_S)
+            draft = self._checkpoints.draft(self._replica)
+            if draft is not None:
+                await self._threads.beside(partial(self._checkpoints.write, draft, self._files.opened.log.sync))
+
+    def _retention(self) -> RetentionWatch:
+        node = self._node
+        return RetentionWatch(
+            self._replica,
+            node.settings,
+            node.disk,
+            node.directory.log_directory(self._number),
+            node.runtime,
+            node.meters.disk_use_ratio.set,
+        )
+
+    async def _scrub(self) -> None:
+        """Repair the damage that startup repair has left. Then scrub the part of the log that the start did not
+        read."""
+        opened = self._files.opened
+        if self._opening.left is not None:
+            await self._repair(self._opening.left)
+            self._opening.left = None
+        await Scrub(self._node.disk, opened.log, opened.segment_bytes, self._repair).run(self._threads.beside)
+
+    async def _repair(self, flaw: Flaw) -> None:
+        self._damaged.set(1)
+        await self._repairer.repair(flaw, self._threads.beside)
+        self._damaged.set(0)
