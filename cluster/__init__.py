@@ -5,8 +5,7 @@ local/     clusters on this machine, as processes or as containers
 cli/       the command `ledgermq`, a folder for each noun
 load/      producers of load, and the record of what was acknowledged
 bench/     measurements of a running cluster (`ledgermq bench`)
-demo/      the job of `make demo`
+demo/      the demonstration that `make demo` runs
 
-allocator.py, grpc_engine.py and process_use.py concern the process itself; address.py and backoff.py are small parts
-that several folders use.
+allocator.py, grpc_engine.py and process_use.py concern the process itself; address.py checks addresses.
 """

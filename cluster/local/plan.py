@@ -19,7 +19,7 @@ class DevError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClusterPlan:
     """The plan of a local cluster."""
 
     cluster: str
@@ -43,10 +43,10 @@ class Plan:
         """The number of the next node that is added."""
         return len(self.ports) + 1
 
-    def with_node(self, port: int) -> Plan:
+    def with_node(self, port: int) -> ClusterPlan:
         return replace(self, ports=(*self.ports, port), joined=(*self.joined, self.next_node))
 
-    def without(self, node: int) -> Plan:
+    def without(self, node: int) -> ClusterPlan:
         return replace(self, removed=(*self.removed, node))
 
     def address(self, node: int) -> str:
@@ -77,7 +77,7 @@ class Plan:
         os.replace(partial, path)
 
     @classmethod
-    def load(cls, path: Path) -> Plan | None:
+    def load(cls, path: Path) -> ClusterPlan | None:
         """The plan at `path`, or None if there is no such file. Raises DevError if the file is not a plan."""
         try:
             text = path.read_text(encoding="utf-8")

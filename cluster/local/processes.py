@@ -23,7 +23,7 @@ from pathlib import Path
 from cluster.local.file_lock import locked
 from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
 from cluster.local.node_process import DevNode
-from cluster.local.plan import DevError, Plan
+from cluster.local.plan import ClusterPlan, DevError
 from cluster.local.ports import choose_next_port, choose_ports, port_is_free, turn
 from cluster.local.state import NodeState, ask, observe
 from ledger.client.sync.clients import Admin
@@ -83,7 +83,7 @@ class DevCluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._locked():
             with turn():
-                plan = Plan.load(self._plan_path)
+                plan = ClusterPlan.load(self._plan_path)
                 if plan is None:
                     self._make(nodes or DEFAULT_NODES, base_port, flush or "async", segment_bytes, shards or 1)
                 else:
@@ -187,8 +187,8 @@ class DevCluster:
     def _plan_path(self) -> Path:
         return self.directory / "cluster.json"
 
-    def _plan(self) -> Plan:
-        plan = Plan.load(self._plan_path)
+    def _plan(self) -> ClusterPlan:
+        plan = ClusterPlan.load(self._plan_path)
         if plan is None:
             raise DevError(f"there is no local cluster in {self.directory}: start one with `ledgermq dev start`")
         return plan
@@ -201,16 +201,17 @@ class DevCluster:
                 self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
         return [self._nodes[node] for node in plan.nodes]
 
-    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, shards: int) -> Plan:
+    def _make(
+        self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, shards: int
+    ) -> ClusterPlan:
         ports = choose_ports(nodes, base_port)
         smaller = max(LEAST_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES // shards >> 20 << 20)
-        plan = Plan("dev", ports, flush, segment_bytes or smaller, shards=shards)
+        plan = ClusterPlan("dev", ports, flush, segment_bytes or smaller, shards=shards)
         for node in plan.nodes:
             self._write_node(plan, node)
         plan.save(self._plan_path)
-        return plan
 
-    def _rename_settings(self, plan: Plan) -> None:
+    def _rename_settings(self, plan: ClusterPlan) -> None:
         """Rename the setting `groups` of version 0.1 to `shards` in the node.toml files; other lines stay as they
         are."""
         for node in plan.nodes:
@@ -221,7 +222,7 @@ class DevCluster:
             if (renamed := re.sub(r"^groups = ", "shards = ", text, flags=re.MULTILINE)) != text:
                 path.write_text(renamed, encoding="utf-8")
 
-    def _write_node(self, plan: Plan, node: int) -> None:
+    def _write_node(self, plan: ClusterPlan, node: int) -> None:
         directory = self.directory / f"node-{node}"
         directory.mkdir(exist_ok=True)
         (directory / "node.toml").write_text(plan.node_toml(node, directory / "data"), encoding="utf-8")
@@ -243,7 +244,7 @@ class DevCluster:
         self._plan().without(node).save(self._plan_path)
         del self._nodes[node]
 
-    def _refuse_change(self, plan: Plan, **wanted: int | str | None) -> None:
+    def _refuse_change(self, plan: ClusterPlan, **wanted: int | str | None) -> None:
         made = {
             "nodes": (len(plan.nodes), f"{len(plan.nodes)} node(s)"),
             "base_port": (plan.ports[0], f"base port {plan.ports[0]}"),

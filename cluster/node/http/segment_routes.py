@@ -30,7 +30,7 @@ MAX_DOWNLOADS = 8
 RETRY_AFTER_S = 1
 
 
-class Shard(Protocol):
+class ServedReplica(Protocol):
     """This node's replica of one shard."""
 
     @property
@@ -54,7 +54,7 @@ class Shard(Protocol):
 
 
 class SegmentRoutes:
-    def __init__(self, node: int, cluster: str, shards: Mapping[int, Shard]) -> None:
+    def __init__(self, node: int, cluster: str, shards: Mapping[int, ServedReplica]) -> None:
         """`shards` has this node's replicas by shard number; shards may be added to it later."""
         self._node = node
         self._cluster = cluster
@@ -146,7 +146,7 @@ class SegmentRoutes:
         finally:
             sender.close()
 
-    def _shard(self, request: web.Request) -> Shard:
+    def _shard(self, request: web.Request) -> ServedReplica:
         number = int(request.match_info["shard"])
         if number not in self._shards:
             raise web.HTTPNotFound(

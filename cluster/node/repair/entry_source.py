@@ -30,7 +30,7 @@ MOST_BYTES = 1 << 20
 ANSWER_S = 5.0
 
 
-class Readable(Protocol):
+class EntryLog(Protocol):
     """A log that can be read, `store.CommitLog`, or the whole part of a damaged log, `store.WholePrefix`."""
 
     @property
@@ -50,7 +50,7 @@ class EntryReader:
     shard: int
     node: int
     segment_bytes: int
-    log: Readable
+    log: EntryLog
     commit: int
     # Whether the log is damaged after the last entry of `log`.
     is_damaged: bool

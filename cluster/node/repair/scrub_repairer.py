@@ -14,8 +14,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from cluster.backoff import Backoff
 from cluster.node.repair.entry_source import EntryAsker, other_members
+from cluster.node.repair.repair_retries import RepairRetries
 from cluster.node.repair.scrub import Beside
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
@@ -55,7 +55,7 @@ class ScrubRepairer:
         if not entries or entries[0] < commit_log.first_index:
             return  # retention has removed the damaged entries
         damage = LogDamagedError(flaw.path, flaw.position, flaw.reason)
-        self.reason = self._told(flaw, entries)
+        self.reason = self._description(flaw, entries)
         log.error("%s", self.reason)
         driver.fail(damage)
         commit_log.mark_damaged(entries)
@@ -65,7 +65,7 @@ class ScrubRepairer:
         driver.repaired(damage)
         log.warning("shard %d: entries %d to %d are repaired", self._replica.shard, entries[0], entries[-1])
 
-    def _told(self, flaw: Flaw, entries: range) -> str:
+    def _description(self, flaw: Flaw, entries: range) -> str:
         return (
             f"the log of shard {self._replica.shard} is damaged: {flaw.path} at position {flaw.position}: "
             f"{flaw.reason}. Entries {entries[0]} to {entries[-1]} cannot be read until they are repaired from the "
@@ -73,12 +73,12 @@ class ScrubRepairer:
         )
 
     async def _until_whole(self, entries: range, damage: LogDamagedError, beside: Beside) -> None:
-        backoff, began = Backoff(), entries[0]
+        retries, began = RepairRetries(), entries[0]
         while not await self._ask_all(entries, beside) and began >= self._replica.log.first_index:
             text = f"{self.reason} ({'; '.join(self._answers.values()) or 'there are no other replicas'})"
-            if backoff.has_news(text):
+            if retries.should_log(text):
                 log.error("%s", text)
-            await asyncio.sleep(backoff.next_s())
+            await asyncio.sleep(retries.next_s())
             if self._replica.driver.failure is None:  # another failure (a full disk) had replaced ours, and has ended
                 self._replica.driver.fail(damage)
 

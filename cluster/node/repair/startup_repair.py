@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from cluster.backoff import Backoff
 from cluster.node.process.workers import Worker
 from cluster.node.repair.entry_source import EntryAsker, EntryReader, other_members
+from cluster.node.repair.repair_retries import RepairRetries
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from raft.configuration_entry import decode_configuration
@@ -61,7 +61,9 @@ class DamagedLog:
     may_wait: bool
 
 
-class Repair:
+class StartupRepair:
+    """The repair of one damaged log, from `run` to its end."""
+
     def __init__(
         self,
         damaged: DamagedLog,
@@ -85,7 +87,7 @@ class Repair:
         self._on_repaired = on_repaired
         self._members = dict(damaged.members)
         self._answers: dict[int, str] = {}
-        self._backoff = Backoff()
+        self._retries = RepairRetries()
 
     @property
     def reason(self) -> str:
@@ -117,14 +119,14 @@ class Repair:
             last = repair.tail.index
             while not await self._ask_all(worker, repair, asker):
                 if repair.tail.index > last:
-                    self._backoff.begin_anew()
+                    self._retries.begin_again()
                 last = repair.tail.index
-                if self._backoff.has_news(self.reason):
+                if self._retries.should_log(self.reason):
                     log.error("%s", self.reason)
                 if self._damaged.may_wait and repair.tail.index < self._known_index():
                     self.left = self._flaw_left(repair)
                     return
-                await asyncio.sleep(self._backoff.next_s())
+                await asyncio.sleep(self._retries.next_s())
         finally:
             await source.close()
 
@@ -247,7 +249,9 @@ class Repair:
 class _Peer:
     """One other node, which is asked until it has no further entries for the repair."""
 
-    def __init__(self, repair: Repair, worker: Worker, log_repair: LogRepair, asker: EntryAsker, node: int) -> None:
+    def __init__(
+        self, repair: StartupRepair, worker: Worker, log_repair: LogRepair, asker: EntryAsker, node: int
+    ) -> None:
         self.node = node
         # Why the node cannot give further entries.
         self.said = ""

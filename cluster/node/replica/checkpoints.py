@@ -27,7 +27,7 @@ POSITIONS, QUEUES, KEYS = "positions", "queues", "keys"
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class CheckpointDraft:
     """A checkpoint that is not written yet. It lacks only the marks of the positions, which `write` adds."""
 
     checkpoint: Checkpoint
@@ -91,7 +91,7 @@ class Checkpoints:
 
     # -- new checkpoints
 
-    def draft(self, replica: BrokerReplica) -> Draft | None:
+    def draft(self, replica: BrokerReplica) -> CheckpointDraft | None:
         """A draft of a checkpoint at the applied index; None if nothing was applied since the last draft."""
         driver, commit_log, index = replica.driver, replica.log, replica.driver.applied
         if driver.log_start is None or index in (self._last, commit_log.first_index - 1):
@@ -104,7 +104,7 @@ class Checkpoints:
             *(mark.inside(KEYS) for mark in self._keys.marks()),
         )
         self._last = index
-        return Draft(
+        return CheckpointDraft(
             Checkpoint(snapshot, replica.membership.index, replica.membership.is_removed, marks),
             first,
             commit_log.position_units(first, index),
@@ -119,7 +119,7 @@ class Checkpoints:
         )
         return self._positions.next_index if continues else commit_log.first_index
 
-    def write(self, draft: Draft, flush: Callable[[], object]) -> None:
+    def write(self, draft: CheckpointDraft, flush: Callable[[], object]) -> None:
         """Write the checkpoint durably. `flush` must flush the log, because the checkpoint says that the entries before
         it are on the disk."""
         flush()

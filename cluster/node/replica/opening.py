@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cluster.node.repair.entry_source import EntryReader, other_members
-from cluster.node.repair.startup_repair import DamagedLog, Repair
+from cluster.node.repair.startup_repair import DamagedLog, StartupRepair
 from cluster.node.replica.shard_files import ShardFiles
 from cluster.node.replica.shard_log import configuration_at_start
 from cluster.node.resources import NodeResources
@@ -33,7 +33,7 @@ class Opening:
         raises LogDamagedError only if there are no other nodes to repair it from; otherwise `finish` repairs it."""
         # Exactly one of `files` and `repair` is not None.
         self.files: ShardFiles | None = None
-        self.repair: Repair | None = None
+        self.repair: StartupRepair | None = None
         # Damage before the last checkpoint that no other node could repair, so that the log was opened with it.
         self.left: Flaw | None = None
         self._number = number
@@ -75,7 +75,7 @@ class Opening:
             self.repair = self._repair_of(damage, snapshots, may_wait=reads_again)
         self._node.meters.log_damaged.labels(str(number)).set(int(self.repair is not None))
 
-    def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> Repair:
+    def _repair_of(self, damage: LogDamagedError, snapshots: Snapshots, *, may_wait: bool) -> StartupRepair:
         """A startup repair of the damage. Raises `damage` if no other node is known."""
         node, settings, number, checkpoint = self._node, self._settings, self._number, snapshots.checkpoint()
         members = node.other_peers
@@ -89,4 +89,4 @@ class Opening:
         segment_bytes = fixed.segment_bytes if fixed is not None else settings.segment_bytes
         damaged = DamagedLog(number, segment_bytes, snapshots, members, damage, may_wait)
         repaired = node.meters.repaired_bytes.labels(str(number)).inc
-        return Repair(damaged, settings, node.disk, node.directory, node.runtime, repaired)
+        return StartupRepair(damaged, settings, node.disk, node.directory, node.runtime, repaired)

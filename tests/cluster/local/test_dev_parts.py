@@ -9,18 +9,18 @@ from pathlib import Path
 import pytest
 
 from cluster.local.node_process import DevNode
-from cluster.local.plan import DevError, Plan
+from cluster.local.plan import ClusterPlan, DevError
 from cluster.local.processes import DevCluster
 from cluster.node.settings import NodeSettings
 
-PLAN = Plan("dev", (9871, 9873, 9875), "sync", 64 << 20)
+PLAN = ClusterPlan("dev", (9871, 9873, 9875), "sync", 64 << 20)
 
 
 def test_a_plan_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "cluster.json"
-    assert Plan.load(path) is None
+    assert ClusterPlan.load(path) is None
     PLAN.save(path)
-    assert Plan.load(path) == PLAN
+    assert ClusterPlan.load(path) == PLAN
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"ports": ["x"]}', '{"ports": [1], "other": 2}'])
@@ -28,7 +28,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "cluster.json"
     path.write_text(text)
     with pytest.raises(DevError, match="not the plan of a local cluster"):
-        Plan.load(path)
+        ClusterPlan.load(path)
 
 
 def test_a_node_understands_its_toml(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_nodes_come_and_go_and_keep_their_numbers(tmp_path: Path) -> None:
     assert [plan.address(node) for node in (3, 4, 5)] == ["127.0.0.1:9875", "127.0.0.1:9900", "127.0.0.1:9902"]
     assert plan.next_node == 6
     plan.save(tmp_path / "cluster.json")
-    assert Plan.load(tmp_path / "cluster.json") == plan
+    assert ClusterPlan.load(tmp_path / "cluster.json") == plan
     (tmp_path / "node.toml").write_text(plan.node_toml(5, tmp_path))
     joining = NodeSettings.load(tmp_path / "node.toml")
     assert (joining.node, joining.join, joining.peers) == (5, True, {})
@@ -102,6 +102,6 @@ def test_a_foreign_program_on_a_port_is_named(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        Plan("dev", (taken.getsockname()[1],), "async", 64 << 20).save(tmp_path / "cluster.json")
+        ClusterPlan("dev", (taken.getsockname()[1],), "async", 64 << 20).save(tmp_path / "cluster.json")
         with pytest.raises(DevError, match=f"another program uses {address}, the address of node 1"):
             DevCluster(tmp_path).start()

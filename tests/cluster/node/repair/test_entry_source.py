@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cluster.backoff import FIRST_S, LONGEST_S, TELL_EVERY_S, Backoff
 from cluster.node.repair.entry_source import MOST_BYTES, EntryReader
+from cluster.node.repair.repair_retries import FIRST_S, LONGEST_S, TELL_EVERY_S, RepairRetries
 from raft.v1 import raft_pb2
 from store import CommitLog, Draft, Kind, MemoryDisk
 
@@ -94,14 +94,14 @@ def test_what_is_marked_as_damaged_is_not_given(reader: EntryReader, log: Commit
 
 
 def test_waits_grow_up_to_a_bound_and_only_news_is_told() -> None:
-    backoff = Backoff()
-    waits = [backoff.next_s() for _ in range(20)]
+    retries = RepairRetries()
+    waits = [retries.next_s() for _ in range(20)]
     assert waits[0] == FIRST_S
     assert waits == sorted(waits)
     assert waits[-1] == LONGEST_S
-    assert backoff.has_news("node 2 does not answer")
-    assert not backoff.has_news("node 2 does not answer")
-    assert backoff.has_news("node 3 does not answer")
-    while not backoff.has_news("node 3 does not answer"):
-        waits.append(backoff.next_s())
+    assert retries.should_log("node 2 does not answer")
+    assert not retries.should_log("node 2 does not answer")
+    assert retries.should_log("node 3 does not answer")
+    while not retries.should_log("node 3 does not answer"):
+        waits.append(retries.next_s())
     assert sum(waits[20:]) >= TELL_EVERY_S

@@ -10,25 +10,27 @@ LONGEST_S = 10.0
 TELL_EVERY_S = 60.0
 
 
-class Backoff:
+class RepairRetries:
+    """The attempts of one repair."""
+
     def __init__(self) -> None:
         self._next_s = FIRST_S
-        self._since_told_s = 0.0
-        self._told = ""
+        self._since_logged_s = 0.0
+        self._logged = ""
 
     def next_s(self) -> float:
         """The seconds to wait before the next attempt."""
         seconds, self._next_s = self._next_s, min(2 * self._next_s, LONGEST_S)
-        self._since_told_s += seconds
+        self._since_logged_s += seconds
         return seconds
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Start again with the shortest wait, because the last attempt made progress."""
         self._next_s = FIRST_S
 
-    def has_news(self, text: str) -> bool:
+    def should_log(self, text: str) -> bool:
         """Whether to log `text`: it differs from the last logged text, or that text was logged a minute ago or more."""
-        is_news = text != self._told or self._since_told_s >= TELL_EVERY_S
-        if is_news:
-            self._told, self._since_told_s = text, 0.0
-        return is_news
+        is_due = text != self._logged or self._since_logged_s >= TELL_EVERY_S
+        if is_due:
+            self._logged, self._since_logged_s = text, 0.0
+        return is_due
