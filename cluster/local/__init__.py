@@ -6,7 +6,7 @@
     file_lock.py     a lock between processes
     state.py         the state that a node reports, and whether all nodes agree
     processes.py     back end: node processes under one directory (`ledgermq dev`, the demo, the benchmarks)
-    node_process.py  one node process
+    node_process.py  one node process; spawning.py starts and ends several
     containers.py    back end: Docker containers (`ledgermq dev --docker`, `ledgermq demo --docker`)
     engine.py        the connection to the Docker engine
 

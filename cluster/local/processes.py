@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -24,8 +22,9 @@ from cluster.local.file_lock import locked
 from cluster.local.launcher import DEFAULT_NODES, leader_of, refuse_change, wait_ready
 from cluster.local.node_process import DevNode
 from cluster.local.plan import ClusterPlan, DevError
-from cluster.local.ports import choose_next_port, choose_ports, port_is_free, turn
-from cluster.local.state import NodeState, ask, observe
+from cluster.local.ports import choose_next_port, choose_ports, turn
+from cluster.local.spawning import end_nodes, kill_node, start_nodes, wait_answers
+from cluster.local.state import NodeState, observe
 from ledger.client.sync.clients import Admin
 from ledger.errors import OperationError, OperationTimeoutError, UnknownNodeError
 
@@ -34,10 +33,6 @@ DEFAULT_SEGMENT_BYTES = 64 << 20
 # With many shards the segments are smaller, because each shard allocates two segments: one in use and the next one.
 LEAST_SEGMENT_BYTES = 8 << 20
 START_TIMEOUT_S = 30.0
-_STOP_TIMEOUT_S = 10.0
-# The port of a killed process may stay in use for a moment.
-_PORT_TIMEOUT_S = 1.0
-_POLL_SECONDS = 0.05
 _REQUEST_MS = 10_000
 
 __all__ = ["DEFAULT_DIRECTORY", "DevCluster", "DevError", "NodeState"]
@@ -91,7 +86,7 @@ class DevCluster:
                     self._refuse_change(plan, flush=flush, **wanted)
                     self._rename_settings(plan)
                 stopped = [node for node in self._members() if node.pid is None]
-                self._spawn(stopped, timeout_s)
+                start_nodes(stopped, timeout_s)
             return self._wait_ready(timeout_s, cleanup=stopped)
 
     def status(self) -> list[NodeState]:
@@ -106,7 +101,7 @@ class DevCluster:
             return 0
         with self._locked():
             running = [node for node in self._members() if node.pid is not None]
-            self._end(running)
+            end_nodes(running)
             return len(running)
 
     def purge(self) -> bool:
@@ -137,9 +132,9 @@ class DevCluster:
                 self._write_node(plan, node)
                 plan.save(self._plan_path)  # saved before the process starts, so that stop and purge always find it
                 with self._or_forget(node):
-                    self._spawn([self.node(node)], timeout_s)
+                    start_nodes([self.node(node)], timeout_s)
             with self._or_forget(node), Admin(bootstrap, request_timeout_ms=_REQUEST_MS) as admin:
-                self._wait_answers(node, timeout_s)
+                wait_answers(self.node(node), timeout_s)
                 admin.add_node(node, plan.address(node), promote=promote, timeout_ms=timeout_s * 1000)
             return _observe(self.node(node))
 
@@ -154,10 +149,7 @@ class DevCluster:
 
     def kill(self, node: int) -> None:
         """Kill one node with SIGKILL. Return when its process has ended."""
-        member = self.node(node)
-        member.send(signal.SIGKILL)
-        if not member.wait_stopped(_STOP_TIMEOUT_S):
-            raise DevError(f"node {node} (pid {member.pid}) still runs after SIGKILL: its disk may hang, try again")
+        kill_node(self.node(node))
 
     def restart(self, node: int, *, timeout_s: float = START_TIMEOUT_S) -> None:
         """Start one node if it does not run. Wait until all running nodes follow one leader in each shard."""
@@ -165,7 +157,7 @@ class DevCluster:
             member = self.node(node)
             if member.pid is None:
                 with turn():
-                    self._spawn([member], timeout_s)
+                    start_nodes([member], timeout_s)
             self._wait_ready(timeout_s, cleanup=[], only_running=True)
 
     def leader(self, *, timeout_s: float = START_TIMEOUT_S) -> int:
@@ -201,9 +193,7 @@ class DevCluster:
                 self._nodes[node] = DevNode(node, directory, plan.address(node), plan.http(node))
         return [self._nodes[node] for node in plan.nodes]
 
-    def _make(
-        self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, shards: int
-    ) -> ClusterPlan:
+    def _make(self, nodes: int, base_port: int | None, flush: str, segment_bytes: int | None, shards: int) -> None:
         ports = choose_ports(nodes, base_port)
         smaller = max(LEAST_SEGMENT_BYTES, DEFAULT_SEGMENT_BYTES // shards >> 20 << 20)
         plan = ClusterPlan("dev", ports, flush, segment_bytes or smaller, shards=shards)
@@ -239,7 +229,7 @@ class DevCluster:
     def _forget(self, node: int) -> None:
         """End the node's process and remove its files. The number of the node is not used again."""
         member = self.node(node)
-        self._end([member])
+        end_nodes([member])
         shutil.rmtree(member.directory, ignore_errors=True)
         self._plan().without(node).save(self._plan_path)
         del self._nodes[node]
@@ -258,68 +248,20 @@ class DevCluster:
         )
         refuse_change(f"the cluster in {self.directory}", made, wanted, advice)
 
-    def _spawn(self, nodes: list[DevNode], timeout_s: float) -> None:
-        """Start the processes. Return when all that still run listen on their ports, or after `timeout_s`."""
-        try:
-            for node in nodes:
-                self._wait_for_ports(node)
-                node.spawn()
-        except DevError:
-            self._end(nodes)
-            raise
-        deadline = time.monotonic() + timeout_s
-        while any(map(_is_about_to_listen, nodes)) and time.monotonic() < deadline:
-            time.sleep(_POLL_SECONDS)
-
-    def _wait_for_ports(self, node: DevNode) -> None:
-        deadline = time.monotonic() + _PORT_TIMEOUT_S
-        for address in (node.address, node.http):
-            while not port_is_free(_port(address)):
-                if time.monotonic() >= deadline:
-                    raise DevError(
-                        f"another program uses {address}, the address of node {node.node}: stop that program"
-                    )
-                time.sleep(_POLL_SECONDS)
-
-    def _wait_answers(self, node: int, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
-        member = self.node(node)
-        while ask(member.address) is None:
-            if member.pid is None or time.monotonic() >= deadline:
-                what = "ended while starting" if member.pid is None else f"does not answer after {timeout_s:g} s"
-                raise DevError(f"node {node} {what}. The end of its log:\n{member.log_tail() or '(it is empty)'}")
-            time.sleep(_POLL_SECONDS)
-
     def _wait_ready(self, timeout_s: float, *, cleanup: list[DevNode], only_running: bool = False) -> list[NodeState]:
         shards = self._plan().shards
         try:
             return wait_ready(self.status, shards, timeout_s, self._log_of, only_running=only_running)
         except DevError:
-            self._end(cleanup)
+            end_nodes(cleanup)
             raise
 
     def _log_of(self, node: int) -> tuple[str, str]:
         member = self.node(node)
         return str(member.log), member.log_tail()
 
-    def _end(self, nodes: list[DevNode]) -> None:
-        for node in nodes:
-            node.send(signal.SIGTERM)
-        deadline = time.monotonic() + _STOP_TIMEOUT_S
-        for node in nodes:
-            if not node.wait_stopped(max(0.0, deadline - time.monotonic())):
-                self.kill(node.node)
-
     def _locked(self) -> AbstractContextManager[None]:
         return locked(self.directory / "lock")
-
-
-def _port(address: str) -> int:
-    return int(address.rpartition(":")[2])
-
-
-def _is_about_to_listen(node: DevNode) -> bool:
-    return node.pid is not None and any(port_is_free(_port(address)) for address in (node.address, node.http))
 
 
 def _observe(node: DevNode) -> NodeState:

@@ -1,4 +1,4 @@
-"""Clusters of one node that are started at the same moment, however their nodes run."""
+"""Checks of local clusters that are started at the same moment, as processes or as containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Startable(Protocol):
 
 
 def assert_ports_of_their_own(clusters: Sequence[Startable]) -> None:
-    """All of them lead, at different addresses; nothing is left of them."""
+    """Start all clusters at once. Each must get a leader and its own address. Then remove them."""
     try:
         with ThreadPoolExecutor(len(clusters)) as pool:
             for states in pool.map(lambda cluster: cluster.start(1), clusters):

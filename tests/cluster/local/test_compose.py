@@ -1,4 +1,4 @@
-"""docker-compose.yml: what stands in it, and three containers that it makes."""
+"""docker-compose.yml: its content, and the three containers that it creates."""
 
 from __future__ import annotations
 

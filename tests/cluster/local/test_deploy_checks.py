@@ -1,4 +1,4 @@
-"""deploy/alive.py, which a container is asked by whether it lives, and deploy/ready.py, which waits for nodes."""
+"""deploy/alive.py, the health check of a container, and deploy/ready.py, which waits for nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOBODY = "127.0.0.1:1"
 
 
 class FakeNode(HTTPServer):
-    """A node that lives, and is ready from the third question on."""
+    """A node that is alive, and is ready from the third request on."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), FakeAnswer)

@@ -1,4 +1,4 @@
-"""Local clusters as far as they go without a node: plans, pid files."""
+"""The parts of local clusters that need no running node: plans and pid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ports of local clusters: free ones, also where several clusters begin at once."""
+"""The ports of local clusters are free, also if several clusters start at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ledgermq dev --docker`: a cluster of containers that stays."""
+"""`ledgermq dev --docker`: a cluster of containers that keeps running."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ async def topic(fleet: Fleet) -> int:
 
 @pytest.fixture(scope="module")
 def producers() -> random.Random:
-    """Fresh producer ids, so that no test meets the sequence of another."""
+    """New producer ids, so that no test uses the sequence numbers of another test."""
     return random.Random(2)
 
 
@@ -81,7 +81,7 @@ def with_fields(batch: bytes, **fields: int) -> bytes:
 
 
 def sealed(data: bytearray) -> bytes:
-    """With the CRC that belongs to it."""
+    """The bytes with a CRC that matches them."""
     struct.pack_into("<I", data, 4, crc_of(bytes(data)))
     return bytes(data)
 
@@ -154,7 +154,8 @@ async def test_a_batch_cut_at_any_byte_is_corrupt(fleet: Fleet, topic: int) -> N
 
 
 async def test_no_altered_bytes_shake_the_broker(fleet: Fleet, topic: int, producers: random.Random) -> None:
-    """Every byte altered in turn, with a CRC that agrees again: taken or refused, but never an internal fault."""
+    """Change every byte in turn and correct the CRC. The batch is accepted or refused, and never causes an internal
+    error."""
     rng = random.Random(7)
     stream = fleet.stream(1)
     answers: list[broker_pb2.ProduceResult] = []
@@ -235,7 +236,7 @@ async def test_headers_over_a_limit_are_refused_by_broker_and_client(
 
 
 async def test_users_neither_make_nor_change_nor_write_to_topics_of_the_broker(fleet: Fleet) -> None:
-    """Which stand there: a consumer group has asked for them."""
+    """The retry topics exist, because a consumer group has requested them."""
     broker = fleet.broker(1)
     request = consumer_group_pb2.PrepareRetriesRequest(consumer_group="billing")
     made = await fleet.stub(1).PrepareRetries(request, timeout=10)
@@ -381,7 +382,7 @@ async def test_raw_bytes_instead_of_a_request_end_the_call_and_nothing_else(
 async def test_a_client_that_goes_away_in_mid_stream_disturbs_nobody(
     fleet: Fleet, topic: int, producers: random.Random
 ) -> None:
-    """What it had sent may be there or not, whole batches in order; others are served all the while."""
+    """The client's batches may be stored or not, whole and in order. Other clients are served all the time."""
     gone = [producers.getrandbits(63) for _ in range(20)]
     before = (await fleet.fetch(1, topic, 0, queue=1)).end_offset
     for producer_id in gone:

@@ -1,4 +1,4 @@
-"""What keeps a node from starting: each has a type and a sentence, and leaves the directory free for the next try."""
+"""Faults that keep a node from starting: each has an error type and a message, and leaves the directory usable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 
 
 async def refusal(fleet: Fleet, **settings: object) -> Exception:
-    """Why node 1 does not start on these settings."""
+    """The error with which node 1 refuses to start with these settings."""
     try:
         node = Node(fleet.settings(1, **settings))
     except StoreError as error:
@@ -36,7 +36,7 @@ async def refusal(fleet: Fleet, **settings: object) -> Exception:
 
 
 async def works(fleet: Fleet) -> None:
-    """Node 1 starts and takes a message."""
+    """Start node 1 and send it a message."""
     await fleet.start(1)
     await fleet.leader()
     topic = await fleet.create_topic()
@@ -87,7 +87,8 @@ async def test_a_directory_of_an_unknown_format(make_fleet: MakeFleet) -> None:
 
 
 async def test_sizes_stay_as_the_shard_began(make_fleet: MakeFleet) -> None:
-    """`segment_bytes` and the largest message stand in entry 1: other settings later do not move the grid."""
+    """`segment_bytes` and the largest message are in entry 1, so other settings at a later start do not move the
+    grid."""
     fleet = make_fleet(1)
     await works(fleet)
     await fleet.stop()

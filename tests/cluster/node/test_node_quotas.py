@@ -1,5 +1,5 @@
-"""One node with quotas: who has had its share is slowed down to it, and loses nothing and sends nothing twice; others
-go on."""
+"""One node with quotas: a client over its quota is slowed down, and loses and repeats no message; other clients are not
+slowed down."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def read(fleet: Fleet, queue: int, count: int) -> list[bytes]:
 
 
 async def test_over_the_quota_nothing_is_appended_and_the_answer_says_for_how_long(make_fleet: MakeFleet) -> None:
-    """By hand, and without a name: all of a host are one client then, over however many streams."""
+    """Requests without a client id: all clients of a host share one quota, over any number of streams."""
     fleet = make_fleet(1, produce_quota_messages_per_s=2, fetch_quota_messages_per_s=1)
     await fleet.start()
     await fleet.leader()

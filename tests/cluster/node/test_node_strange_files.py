@@ -1,4 +1,4 @@
-"""Files that are not ours, in every directory of a node: they are in nobody's way, and stay."""
+"""Files that ledgermq did not write, in every directory of a node: they disturb nothing, and stay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("notes.txt", ".hidden", "00000000000000000000.bak", "0", "-", "1-x", "Ù
 
 
 def litter(root: Path) -> list[Path]:
-    """Some files, and a directory with one, in each directory below."""
+    """Create some files, and a directory with a file, in each directory below `root`."""
     made = []
     for directory in [root, *(path for path in root.rglob("*") if path.is_dir())]:
         for name in NAMES:

@@ -1,4 +1,4 @@
-"""Nodes that write by other ways, and that keep their indexes elsewhere."""
+"""Nodes with other values of `write`, and with another directory for the indexes."""
 
 from __future__ import annotations
 

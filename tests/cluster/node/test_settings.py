@@ -1,4 +1,4 @@
-"""Every way to get the settings wrong gives a sentence that names the key."""
+"""Every wrong setting gives an error message that names the setting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first start, killed at many moments: whatever is left, the next start begins the cluster."""
+"""The first start, killed at many moments: after each kill the next start forms the cluster."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS = NodeSettings(
 
 
 async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | None = None) -> LocalReplica:
-    """A process that finds this disk, up to where the shard takes part. Raises Killed."""
+    """Start a process on this disk, until the replica takes part in the shard. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
     lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
@@ -52,7 +52,7 @@ async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | N
 
 
 async def end(shard: LocalReplica) -> tuple[int, ...]:
-    """The voters of a shard that has begun; empty for one that never will."""
+    """Stop the replica. Return the voters of the shard; empty if the shard has not begun and never will."""
     assert shard.replica is not None
     voters = shard.replica.driver.raft.configuration.voters
     await shard.stop()

@@ -1,4 +1,4 @@
-"""The HTTP port: what Prometheus scrapes, and what decides whether a node is restarted or given work."""
+"""The HTTP port: the metrics, and the health checks."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ async def test_a_node_without_an_http_port(make_fleet: MakeFleet) -> None:
 
 
 async def test_a_node_that_is_only_busy_stays_ready(make_fleet: MakeFleet) -> None:
-    """What it applies in its next turn is no reason to take work from it."""
+    """A node with a few entries left to apply is ready."""
     fleet = make_fleet(3)
     await fleet.start()
     await fleet.leader()

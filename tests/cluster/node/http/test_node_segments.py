@@ -1,4 +1,5 @@
-"""Segment files over the HTTP port: the very bytes of the log, in any range, while it grows and its start moves."""
+"""Segment files over the HTTP port: the exact bytes of the log, in any range, while the log grows and its start
+moves."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ async def fleet(make_fleet: MakeFleet) -> Fleet:
 
 
 async def fill(fleet: Fleet, topic: int, first: int, count: int) -> None:
-    """Batches of 64 KB, which need two segments and a half for 80 of them."""
+    """Produce batches of 64 KB; 80 of them fill two and a half segments."""
     stream = fleet.stream(1)
     for number in range(first, first + count):
         values = [bytes([number % 251]) * 64_000]
@@ -126,7 +127,7 @@ async def test_head_and_conditions(fleet: Fleet) -> None:
 
 
 async def test_several_requests_on_one_connection(fleet: Fleet) -> None:
-    """The connection is an ordinary one again after bytes went past it."""
+    """After bytes were sent by sendfile, the connection serves further requests."""
     connector = aiohttp.TCPConnector(limit=1)
     async with aiohttp.ClientSession(connector=connector) as session:
         for _ in range(3):
@@ -137,7 +138,7 @@ async def test_several_requests_on_one_connection(fleet: Fleet) -> None:
 
 
 async def test_bytes_are_right_while_the_log_grows(fleet: Fleet, tmp_path: Path) -> None:
-    """A copy made piece by piece, beside a producer, is the log, and reads as one."""
+    """A copy that is fetched in pieces, while a producer sends, equals the log and can be read."""
     growing = asyncio.create_task(fill(fleet, 1, 80, 80))
     copy: dict[str, bytes] = {}
     while not growing.done():
@@ -159,7 +160,7 @@ async def test_bytes_are_right_while_the_log_grows(fleet: Fleet, tmp_path: Path)
 
 
 async def test_a_segment_that_is_removed_while_it_is_read(fleet: Fleet) -> None:
-    """The open file stays; afterwards the name is gone."""
+    """A download continues after retention removes the file; later requests get 410."""
     path = fleet.data(1) / "shard-0" / "log" / NAME
     whole, length = path.read_bytes(), (await listed(fleet))["segments"][0]["length"]
     url = f"http://{fleet.http(1)}/shards/0/segments/{NAME}"
@@ -184,7 +185,8 @@ async def test_no_such_segment_and_no_such_shard(fleet: Fleet) -> None:
 
 
 async def test_only_so_many_downloads_at_once(fleet: Fleet, caplog: pytest.LogCaptureFixture) -> None:
-    """Clients that take nothing hold their places; the next one hears so, and gets one when they have gone."""
+    """Stalled clients use up all downloads. The next client gets 503, and is served when the stalled ones are
+    closed."""
     idle = await take_all_places(fleet)
     for writer in idle:
         writer.close()
@@ -208,7 +210,7 @@ async def test_a_node_stops_under_a_download(fleet: Fleet) -> None:
 
 
 async def take_all_places(fleet: Fleet) -> list[asyncio.StreamWriter]:
-    """By clients that take nothing: more of them than places, as one may lose its own between two of its requests."""
+    """Start stalled downloads, more than the limit, because a client may lose its place between two of its requests."""
     idle: list[asyncio.StreamWriter] = []
     while not await is_refused(fleet):
         assert len(idle) < 10 * MAX_DOWNLOADS
@@ -217,7 +219,7 @@ async def take_all_places(fleet: Fleet) -> list[asyncio.StreamWriter]:
 
 
 async def idle_client(fleet: Fleet) -> asyncio.StreamWriter:
-    """Asks for more than the buffers between can hold, and takes nothing of it."""
+    """Request more bytes than the socket buffers hold, and read none of them."""
     host, port = fleet.http(1).split(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=1024)
     writer.write(f"GET /shards/0/segments/{NAME} HTTP/1.1\r\nHost: here\r\n\r\n".encode() * 20)
@@ -235,7 +237,7 @@ async def is_served(fleet: Fleet) -> bool:
 
 
 async def test_what_waits_in_memory_is_not_served(make_fleet: MakeFleet, tmp_path: Path) -> None:
-    """With `write = "staged"` the end of the log may be in no file yet: what is served is what the file has."""
+    """With `write = "staged"` the end of the log may be in no file yet. The node serves the bytes of the file."""
     fleet = make_fleet(1, write="staged", flush_interval_ms=10_000)
     await fleet.start()
     await fleet.leader()

@@ -1,4 +1,4 @@
-"""That a segment's bytes never pass through the node: its system calls are watched while somebody downloads one."""
+"""The bytes of a segment never pass through the node: a test watches the node's system calls during a download."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = f"{0:020}"
 
 
 class Calls:
-    """The system calls of a process while the block runs; `moved` afterwards."""
+    """Watch the system calls of a process while the block runs; `moved` has the result afterwards."""
 
     def __init__(self, pid: int, directory: Path) -> None:
         self._trace, self._errors = directory / "trace", directory / "strace.err"
@@ -43,7 +43,8 @@ class Calls:
         self._process.wait(10)
 
     def moved(self) -> Counter[str]:
-        """Bytes by each call. One that another thread's line has cut in two counts by its second half."""
+        """The bytes that each system call moved. If a line of another thread splits a call's line, its second half
+        counts."""
         moved: Counter[str] = Counter()
         returned = r"^\d+ +(?:<\.\.\. )?(\w+)[( ].* = (\d+)$"
         for name, count in re.findall(returned, self._trace.read_text(), re.MULTILINE):
@@ -65,7 +66,7 @@ async def test_segments_go_out_by_sendfile(make_fleet: MakeFleet, tmp_path: Path
 
 
 async def fill(fleet: Fleet) -> None:
-    """A segment of more than BYTES."""
+    """The name of a segment with more than BYTES."""
     await eventually(lambda: is_ready(fleet.http(1)), "the node serves")
     async with AsyncAdmin(fleet.bootstrap) as admin:
         await admin.create_topic("topic")

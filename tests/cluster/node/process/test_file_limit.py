@@ -1,4 +1,4 @@
-"""How many files a node may have open, and that those of its queues are among them."""
+"""The limit of open files of a node includes the files of its queues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUEUES = 500
 
 @pytest.fixture
 def low_limit() -> Iterator[int]:
-    """A soft limit for what this process starts; gives the hard one."""
+    """Set a soft limit for the processes that this process starts, and return the hard limit."""
     before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (SOFT, hard))
     yield hard

@@ -1,4 +1,4 @@
-"""The clock of a node's shards: all tick together, and who comes later begins with the others' next beat."""
+"""The ticker: all shards of a node tick together, and a shard that is added later begins with the next heartbeat."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BEAT = 3
 
 
 class Ticking:
-    """Counts, and tells when it came to so many."""
+    """Counts ticks, and sets an event at a number of ticks."""
 
     def __init__(self) -> None:
         self.count = 0

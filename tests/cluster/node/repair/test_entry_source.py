@@ -1,4 +1,4 @@
-"""What a node answers whose log another one needs for a repair: entries, or a reason with its name in it."""
+"""The answers to a node that requests entries for a repair: entries, or a reason that names the answering node."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a start does not read, the node reads while it works: damage is found, ends its leadership, is not read by
-anybody, and is repaired from the other nodes."""
+"""The scrub finds damage that the start did not read. The node stops leading, refuses reads of the damaged entries, and
+repairs them from the other nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def stopped_with_messages(make_fleet: MakeFleet, nodes: int = 1) -> Fleet:
 
 
 def spoiled(fleet: Fleet, *nodes: int, field: str = "body") -> Header:
-    """One entry in the middle of the log, on these nodes; it holds the message of about that offset."""
+    """Damage one entry in the middle of the log on `nodes`. Return its header."""
     header = headers(fleet, 1)[MESSAGES // 2]
     for node in nodes:
         flip(fleet, node, header, field)
@@ -129,7 +129,7 @@ async def test_what_is_damaged_on_all_nodes_is_not_read_and_all_else_is(make_fle
 async def test_a_log_that_begins_later_is_not_taken_for_damaged(
     make_fleet: MakeFleet, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It begins in a file of which nothing is kept but blank: the first entry is in the next one."""
+    """The log starts in a file whose kept part is blank; the first entry is in the next file."""
     fleet = make_fleet(1, retention_bytes=SEGMENT_BYTES)
     await fleet.start()
     await fleet.leader()

@@ -1,4 +1,4 @@
-"""The helper threads of a shard, with workers that work when the test says so."""
+"""The helper threads of a shard, with workers that run their work only when the test tells them to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Worker:
         self.jobs.append((work, done))
 
     async def stop(self) -> None:
-        """There is no thread."""
+        """Do nothing, because there is no thread."""
 
     def work(self) -> None:
         for work, done in self.jobs:
@@ -44,7 +44,7 @@ def make(workers: dict[str, Worker], ended: list[BaseException]) -> DiskThreads:
 
 
 async def test_work_beside_that_ends_after_whoever_waited_has_gone_does_no_harm() -> None:
-    """A node was told to stop while a checkpoint was being written, say: it stops in order."""
+    """For example, a node is stopped while it writes a checkpoint; it must stop in order."""
     workers, ended, done = dict[str, Worker](), list[BaseException](), list[int]()
     threads = make(workers, ended)
     waits = asyncio.create_task(threads.beside(lambda: done.append(1)))
@@ -66,7 +66,7 @@ async def test_work_beside_is_waited_for() -> None:
 
 
 async def test_a_flush_that_ends_while_the_node_stops_begins_nothing() -> None:
-    """The thread that it would begin something on may be gone by then."""
+    """The helper thread for further work may have ended already."""
     workers, ended = dict[str, Worker](), list[BaseException]()
     threads = make(workers, ended)
     threads.trusted()

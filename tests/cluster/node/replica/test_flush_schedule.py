@@ -1,4 +1,4 @@
-"""When a log is flushed that nobody waits for."""
+"""Flushes of a log that no request waits for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_without_a_least_number_of_pages_every_interval_flushes() -> None:
 
 
 class Flushed:
-    """A node's threads over a log of its own, and an event for the first flush."""
+    """The disk threads of a node, with their own log, and an event for the first flush."""
 
     def __init__(self, directory: Path, schedule: FlushSchedule, writing: Writing) -> None:
         disk = PosixDisk()

@@ -1,4 +1,4 @@
-"""A node goes on at its checkpoint when it starts, and rebuilds every index that is not as it was then."""
+"""A start continues from the checkpoint, and rebuilds every index that does not match the checkpoint."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def fleet(make_fleet: MakeFleet, monkeypatch: pytest.MonkeyPatch) -> Fleet
 
 @pytest.fixture
 def indexed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many messages each call added to a ConsumeQueue."""
+    """The number of messages that each call added to a ConsumeQueue."""
     counts: list[int] = []
     put = ConsumeQueue.put
 

@@ -1,4 +1,4 @@
-"""What a node sees of its log, its disk and its clock, and what it makes of that: one node, looked at by hand."""
+"""The retention watch of one node, with a log, a disk and clocks that the test controls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ VALUE = bytes(50_000)
 
 @dataclass
 class Clocks:
-    """Implements as much of `Surroundings` as a watch takes."""
+    """Implements the members of `Runtime` that a retention watch uses."""
 
     now: int = 1_700_000_000_000
     monotonic: float = 5_000
@@ -45,7 +45,7 @@ class Clocks:
 
 
 class ToldDisk(PosixDisk):
-    """As full as it is told to be."""
+    """A disk whose use the test sets."""
 
     told = Usage(100, 100)
 
@@ -84,7 +84,7 @@ class TestLearners:
 
 
 class Hand:
-    """A watch of node 1 that looks when it is told to, by clocks and a disk that say what they are told to."""
+    """A retention watch of node 1. The test triggers each check, and sets the clocks and the use of the disk."""
 
     def __init__(self, fleet: Fleet) -> None:
         replica = fleet.running[1]._shards.first.replica
@@ -107,7 +107,7 @@ class Hand:
         return self.replica.log.first_index
 
     async def gone(self) -> None:
-        """Waits until what was let go is removed."""
+        """Wait until the removed segments are gone from the disk."""
         await until(lambda: not self.replica.log.has_dropped, "the files are removed")
 
     async def fill(self, segments: int) -> None:
@@ -244,7 +244,7 @@ async def test_what_a_learner_is_being_given_stays(hand: Hand, monkeypatch: pyte
 
 @pytest.mark.real
 async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or a disk that is too full would cost more than it must."""
+    """Otherwise a full disk would cost more messages than necessary."""
     await hand.fill(3)
     hand.disk.told = Usage(100, 0)
     watch = hand.watch(disk_force_ratio=0.5, disk_refuse_ratio=0)
@@ -258,7 +258,7 @@ async def test_nothing_more_goes_before_what_went_is_removed(hand: Hand, monkeyp
 
 @pytest.mark.real
 async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) -> None:
-    """Bases of an earlier run of the node may be of entries that are not applied yet in this one."""
+    """Snapshots of an earlier run of the node may be of entries that this run has not applied yet."""
     await hand.fill(3)
     trim, driver = LogTrim(hand.replica), hand.replica.driver
     all_of_them = trim.candidates()

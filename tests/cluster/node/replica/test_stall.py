@@ -1,4 +1,4 @@
-"""When sends are refused because the disk does not keep up, and when they are taken again."""
+"""Sends are refused while the disk does not keep up, and accepted again afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who begins and leads a shard; and that all shards tick in one turn."""
+"""The voter that forms and leads a shard; and all shards of a node tick in the same turn."""
 
 from __future__ import annotations
 

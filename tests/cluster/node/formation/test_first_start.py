@@ -1,4 +1,4 @@
-"""How a new node introduces itself: to a first start, and to a leader that is to add it."""
+"""The introduction of a new node: to a first start, and to a leader that adds the node."""
 
 from __future__ import annotations
 

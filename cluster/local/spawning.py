@@ -1,0 +1,78 @@
+"""Starts and ends the node processes of a local cluster, several at a time."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+
+from cluster.local.node_process import DevNode
+from cluster.local.plan import DevError
+from cluster.local.ports import port_is_free
+from cluster.local.state import ask
+
+_STOP_TIMEOUT_S = 10.0
+# The port of a killed process may stay in use for a moment.
+_PORT_TIMEOUT_S = 1.0
+_POLL_SECONDS = 0.05
+
+
+def start_nodes(nodes: Sequence[DevNode], timeout_s: float) -> None:
+    """Start the processes. Return when all that still run listen on their ports, or after `timeout_s`.
+
+    If another program uses a port of one of the nodes, all of `nodes` are ended, and DevError is raised."""
+    try:
+        for node in nodes:
+            _wait_for_ports(node)
+            node.spawn()
+    except DevError:
+        end_nodes(nodes)
+        raise
+    deadline = time.monotonic() + timeout_s
+    while any(map(_is_about_to_listen, nodes)) and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+
+
+def wait_answers(node: DevNode, timeout_s: float) -> None:
+    """Return when the node answers. Raises DevError, with the end of its log, if its process ends or `timeout_s`
+    passes."""
+    deadline = time.monotonic() + timeout_s
+    while ask(node.address) is None:
+        if node.pid is None or time.monotonic() >= deadline:
+            what = "ended while starting" if node.pid is None else f"does not answer after {timeout_s:g} s"
+            raise DevError(f"node {node.node} {what}. The end of its log:\n{node.log_tail() or '(it is empty)'}")
+        time.sleep(_POLL_SECONDS)
+
+
+def end_nodes(nodes: Sequence[DevNode]) -> None:
+    """End the processes with SIGTERM, and after 10 s with SIGKILL."""
+    for node in nodes:
+        node.send(signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    for node in nodes:
+        if not node.wait_stopped(max(0.0, deadline - time.monotonic())):
+            kill_node(node)
+
+
+def kill_node(node: DevNode) -> None:
+    """Kill the process with SIGKILL. Return when it has ended; raises DevError if it does not end."""
+    node.send(signal.SIGKILL)
+    if not node.wait_stopped(_STOP_TIMEOUT_S):
+        raise DevError(f"node {node.node} (pid {node.pid}) still runs after SIGKILL: its disk may hang, try again")
+
+
+def _wait_for_ports(node: DevNode) -> None:
+    deadline = time.monotonic() + _PORT_TIMEOUT_S
+    for address in (node.address, node.http):
+        while not port_is_free(_port(address)):
+            if time.monotonic() >= deadline:
+                raise DevError(f"another program uses {address}, the address of node {node.node}: stop that program")
+            time.sleep(_POLL_SECONDS)
+
+
+def _is_about_to_listen(node: DevNode) -> bool:
+    return node.pid is not None and any(port_is_free(_port(address)) for address in (node.address, node.http))
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
