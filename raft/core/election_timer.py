@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Timing:
+    """How many ticks heartbeats and elections take."""
+
     # Ticks between two heartbeats of a leader.
     heartbeat_ticks: int
     # A follower that hears no leader for this many ticks, plus a random few, stands for election. A leader that hears
@@ -33,7 +35,7 @@ class ElectionTimer:
         assert self.timeout >= timing.election_ticks, "jitter only lengthens the wait"
 
     def tick(self) -> bool:
-        """Returns whether it is time to stand."""
+        """Count one tick. Return whether the election timeout has passed."""
         self.elapsed += 1
         return self.elapsed >= self.timeout
 

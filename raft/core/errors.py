@@ -1,6 +1,6 @@
-"""Why the core refuses a request, and the one error after which a server must stop.
+"""Why the core refuses a request, and `Diverged`, the error after which a server must stop.
 
-A refusal is an ordinary answer: the request changed nothing.
+A refusal is an ordinary answer. A refused request has changed nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Crowded(Refusal):
 
 
 class Stalled(Refusal):
-    """The disk does not keep up. Propose again later."""
+    """The disk is too slow to take more entries. Propose again later."""
 
 
 class Transferring(Refusal):

@@ -1,10 +1,10 @@
 """The leader: it appends entries, sends them to the other members, and counts acknowledgements to commit.
 
 An entry of the leader's *own term* is committed when a majority holds it; all earlier entries are committed with it
-(section 5.4.2). A Leader object exists only as long as the leadership.
+(section 5.4.2). Each leadership has its own Leader object.
 
 A leader steps down when it hears no majority, when it has handed leadership over, when its disk is too slow, and when a
-configuration without it is committed. Its methods return the role to take on next, or None.
+configuration without it is committed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from raft.core.transfer import Prefer, Transfer, nobody
 
 MAX_APPEND_BYTES = 1 << 20
 
-# In election timeouts: how long a leader's own writes may wait to be held before it steps down.
+# A leader steps down if its own writes wait for the disk longer than this many election timeouts.
 SLOW_DISK_PATIENCE = 4
 
 # reach(first, max_bytes): the last index that one Append from `first` on may carry, and the bytes up to there.
@@ -34,6 +34,8 @@ Reach = Callable[[int, int], tuple[int, int]]
 
 
 class Leader:
+    """One leadership of one server. Methods return the role to take on next, or None to stay the leader."""
+
     __slots__ = (
         "_fresh_round",
         "_max_uncommitted_bytes",
@@ -100,6 +102,7 @@ class Leader:
 
     @property
     def no_op(self) -> int:
+        """The index of the first entry of this leadership."""
         return self._no_op
 
     @property
@@ -116,7 +119,8 @@ class Leader:
         for progress in self.progress.values():
             progress.tick()
         self._transfer.tick()
-        # By the server's ticks: shards of one node that tick together speak together, whenever each was elected.
+        # Heartbeats follow the server's tick count, not the time of the election. So all shards of a node, which tick
+        # together, send their heartbeats together.
         if self._server.ticks % self._timing.heartbeat_ticks == 0:
             for progress in self.progress.values():
                 progress.heartbeat()
@@ -192,7 +196,7 @@ class Leader:
         self._written = last_index
 
     def appends(self) -> Iterator[Append | SnapshotChunk]:
-        """The Appends that may be sent to members now."""
+        """Yield the Appends and snapshot chunks that may be sent to members now, within flow control."""
         server = self._server
         for peer, progress in self.progress.items():
             if progress.must_send(server.log.base_index):
@@ -227,7 +231,7 @@ class Leader:
     def on_append_response(self, response: AppendResponse) -> Role | None:
         progress = self._hear(response)
         if progress is None or (progress.suspicion and not response.suspicion):
-            return None  # from a node that is no member, or from an earlier run of a suspect
+            return None  # the sender is not a member, or it answered before it restarted as a suspect
         log = self._server.log
         if response.rejected:
             agreement = log.last_at_or_below(response.hint_index, response.hint_term)
@@ -296,7 +300,7 @@ class Leader:
         if server.configurations.newest_index > server.commit:
             return None
         if leaving := [node for node in self.progress if node not in server.members]:
-            self.begin_round()  # the last message to removed nodes tells them that the removal is committed
+            self.begin_round()  # the last heartbeat to removed nodes carries the commit index of their removal
             for node in leaving:
                 del self.progress[node]
         return None if server.is_voter else self._leave()
@@ -310,8 +314,8 @@ class Leader:
     # -- reads
 
     def read(self, token: int) -> None:
-        """Register a read. It is answered with at least the index of the no-op: earlier leaders' commits lie before
-        it."""
+        """Register a read. Its index is at least that of the no-op, because every commit of earlier leaders lies before
+        the no-op."""
         self._reads.request(token, max(self._server.commit, self._no_op))
 
     @property
@@ -367,6 +371,6 @@ class Leader:
         return sum(heard) >= majority(self._server.voters)
 
     def _of_voters(self, own: int, of: Callable[[Progress], int]) -> list[int]:
-        """One value for each voter: `own` for this server if it is a voter, and `other(progress)` for the rest."""
+        """Return one value for each voter: `own` for this server, and `of(progress)` for every other voter."""
         server = self._server
         return [own if voter == server.node else of(self.progress[voter]) for voter in server.voters]

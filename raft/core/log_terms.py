@@ -31,6 +31,8 @@ def runs_from(runs: Sequence[TermRun], first: int) -> tuple[TermRun, ...]:
 
 
 class LogTerms:
+    """The terms of the entries of one log."""
+
     __slots__ = ("_firsts", "_last_index", "_terms", "base_index")
 
     def __init__(
@@ -67,7 +69,7 @@ class LogTerms:
         return self.base_index <= index <= self._last_index and self.term(index) == term
 
     def runs(self, first: int, last: int) -> tuple[TermRun, ...]:
-        """The terms of the entries first..last; the first run begins at `first`. Empty when last < first."""
+        """Return the terms of the entries first..last. The first run begins at `first`. Empty if last < first."""
         if last < first:
             return ()
         begin = bisect_right(self._firsts, first) - 1
@@ -76,7 +78,7 @@ class LogTerms:
         return (TermRun(first, self._terms[begin]), *inner)
 
     def append(self, term: int, count: int = 1) -> None:
-        """`count` new entries of one term."""
+        """Append `count` new entries of one term."""
         self.extend((TermRun(self._last_index + 1, term),), self._last_index + count)
 
     def extend(self, runs: Sequence[TermRun], last_index: int) -> None:
@@ -91,14 +93,14 @@ class LogTerms:
         self._last_index = last_index
 
     def truncate(self, last_index: int) -> None:
-        """Keep the entries up to `last_index`."""
+        """Keep the entries up to `last_index`, and drop all later entries."""
         assert self.base_index <= last_index <= self._last_index, f"no entry {last_index} in {self}"
         kept = bisect_right(self._firsts, last_index)
         del self._firsts[kept:], self._terms[kept:]
         self._last_index = last_index
 
     def drop_before(self, base_index: int) -> None:
-        """Drop the entries up to `index`: the log now begins after it."""
+        """Drop the entries up to `base_index`. The log now begins after that entry."""
         term = self.term(base_index)
         dropped = bisect_right(self._firsts, base_index)
         self._firsts[:dropped], self._terms[:dropped] = [base_index], [term]
@@ -125,7 +127,7 @@ class LogTerms:
         return min(index, end)
 
     def is_no_newer_than(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends with this entry is at least as up-to-date as the own log (section 5.4.1)."""
+        """Whether a log that ends with the given entry is at least as up-to-date as this log (section 5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self._last_index)
 
     def _end_of_run(self, index: int) -> int:

@@ -31,6 +31,8 @@ class Mode(Enum):
 
 
 class Progress:
+    """What the leader knows of one follower."""
+
     __slots__ = (
         "_in_flight",
         "base",
@@ -47,15 +49,15 @@ class Progress:
     )
 
     def __init__(self, next_index: int) -> None:
-        # The follower holds the leader's log up to here. Falls only if the follower itself says so, after a power cut
-        # took entries that were not flushed. Too small a value is always safe.
+        # The follower holds the leader's log up to here. The value falls only if the follower itself reports that a
+        # power cut destroyed entries. A value that is too small is always safe.
         self.match = 0
         # The next entry to send; match < next <= last_index + 1.
         self.next = next_index
         self.mode = Mode.PROBE
         # In PROBE and SNAPSHOT: one message is waiting for its answer. It is sent again after the next heartbeat.
         self.paused = False
-        # Only in SNAPSHOT: the index of the snapshot that is being sent, and the next byte to send.
+        # Only in SNAPSHOT: the index of the snapshot that the leader is sending, and the next byte to send.
         self.base = 0
         self.offset = 0
         # (last index, bytes) of each Append that was sent and is not acknowledged. Only in REPLICATE; ascending,
@@ -104,12 +106,13 @@ class Progress:
         return self.mode is Mode.PROBE and not self.paused
 
     def asked(self) -> None:
+        """The leader has sent an empty Append or a piece of a snapshot."""
         self.paused = self.mode is not Mode.REPLICATE
         self.waited = 0
 
     def streamed(self, last_index: int, size: int) -> None:
         """The entries next..last_index were sent."""
-        assert self.may_stream, "nothing is streamed while probing or beyond the bounds"
+        assert self.may_stream, "entries may be streamed only in REPLICATE, and only within the bounds"
         assert last_index >= self.next, f"an Append to {last_index} carries nothing from {self.next} on"
         self._in_flight.append((last_index, size))
         self.in_flight_bytes += size
@@ -155,18 +158,18 @@ class Progress:
             self.paused = False
 
     def suspect(self, number: int, last_index: int, round_number: int) -> None:
-        """The follower says that it may have lost entries it acknowledged: forget its acknowledgements."""
+        """The follower reports that it may have lost entries that it acknowledged. Forget its acknowledgements."""
         self.restart()
         self.match = 0
         self.suspicion = Suspicion(number, last_index, round_number)
 
     def trust(self) -> None:
-        """The follower holds again all entries that it may have lost, and knows it: its acknowledgements count."""
+        """The follower has all entries again that it may have lost: its acknowledgements count from now on."""
         self.suspicion = None
         self.restart()
 
     def restart(self) -> None:
-        """Messages in flight may be lost: ask again for agreement. A probe continues at the index where it was."""
+        """Messages in flight may be lost, so the leader must ask again for agreement. A probe keeps its index."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()
