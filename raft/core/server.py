@@ -259,9 +259,8 @@ class Server:
         assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False
-        is_here = index < self.log.base_index or self.log.holds(
-            index, term
-        )  # the log may begin after this entry by now
+        # The log may begin after this entry by now.
+        is_here = index < self.log.base_index or self.log.holds(index, term)
         assert is_here, f"entry {index} of term {term} is not in the log: {self.log}"
         if index <= self.durable:
             return False

@@ -9,8 +9,8 @@ before the log is flushed may break this. Such a server is a suspect until the l
                                  +-- or this server was elected, or an operator accepted the loss
 
 - A suspect does not count for a commit, for a read or for an election. Let n be the number of voters, k the number of
-  suspects and m a majority. At least m - k voters that are no suspects acknowledged a committed entry, and m voters
-  that are no suspects elect a leader. Only n - k voters are no suspects, and (m - k) + m > n - k. So one voter did both.
+  suspects and m a majority. Among the n - k other voters, at least m - k acknowledged a committed entry, and m elect a
+  leader. Because (m - k) + m > n - k, at least one voter did both.
 - When a leader hears of a suspicion, it forgets all earlier acknowledgements of that suspect. It lifts the suspicion
   when the suspect holds the log up to the last index that the leader had at that time. The suspect cannot have
   acknowledged more than that to this leader.
