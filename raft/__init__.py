@@ -5,7 +5,7 @@ How to drive a replica of a shard (`cluster/node/shard_replica.py` does it in fu
 1. Open the log, the vote file and the snapshots with `store`. Build a `Driver` from them, a `Transport`, a `Disk` for
    fsyncs on helper threads, and a `Machine` that applies entries (interfaces.py).
 2. Call every method of the driver from one thread, the event loop's. No method waits. Call `driver.start()` once.
-3. Call `driver.tick()` at a fixed interval. Call `receive`, `receive_append` and `receive_base` for each message.
+3. Call `driver.tick()` at a fixed interval. Call `receive`, `receive_append` and `receive_snapshot` for each message.
 4. To write: call `check_room(size)`, which raises a refusal, then `propose(proposal)`. The proposal hears `appended`
    when the entry is in this log, and `settled` when it is committed and applied or when this node stopped leading.
 5. To read: call `read_index(answer)`. After `answer(True)` the state machine is recent enough to read.

@@ -171,7 +171,7 @@ class Driver:
         self._settle()
         self._incoming = (b"", [])
 
-    def receive_base(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def receive_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
         """A piece of the snapshot at the leader's log start has arrived."""
         self._notice_pause()
         self._incoming_piece = piece
@@ -368,7 +368,7 @@ class Driver:
         assert self._incoming_piece is not None
         taken = self.log_start.receive(chunk.offset, self._incoming_piece)
         if isinstance(taken, int):
-            self.raft.base_received(chunk, taken)
+            self.raft.snapshot_received(chunk, taken)
         else:
             self._install(chunk, taken)
 

@@ -500,7 +500,7 @@ class LocalReplica:
             Receiver(
                 message=vital.event(lambda message: replica.driver.receive(message)),
                 append=vital.event(lambda append, entries: replica.driver.receive_append(append, entries)),
-                snapshot=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
+                snapshot=vital.event(lambda chunk, piece: replica.driver.receive_snapshot(chunk, piece)),
                 unreachable=vital.event(lambda peer: replica.driver.unreachable(peer)),
             ),
         )

@@ -240,7 +240,7 @@ class Leader:
         assert response.match <= log.last_index, f"{response.sender} acknowledged {response.match}, never sent"
         return self._accepted(progress, response.sender, response.match)
 
-    def on_base_response(self, response: SnapshotResponse) -> Role | None:
+    def on_snapshot_response(self, response: SnapshotResponse) -> Role | None:
         progress = self._hear(response)
         if progress is None or (progress.suspicion and not response.suspicion):
             return None

@@ -204,7 +204,7 @@ class Raft:
                     self._become(leader.on_heartbeat_response(message))
             case SnapshotResponse():
                 if leader := self._answered_leader(message):
-                    self._become(leader.on_base_response(message))
+                    self._become(leader.on_snapshot_response(message))
             case TimeoutNow():
                 if self._follow(message) and self._server.may_stand:
                     self._become(self._stand(Campaign(transfer=True)))
@@ -294,7 +294,7 @@ class Raft:
         """The log now begins after entry `index`, which is committed."""
         self._server.log_starts_behind(index)
 
-    def base_received(self, chunk: SnapshotChunk, received: int) -> None:
+    def snapshot_received(self, chunk: SnapshotChunk, received: int) -> None:
         """The first `received` bytes of the chunk's snapshot are here."""
         if isinstance(self._role, Follower) and chunk.term == self.term:
             self._role.answer_chunk(chunk, received=received, installed=False)

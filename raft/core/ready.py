@@ -88,7 +88,7 @@ class Ready:
     role: RoleChange | None
     # The newest configuration in the log changed, or was committed.
     configuration: bool = False
-    # Take this piece of a snapshot, whose bytes came with the message. Then call base_received(). When the snapshot is
+    # Take this piece of a snapshot, whose bytes came with the message. Then call snapshot_received(). When the snapshot is
     # complete and has replaced the log, call installed() instead.
     chunk: SnapshotChunk | None = None
     # The suspicion of this node is lifted: remove the suspect mark, at any later time.

@@ -264,7 +264,7 @@ class DriverCluster:
         if isinstance(message, Append) and isinstance(beside, bytes):
             driver.receive_append(message, beside)
         elif isinstance(message, SnapshotChunk) and isinstance(beside, Piece):
-            driver.receive_base(message, beside)
+            driver.receive_snapshot(message, beside)
         else:
             driver.receive(message)
 

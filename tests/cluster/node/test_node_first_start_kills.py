@@ -17,7 +17,7 @@ from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from cluster.node.ticker import Ticker
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
-from raft.transport.control_streams import ControlLines
+from raft.transport.control_streams import ControlStreams
 from raft.transport.grpc_transport import GrpcTransport
 from store import NodeDirectory
 from store.disk.memory_disk import Killed, MemoryDisk
@@ -42,7 +42,7 @@ async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | N
     """A process that finds this disk, up to where the shard takes part. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
-    lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
+    lines = ControlStreams(SETTINGS.cluster, SETTINGS.node)
     runtime = Runtime(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(runtime.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
     shard = LocalReplica(number, SETTINGS, disk, directory, meters, runtime, ticker, FetchWaiters())
