@@ -27,9 +27,9 @@ from raft.core import (
     Configuration,
     Crowded,
     Diverged,
-    Message,
     NotLeader,
     Raft,
+    RaftMessage,
     Ready,
     Refusal,
     Role,
@@ -40,11 +40,11 @@ from raft.core import (
     Write,
 )
 from raft.errors import CutFailedError, LossAcceptedError
-from raft.interfaces import Disk, Log, Machine, Proposal, Transport
+from raft.interfaces import DriverDisk, Log, Machine, Proposal, Transport
 from raft.log_start import LogStart
 from raft.ranges import configurations, term_runs
-from raft.reads import Reads
-from raft.snapshot_piece import Piece
+from raft.reads import WaitingReads
+from raft.snapshot_piece import SnapshotPiece
 from store import Draft, ForkedError, Header, Kind, Readable, Snapshot, Snapshots, StoreError
 
 APPLY_ENTRIES_PER_TURN = 128
@@ -70,7 +70,7 @@ class Driver:
         snapshots: Snapshots | None = None,
         resumed: Snapshot | None = None,
         transport: Transport,
-        disk: Disk,
+        disk: DriverDisk,
         machine: Machine,
         now_ms: Callable[[], int],
         soon: Callable[[Callable[[], None]], object],
@@ -102,9 +102,9 @@ class Driver:
         """By index. Appended in the present term, in order of index, not yet applied."""
         self._incoming: tuple[Readable, list[Header]] = (b"", [])
         """The byte range whose Append the core is looking at."""
-        self._incoming_piece: Piece | None = None
+        self._incoming_piece: SnapshotPiece | None = None
         """The bytes of the SnapshotChunk that it is looking at."""
-        self._reads = Reads()
+        self._reads = WaitingReads()
         self._turn_scheduled = False
         self._settling = False
         self._persisted_writes: deque[tuple[int, int, int]] = deque()
@@ -141,7 +141,7 @@ class Driver:
         self.raft.tick()
         self._settle()
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: RaftMessage) -> None:
         """A vote, a heartbeat or an answer has come in."""
         self._notice_pause()
         self.raft.step(message)
@@ -171,7 +171,7 @@ class Driver:
         self._settle()
         self._incoming = (b"", [])
 
-    def receive_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def receive_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """A piece of the snapshot at the leader's log start has arrived."""
         self._notice_pause()
         self._incoming_piece = piece

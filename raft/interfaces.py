@@ -10,8 +10,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from raft.configuration_entry import ShardConfiguration
-from raft.core import Append, Message, RoleChange, SnapshotChunk
-from raft.snapshot_piece import Piece
+from raft.core import Append, RaftMessage, RoleChange, SnapshotChunk
+from raft.snapshot_piece import SnapshotPiece
 from store import Draft, Header, Readable, Snapshot, StoreError
 
 
@@ -38,7 +38,7 @@ class Log(Protocol):
 class Transport(Protocol):
     """Sends messages to other nodes. A transport never waits and may lose messages."""
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         """Send a vote request, a heartbeat, or an answer of any kind."""
 
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
@@ -46,7 +46,7 @@ class Transport(Protocol):
 
         A range may be a view of memory that changes after this call, so the transport copies it before it returns."""
 
-    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Send a piece of a snapshot over the bulk connection."""
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
@@ -56,8 +56,8 @@ class Transport(Protocol):
         no longer members."""
 
 
-class Disk(Protocol):
-    """Disk work on helper threads. Each callback runs later, in the driver's thread."""
+class DriverDisk(Protocol):
+    """The disk as the driver uses it: work on helper threads. Each callback runs later, in the driver's thread."""
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
         """Write term and vote to the vote file, fsync the file in every flush mode, and then call done()."""

@@ -18,7 +18,7 @@ import struct
 import google_crc32c
 
 from raft.interfaces import Log, Machine
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from store import Draft, Header, Kind, Offer, Snapshot, Snapshots
 
 log = logging.getLogger("ledgermq.raft.log_start")
@@ -100,7 +100,7 @@ class LogStart:
 
     # -- to a follower
 
-    def piece(self, offset: int) -> Piece:
+    def piece(self, offset: int) -> SnapshotPiece:
         """Return the piece of the present snapshot that begins at byte `offset`."""
         snapshot = self._snapshots.snapshot
         assert snapshot is not None, "a log that begins with entry 1 has no snapshot to send"
@@ -108,7 +108,7 @@ class LogStart:
             self._encoded = (snapshot, snapshot.encode())
         data = self._encoded[1]
         piece = data[offset : offset + PIECE_BYTES]
-        return Piece(Offer.of(snapshot, data), piece, google_crc32c.value(piece))
+        return SnapshotPiece(Offer.of(snapshot, data), piece, google_crc32c.value(piece))
 
     # -- from the leader
 
@@ -117,7 +117,7 @@ class LogStart:
         """Whether the old log is invalid already and the log after the received snapshot has not begun yet."""
         return self._snapshots.is_resetting
 
-    def receive(self, offset: int, piece: Piece) -> int | Snapshot:
+    def receive(self, offset: int, piece: SnapshotPiece) -> int | Snapshot:
         """Store a piece. Return the number of bytes received so far, or the whole snapshot when it is complete."""
         return self._snapshots.receive(piece.offer, offset, piece.data, piece.crc)
 

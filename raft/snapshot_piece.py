@@ -8,7 +8,7 @@ from store import Offer
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SnapshotPiece:
     """Some bytes of an encoded snapshot, with the description of the whole snapshot."""
 
     # Describes the snapshot that the piece belongs to.

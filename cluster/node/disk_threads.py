@@ -27,7 +27,7 @@ MOST_STAGED_BYTES = 4 << 20
 
 
 class DiskThreads:
-    """Implements `raft.driver.Disk` over real files. Call `start` in the loop's thread, `stop` at the end."""
+    """Implements `raft.interfaces.DriverDisk` over real files. Call `start` in the loop's thread, `stop` at the end."""
 
     def __init__(
         self,

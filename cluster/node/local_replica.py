@@ -48,7 +48,7 @@ from ledger.broker.members.membership import Membership, Standing
 from ledger.broker.rpc.consumer_groups import ShardConsumption
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration, encode_configuration
-from raft.core import Durable, LogTerms, Raft, TermRun, Timing
+from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
 from raft.driver import Driver
 from raft.held_up import HeldUp
 from raft.transport.grpc_transport import Identity, Receiver
@@ -509,19 +509,22 @@ class LocalReplica:
         settings, vote, chance = self._settings, self._votes.vote, self._runtime.chance
         first, last = self._log.first_index, self._log.last_index
         runs = [TermRun(*run) for run in self._log.term_runs(first, last)]
-        return Raft(
+        raft_settings = RaftSettings(
             settings.node,
-            state=Durable(vote.term, vote.voted_for),
-            log=LogTerms(runs, last, base_index=first - 1, base_term=self._log.term(first - 1)),
-            configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
-            commit=self._log.known_commit,
-            timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
+            timing=RaftTiming(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
             max_uncommitted_bytes=uncommitted_bytes(settings),
-            suspicion=chance.getrandbits(63) | 1 if self._directory.suspect(self.number) else 0,
             prefer=preferred(self.number, settings),
         )
+        recovered = RecoveredState(
+            Durable(vote.term, vote.voted_for),
+            LogTerms(runs, last, base_index=first - 1, base_term=self._log.term(first - 1)),
+            configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
+            commit=self._log.known_commit,
+            suspicion=chance.getrandbits(63) | 1 if self._directory.suspect(self.number) else 0,
+        )
+        return Raft(raft_settings, recovered)
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
         last = self._log.reach(first, max_bytes)

@@ -35,7 +35,7 @@ class Configuration:
         return len(set(self.voters) ^ set(other.voters)) <= 1
 
 
-NOBODY = Configuration(())
+NO_MEMBERS = Configuration(())
 
 
 class Configurations:
@@ -50,7 +50,7 @@ class Configurations:
 
     @property
     def newest(self) -> Configuration:
-        return self._entries[-1][1] if self._entries else NOBODY
+        return self._entries[-1][1] if self._entries else NO_MEMBERS
 
     @property
     def newest_index(self) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RaftTiming:
     """How many ticks heartbeats and elections take."""
 
     # Ticks between two heartbeats of a leader.
@@ -26,7 +26,7 @@ class Timing:
 class ElectionTimer:
     __slots__ = ("_election_ticks", "elapsed", "timeout")
 
-    def __init__(self, timing: Timing, jitter: Callable[[], int]) -> None:
+    def __init__(self, timing: RaftTiming, jitter: Callable[[], int]) -> None:
         self._election_ticks = timing.election_ticks
         # Ticks since the timer was last restarted.
         self.elapsed = 0

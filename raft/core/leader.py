@@ -13,24 +13,20 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from raft.core.configuration import Configuration
-from raft.core.election_timer import Timing
 from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Transferring
 from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotChunk, SnapshotResponse
-from raft.core.progress import Progress
+from raft.core.progress import FollowerProgress
 from raft.core.quorum import majority, reached_by_majority
-from raft.core.reads import Reads
+from raft.core.reads import UnconfirmedReads
 from raft.core.ready import Role
 from raft.core.server import Server
-from raft.core.transfer import Prefer, Transfer, nobody
+from raft.core.settings import RaftSettings
+from raft.core.transfer import Transfer
 
 MAX_APPEND_BYTES = 1 << 20
 
 # A leader steps down if its own writes wait for the disk longer than this many election timeouts.
 SLOW_DISK_PATIENCE = 4
-
-# reach(first, max_bytes): the last index that one Append from `first` on may carry, and the bytes up to there.
-# One Append carries at most `max_bytes`, but always at least one entry.
-Reach = Callable[[int, int], tuple[int, int]]
 
 
 class Leader:
@@ -57,23 +53,14 @@ class Leader:
     role = Role.LEADER
     hears_leader = True
 
-    def __init__(
-        self,
-        server: Server,
-        timing: Timing,
-        reach: Reach,
-        max_uncommitted_bytes: int,
-        *,
-        prefer: Prefer = nobody,
-        accepts_loss: bool = False,
-    ) -> None:
+    def __init__(self, server: Server, settings: RaftSettings, *, accepts_loss: bool = False) -> None:
         assert server.is_saved, "a vote for itself that is not saved does not count"
         # Elected by all voters, including suspects.
         self.accepts_loss = accepts_loss
         self._server = server
-        self._timing = timing
-        self._reach = reach
-        self._max_uncommitted_bytes = max_uncommitted_bytes
+        self._timing = settings.timing
+        self._reach = settings.reach
+        self._max_uncommitted_bytes = settings.max_uncommitted_bytes
         # Entries up to here are on this node's disk or in its page cache, so they can be read and sent;
         # commit <= _written <= last_index.
         self._written = server.log.last_index
@@ -81,7 +68,7 @@ class Leader:
         self._no_op = server.append_own(1)
         # By node: every other member of the newest configuration. A removed member stays until its removal is
         # committed.
-        self.progress: dict[int, Progress] = {}
+        self.progress: dict[int, FollowerProgress] = {}
         self._meet_members()
         # (last index, bytes) of each proposal of this term that is not committed.
         self._uncommitted: deque[tuple[int, int]] = deque()
@@ -91,8 +78,8 @@ class Leader:
         self._round = 0
         # Until a majority has answered this round, no entry is committed and no read is answered.
         self._fresh_round = 0
-        self._reads = Reads()
-        self._transfer = Transfer(server, self.progress, timing, prefer)
+        self._reads = UnconfirmedReads()
+        self._transfer = Transfer(server, self.progress, settings)
         # The tick since which this leader's own writes wait to be held without progress; 0: no write waits.
         self._stuck_since = 0
 
@@ -249,7 +236,7 @@ class Leader:
         progress.received(response.index, response.received)
         return None
 
-    def _accepted(self, progress: Progress, sender: int, match: int) -> Role | None:
+    def _accepted(self, progress: FollowerProgress, sender: int, match: int) -> Role | None:
         if not progress.accepted(match):
             return None
         self._transfer.heard(sender)
@@ -290,7 +277,7 @@ class Leader:
         server = self._server
         for node in server.members:
             if node != server.node and node not in self.progress:
-                self.progress[node] = Progress(server.log.last_index)
+                self.progress[node] = FollowerProgress(server.log.last_index)
                 self.progress[node].heard_at = server.ticks
 
     def _settle_members(self) -> Role | None:
@@ -333,7 +320,7 @@ class Leader:
 
     # -- who is there
 
-    def _hear(self, response: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Progress | None:
+    def _hear(self, response: AppendResponse | SnapshotResponse | HeartbeatResponse) -> FollowerProgress | None:
         progress = self.progress.get(response.sender)
         if progress is None:
             return None
@@ -370,7 +357,7 @@ class Leader:
         heard = self._of_voters(True, lambda progress: now - progress.heard_at < patience)
         return sum(heard) >= majority(self._server.voters)
 
-    def _of_voters(self, own: int, of: Callable[[Progress], int]) -> list[int]:
+    def _of_voters(self, own: int, of: Callable[[FollowerProgress], int]) -> list[int]:
         """Return one value for each voter: `own` for this server, and `of(progress)` for every other voter."""
         server = self._server
         return [own if voter == server.node else of(self.progress[voter]) for voter in server.voters]

@@ -13,7 +13,7 @@ from raft.core.log_terms import TermRun
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RaftMessage:
     """Sender and receiver are node ids. `term` is the sender's term, except in a pre-vote (see VoteRequest)."""
 
     sender: int
@@ -22,7 +22,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class VoteRequest(Message):
+class VoteRequest(RaftMessage):
     """RequestVote (section 5.2). With `pre` it asks for a pre-vote, and `term` is the term that the sender would
     begin."""
 
@@ -36,7 +36,7 @@ class VoteRequest(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class VoteResponse(Message):
+class VoteResponse(RaftMessage):
     """The answer to a VoteRequest. `term` is the voter's term, except that a granted pre-vote repeats the request's
     term."""
 
@@ -47,7 +47,7 @@ class VoteResponse(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat(Message):
+class Heartbeat(RaftMessage):
     """Keeps a follower from standing. `commit` never exceeds the index that the receiver has acknowledged. `round`
     counts up within one leadership."""
 
@@ -58,7 +58,7 @@ class Heartbeat(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatResponse(Message):
+class HeartbeatResponse(RaftMessage):
     """The answer to a Heartbeat. `round` is the heartbeat's round.
 
     The answer shows that the leader still led after that round began."""
@@ -68,12 +68,12 @@ class HeartbeatResponse(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class TimeoutNow(Message):
+class TimeoutNow(RaftMessage):
     """The leader asks the receiver, which holds all of its log, to stand at once (dissertation, section 3.10)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Append(Message):
+class Append(RaftMessage):
     """AppendEntries (section 5.3): the entries prev_index + 1 .. last_index.
 
     An empty Append (last_index == prev_index) asks whether the logs agree at prev_index.
@@ -91,7 +91,7 @@ class Append(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotChunk(Message):
+class SnapshotChunk(RaftMessage):
     """InstallSnapshot (section 7): one piece of the snapshot after entry `index`, from byte `offset` on.
 
     A leader sends it to a member that lacks entries from before the leader's log start. The bytes travel beside it.
@@ -102,7 +102,7 @@ class SnapshotChunk(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotResponse(Message):
+class SnapshotResponse(RaftMessage):
     """The answer to a SnapshotChunk. The sender has the first `received` bytes of the snapshot.
 
     `installed` means that the sender's log begins after that snapshot, or holds all committed entries up to it."""
@@ -114,7 +114,7 @@ class SnapshotResponse(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendResponse(Message):
+class AppendResponse(RaftMessage):
     """The answer to an Append.
 
     Accepted: the sender's log agrees with the leader's up to `match`, and is held up to there as the flush mode

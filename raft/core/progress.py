@@ -30,7 +30,7 @@ class Mode(Enum):
     SNAPSHOT = "snapshot"
 
 
-class Progress:
+class FollowerProgress:
     """What the leader knows of one follower."""
 
     __slots__ = (

@@ -39,70 +39,45 @@ Calls:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from raft.core.candidate import PRE_VOTE, Campaign, Candidate
 from raft.core.configuration import Configuration
-from raft.core.election_timer import ElectionTimer, Timing
+from raft.core.election_timer import ElectionTimer
 from raft.core.errors import NotLeader
 from raft.core.follower import Follower
-from raft.core.leader import Leader, Reach
+from raft.core.leader import Leader
 from raft.core.log_terms import LogTerms
 from raft.core.messages import (
     Append,
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     SnapshotChunk,
     SnapshotResponse,
     TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
-from raft.core.progress import Progress
+from raft.core.progress import FollowerProgress
 from raft.core.ready import Ready, Role, RoleChange
-from raft.core.server import Durable, Server
-from raft.core.transfer import Prefer, nobody
+from raft.core.server import Server
+from raft.core.settings import RaftSettings, RecoveredState
 from raft.core.voting import grants
 
 
 class Raft:
     """One server of a shard. The methods never wait, and do no I/O."""
 
-    def __init__(
-        self,
-        node: int,
-        *,
-        state: Durable,
-        log: LogTerms,
-        configurations: Iterable[tuple[int, Configuration]],
-        commit: int,
-        timing: Timing,
-        jitter: Callable[[], int],
-        reach: Reach,
-        max_uncommitted_bytes: int,
-        suspicion: int = 0,
-        prefer: Prefer = nobody,
-    ) -> None:
-        """Build a server from what recovery found: `state`, `log`, `configurations` (by index) and `commit`.
-
-        A `suspicion` other than 0 is a random number. It says that this node may have lost entries that it acknowledged
-        (see suspicion.py). `jitter()` returns the extra ticks of an election timeout. `reach(first, max_bytes)` returns
-        the last entry that one Append from `first` on may carry, and the bytes up to that entry. An Append carries at
-        least one entry, and only written entries. `max_uncommitted_bytes` limits the uncommitted proposals. `prefer`
-        names the preferred leader among the voters; any other leader hands leadership over to that node."""
-        self._server = Server(node, state, log, configurations, commit, suspicion)
-        self._timing = timing
-        self._jitter = jitter
-        self._reach = reach
-        self._max_uncommitted_bytes = max_uncommitted_bytes
-        self._prefer = prefer
+    def __init__(self, settings: RaftSettings, recovered: RecoveredState) -> None:
+        self.settings = settings
+        self._server = Server(settings.node, recovered)
         self._role: Follower | Candidate | Leader = Follower(self._server, self._new_timer(), leader=0)
         # The index of a no-op that the next Ready asks for.
         self._no_op: int | None = None
         # What the driver learned from the last Ready.
-        self._told_commit = commit
+        self._told_commit = recovered.commit
         self._told_role = self._role_change()
         self._told_configuration = self._configuration_state()
         self._told_suspect = self.is_suspect
@@ -162,7 +137,7 @@ class Raft:
         return self._role.transferring_to if isinstance(self._role, Leader) else 0
 
     @property
-    def progress(self) -> Mapping[int, Progress]:
+    def progress(self) -> Mapping[int, FollowerProgress]:
         """The progress of each follower by node, if this server leads; otherwise empty. Callers must not change it."""
         return self._role.progress if isinstance(self._role, Leader) else {}
 
@@ -173,7 +148,7 @@ class Raft:
 
     # -- inputs
 
-    def step(self, message: Message) -> None:
+    def step(self, message: RaftMessage) -> None:
         """Take a message for this node. Raises Diverged."""
         assert message.receiver == self.node, f"node {self.node} was given a message for {message.receiver}"
         match message:
@@ -469,14 +444,7 @@ class Raft:
 
     def _become_leader(self) -> None:
         assert isinstance(self._role, Candidate)
-        leader = Leader(
-            self._server,
-            self._timing,
-            self._reach,
-            self._max_uncommitted_bytes,
-            prefer=self._prefer,
-            accepts_loss=self._role.campaign.unanimous,
-        )
+        leader = Leader(self._server, self.settings, accepts_loss=self._role.campaign.unanimous)
         self._server.suspicion = 0  # the log of an elected leader is the log of the shard
         self._role, self._no_op = leader, leader.no_op
         leader.begin_round()
@@ -491,11 +459,11 @@ class Raft:
         return self._role
 
     def _new_timer(self) -> ElectionTimer:
-        return ElectionTimer(self._timing, self._jitter)
+        return ElectionTimer(self.settings.timing, self.settings.jitter)
 
-    def _to(self, message: Message) -> tuple[int, int, int]:
+    def _to(self, message: RaftMessage) -> tuple[int, int, int]:
         """The sender, receiver and term of an answer to `message`."""
         return self.node, message.sender, self.term
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: RaftMessage) -> None:
         self._server.send(message)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import deque
 
 
-class Reads:
+class UnconfirmedReads:
     """The reads of one leadership that no majority has confirmed."""
 
     __slots__ = ("_asked", "_requested")

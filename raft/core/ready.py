@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from raft.core.messages import Message, SnapshotChunk
+from raft.core.messages import RaftMessage, SnapshotChunk
 
 
 class Role(Enum):
@@ -75,7 +75,7 @@ class Ready:
     Carry out `write` before `commit`. The other parts may come in any order: the core hands out a message only when
     everything that the message promises is durable."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[RaftMessage, ...]
     save: Save | None
     write: Write | None
     # This server was just elected: append a no-op, which must get this index; then call own_write(no_op).
@@ -88,8 +88,8 @@ class Ready:
     role: RoleChange | None
     # The newest configuration in the log changed, or was committed.
     configuration: bool = False
-    # Take this piece of a snapshot, whose bytes came with the message. Then call snapshot_received(). When the snapshot is
-    # complete and has replaced the log, call installed() instead.
+    # Take this piece of a snapshot, whose bytes came with the message. Then call snapshot_received(). When the snapshot
+    # is complete and has replaced the log, call installed() instead.
     chunk: SnapshotChunk | None = None
     # The suspicion of this node is lifted: remove the suspect mark, at any later time.
     trusted: bool = False

@@ -10,24 +10,12 @@ and vote differ from the saved term and vote. A server acknowledges entries up t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from raft.core.configuration import Configuration, Configurations
 from raft.core.errors import Diverged
 from raft.core.log_terms import LogTerms, runs_from
-from raft.core.messages import Append, Message, SnapshotChunk
+from raft.core.messages import Append, RaftMessage, SnapshotChunk
 from raft.core.ready import Save, Write
-
-
-@dataclass(frozen=True, slots=True)
-class Durable:
-    """The content of the vote file."""
-
-    # The newest term that this server has seen. Never falls.
-    term: int = 0
-    # The candidate that this server voted for in that term; 0: no vote yet. Set at most once for each term.
-    voted_for: int = 0
+from raft.core.settings import Durable, RecoveredState
 
 
 class Server:
@@ -54,22 +42,13 @@ class Server:
         "writable",
     )
 
-    def __init__(
-        self,
-        node: int,
-        state: Durable,
-        log: LogTerms,
-        configurations: Iterable[tuple[int, Configuration]],
-        commit: int,
-        suspicion: int = 0,
-    ) -> None:
-        assert node >= 1, "node ids begin at 1"
-        assert log.base_index <= commit <= log.last_index, f"commit {commit} lies outside of {log}"
+    def __init__(self, node: int, recovered: RecoveredState) -> None:
+        log, commit, vote = recovered.log, recovered.commit, recovered.vote
         self.node = node
         self.log = log
         # The ticks since this server was built.
         self.ticks = 0
-        self.configurations = Configurations(configurations)
+        self.configurations = Configurations(recovered.configurations)
         # base_index <= commit <= last_index. Never falls.
         self.commit = commit
         # The log agrees with the log of this term's leader up to here; commit <= matched <= last_index. A new term
@@ -83,16 +62,16 @@ class Server:
         # Whether this server stepped down because its disk was slow. It does not stand again until its log is held.
         self.is_slow = False
         # Not 0: this server may have lost entries that it acknowledged (see suspicion.py).
-        self.suspicion = suspicion
+        self.suspicion = recovered.suspicion
         # Term and vote as the server acts on them; promise.term >= log.last_term. After a crash, the log may have a
         # newer term than the vote file. Then this node has sent no vote in that term, because a vote is saved first.
-        self.promise = state if state.term >= log.last_term else Durable(log.last_term)
+        self.promise = vote if vote.term >= log.last_term else Durable(log.last_term)
         # Term and vote on disk.
-        self._saved = state
+        self._saved = vote
         # The newest Save that the driver was given. Its content is `promise` at that time.
-        self._saving = Save(0, state.term, state.voted_for)
+        self._saving = Save(0, vote.term, vote.voted_for)
         # Messages wait here while promise != _saved.
-        self._outbox: list[Message] = []
+        self._outbox: list[RaftMessage] = []
         # The write, and the piece of a snapshot, that the next Ready carries.
         self._write: Write | None = None
         self.chunk: SnapshotChunk | None = None
@@ -175,10 +154,10 @@ class Server:
 
     # -- messages
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         self._outbox.append(message)
 
-    def take_messages(self) -> tuple[Message, ...]:
+    def take_messages(self) -> tuple[RaftMessage, ...]:
         """Return the waiting messages. Empty while term and vote are not saved."""
         if not self._outbox or not self.is_saved:
             return ()

@@ -12,24 +12,17 @@ leader as soon as that node keeps up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from raft.core.election_timer import Timing
 from raft.core.errors import TransferRefused
 from raft.core.messages import TimeoutNow
-from raft.core.progress import Mode, Progress
+from raft.core.progress import FollowerProgress, Mode
 from raft.core.server import Server
+from raft.core.settings import RaftSettings
 
 # A leader waits this many election timeouts before it hands leadership over to the preferred leader. It waits as long
 # again after a handover that failed.
 PREFERENCE_PATIENCE = 8
-
-# Returns the preferred leader among the given voters, the same on all servers; 0: none is preferred.
-Prefer = Callable[[tuple[int, ...]], int]
-
-
-def nobody(_: tuple[int, ...]) -> int:
-    return 0
 
 
 class Transfer:
@@ -37,11 +30,11 @@ class Transfer:
 
     __slots__ = ("_began", "_prefer", "_progress", "_server", "_timing", "to")
 
-    def __init__(self, server: Server, progress: Mapping[int, Progress], timing: Timing, prefer: Prefer) -> None:
+    def __init__(self, server: Server, progress: Mapping[int, FollowerProgress], settings: RaftSettings) -> None:
         self._server = server
         self._progress = progress
-        self._timing = timing
-        self._prefer = prefer
+        self._timing = settings.timing
+        self._prefer = settings.prefer
         # The tick at which the last handover began. Before the first handover: the tick at which the leadership began.
         self._began = server.ticks
         # The target; 0: no handover is under way.

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from grpc import aio
 
-from raft.core import Message
+from raft.core import RaftMessage
 from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.transport.wire import control_from_wire, control_to_wire
 from raft.v1 import raft_pb2, raft_pb2_grpc
@@ -35,7 +35,7 @@ class ControlReceiver(Protocol):
     def refusal_for(self, incarnation: bytes) -> str:
         """Return why a message for this incarnation of this node is refused; empty if it is accepted."""
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: RaftMessage) -> None:
         """Take a vote request, a heartbeat, or the answer to one of these."""
 
 
@@ -77,7 +77,7 @@ class ControlStream:
         self._bundles = Bundles(self._stream.send)
         self._stream.start()
 
-    def send(self, shard: int, incarnation: bytes, message: Message) -> None:
+    def send(self, shard: int, incarnation: bytes, message: RaftMessage) -> None:
         """Send a message of `shard` without waiting. Drop it while the stream is down."""
         wire = control_to_wire(message)
         wire.shard, wire.incarnation = shard, incarnation
@@ -121,7 +121,7 @@ class ControlStreams:
             del self._streams[stream.key]
             await stream.stop()
 
-    def answer(self, shard: int, message: Message) -> None:
+    def answer(self, shard: int, message: RaftMessage) -> None:
         """Send an answer on the stream that the message's receiver opened. Drop it if there is no such stream."""
         bundles = self._answers.get(message.receiver)
         if bundles is not None:

@@ -18,8 +18,16 @@ import grpc
 from grpc import aio
 
 from raft.configuration_entry import ShardConfiguration
-from raft.core import Append, AppendResponse, HeartbeatResponse, Message, SnapshotChunk, SnapshotResponse, VoteResponse
-from raft.snapshot_piece import Piece
+from raft.core import (
+    Append,
+    AppendResponse,
+    HeartbeatResponse,
+    RaftMessage,
+    SnapshotChunk,
+    SnapshotResponse,
+    VoteResponse,
+)
+from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import Bulk, parse, serialize
 from raft.transport.control_streams import ControlStream, ControlStreams, caller
 from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
@@ -58,9 +66,9 @@ class Identity:
 class Receiver:
     """The callbacks for incoming messages, which are the driver's events."""
 
-    message: Callable[[Message], None]
+    message: Callable[[RaftMessage], None]
     append: Callable[[Append, Readable], None]
-    snapshot: Callable[[SnapshotChunk, Piece], None]
+    snapshot: Callable[[SnapshotChunk, SnapshotPiece], None]
     unreachable: Callable[[int], None]
 
 
@@ -126,7 +134,7 @@ class GrpcTransport:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def receive(self, message: Message) -> None:
+    def receive(self, message: RaftMessage) -> None:
         """Take a vote request, a heartbeat, or the answer to one of these."""
         self.receiver.message(message)
 
@@ -144,7 +152,7 @@ class GrpcTransport:
                 log.error("%s", self.disowned)
         return self.disowned
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         """Send a vote request, a heartbeat or an answer. An answer uses the stream that brought the question."""
         match message:
             case AppendResponse() | SnapshotResponse():
@@ -163,7 +171,7 @@ class GrpcTransport:
             if (link := self._links.get(receiver)) is not None:
                 link.bulk.send(message)
 
-    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         """Send a piece of a snapshot over the bulk connection to its receiver."""
         if (link := self._links.get(chunk.receiver)) is not None:
             link.bulk.send(serialize(snapshot_to_wire(chunk, piece)))
@@ -232,7 +240,7 @@ class PeerLink:
         await self.bulk.stop()
         await self._channel.close()
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         """Send a vote request or a heartbeat. Drop it if the peer's incarnation is not known."""
         if self._control is not None and (incarnation := self._incarnation()):
             self._control.send(self._identity.shard, incarnation, message)

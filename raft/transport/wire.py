@@ -13,20 +13,20 @@ from raft.core import (
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     SnapshotChunk,
     SnapshotResponse,
     TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import Bulk, serialize
 from raft.v1 import raft_pb2
 from store import Offer, Readable
 
 
-def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
+def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
     """Convert a vote request, a heartbeat, TimeoutNow, or an answer to a vote request or a heartbeat."""
     match message:
         case VoteRequest():
@@ -64,7 +64,7 @@ def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
             raise AssertionError(f"{type(message).__name__} is not a message of the control stream")
 
 
-def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int) -> Message | None:
+def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int) -> RaftMessage | None:
     """Return the core's message; None for a kind of message that this version does not know."""
     match wire.WhichOneof("message"):
         case "vote_request":
@@ -145,7 +145,7 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
     )
 
 
-def snapshot_to_wire(chunk: SnapshotChunk, piece: Piece) -> Bulk:
+def snapshot_to_wire(chunk: SnapshotChunk, piece: SnapshotPiece) -> Bulk:
     """Convert a piece of a snapshot, which uses the stream for byte ranges."""
     offer = piece.offer
     base = raft_pb2.SnapshotPiece(
@@ -160,12 +160,12 @@ def snapshot_to_wire(chunk: SnapshotChunk, piece: Piece) -> Bulk:
     return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=base))
 
 
-def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, Piece]:
+def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, SnapshotPiece]:
     """Convert a received piece of a snapshot."""
     base = wire.snapshot
     chunk = SnapshotChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
     offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
-    return chunk, Piece(offer, base.piece, base.piece_crc)
+    return chunk, SnapshotPiece(offer, base.piece, base.piece_crc)
 
 
 def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.AppendResponse:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from raft.core import Append, AppendResponse, Configuration, Message, Role, VoteResponse
+from raft.core import Append, AppendResponse, Configuration, RaftMessage, Role, VoteResponse
 from tests.raft.network import Entry, Network, Packet, runs_of
 
 
-def sent(network: Network) -> list[Message]:
+def sent(network: Network) -> list[RaftMessage]:
     """Take what is on the wire."""
     messages = [packet.message for packet in network.wire]
     network.wire.clear()
     return messages
 
 
-def step(network: Network, message: Message, entries: tuple[Entry, ...] = ()) -> list[Message]:
+def step(network: Network, message: RaftMessage, entries: tuple[Entry, ...] = ()) -> list[RaftMessage]:
     """Let the receiver handle this message; returns what it sends."""
     network.wire.clear()
     network.deliver(Packet(message, entries))
@@ -36,7 +36,7 @@ def append(
     *,
     sender: int = 1,
     values: Sequence[object] = (),
-) -> list[Message]:
+) -> list[RaftMessage]:
     """Let `receiver` handle an Append of entries with these terms; returns what it sends."""
     first = prev[0] + 1
     named = values or [f"{term}.{index}" for index, term in enumerate(terms, first)]
@@ -52,7 +52,7 @@ def holds(node: int, term: int, match: int, leader: int = 1) -> AppendResponse:
     return AppendResponse(node, leader, term, match=match)
 
 
-def stand(network: Network, number: int = 1) -> list[Message]:
+def stand(network: Network, number: int = 1) -> list[RaftMessage]:
     """Let that node's time run out and the first of the others grant its pre-vote, just as many as it takes. Returns
     what it sends as a candidate."""
     for _ in range(100):
@@ -64,7 +64,7 @@ def stand(network: Network, number: int = 1) -> list[Message]:
     return sent(network)
 
 
-def lead(network: Network, number: int = 1) -> list[Message]:
+def lead(network: Network, number: int = 1) -> list[RaftMessage]:
     """Let that node win an election with as many votes as it takes; returns what it sends as a leader, at once."""
     stand(network, number)
     _vote_until(network, number, Role.LEADER)

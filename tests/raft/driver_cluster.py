@@ -15,16 +15,18 @@ from raft.core import (
     Configuration,
     Durable,
     LogTerms,
-    Message,
     Raft,
+    RaftMessage,
+    RaftSettings,
+    RaftTiming,
+    RecoveredState,
     RoleChange,
     SnapshotChunk,
     TermRun,
-    Timing,
 )
 from raft.driver import Driver
 from raft.held_up import HeldUp
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from store import CommitLog, Draft, Header, Kind, MemoryDisk, Readable, Snapshot, Snapshots, StoreError
 
 SEGMENT_BYTES = 1 << 16
@@ -153,15 +155,19 @@ class Member:
         runs = [TermRun(*run) for run in self.log.term_runs(first, last)]
         self.driver = Driver(
             Raft(
-                node,
-                state=Durable(self.log.last_term, 0),
-                log=LogTerms(runs, last, base_index=first - 1, base_term=self.log.term(first - 1)),
-                configurations=self.configurations,
-                commit=self.log.known_commit,
-                timing=Timing(heartbeat_ticks=1, election_ticks=4),
-                jitter=lambda: node,
-                reach=self._reach,
-                max_uncommitted_bytes=1 << 15,
+                RaftSettings(
+                    node,
+                    timing=RaftTiming(heartbeat_ticks=1, election_ticks=4),
+                    jitter=lambda: node,
+                    reach=self._reach,
+                    max_uncommitted_bytes=1 << 15,
+                ),
+                RecoveredState(
+                    Durable(self.log.last_term, 0),
+                    LogTerms(runs, last, base_index=first - 1, base_term=self.log.term(first - 1)),
+                    configurations=self.configurations,
+                    commit=self.log.known_commit,
+                ),
             ),
             self.log,
             snapshots=self.snapshots,
@@ -186,10 +192,10 @@ class Member:
         last = self.log.reach(first, max_bytes)
         return last, self.log.span(first, last)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         self._cluster.deliver(message, b"")
 
-    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         self._cluster.deliver(chunk, piece)
 
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
@@ -227,14 +233,14 @@ class DriverCluster:
         self.voters = {node: GroupMember(bytes([node]) * 16) for node in self.nodes}
         configuration = ShardConfiguration("test", self.voters, SEGMENT_BYTES, SEGMENT_BYTES)
         self.first_entry = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
-        self.mail: deque[tuple[Message, bytes | Piece]] = deque()
+        self.mail: deque[tuple[RaftMessage, bytes | SnapshotPiece]] = deque()
         self.cut_off: set[int] = set()
         self.members = {node: Member(self, node, MemoryDisk()) for node in self.nodes}
 
     def __getitem__(self, node: int) -> Member:
         return self.members[node]
 
-    def deliver(self, message: Message, beside: bytes | Piece) -> None:
+    def deliver(self, message: RaftMessage, beside: bytes | SnapshotPiece) -> None:
         self.mail.append((message, beside))
 
     def run(self) -> None:
@@ -256,14 +262,14 @@ class DriverCluster:
         for message, beside in mine:
             self._hand_over(message, beside)
 
-    def _hand_over(self, message: Message, beside: bytes | Piece) -> None:
+    def _hand_over(self, message: RaftMessage, beside: bytes | SnapshotPiece) -> None:
         gone = message.receiver not in self.members
         if gone or message.sender in self.cut_off or message.receiver in self.cut_off:
             return
         driver = self.members[message.receiver].driver
         if isinstance(message, Append) and isinstance(beside, bytes):
             driver.receive_append(message, beside)
-        elif isinstance(message, SnapshotChunk) and isinstance(beside, Piece):
+        elif isinstance(message, SnapshotChunk) and isinstance(beside, SnapshotPiece):
             driver.receive_snapshot(message, beside)
         else:
             driver.receive(message)

@@ -14,7 +14,7 @@ from raft.core import (
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     TermRun,
     TimeoutNow,
     VoteRequest,
@@ -71,7 +71,7 @@ def _refusal(sender: int, receiver: int, term: int, index: int, hint: int, hint_
     return AppendResponse(sender, receiver, term, 0, True, index, hint, hint_term)
 
 
-_KINDS: dict[str, Callable[..., Message]] = {
+_KINDS: dict[str, Callable[..., RaftMessage]] = {
     "vote yes": _vote(granted=True, pre=False),
     "vote no": _vote(granted=False, pre=False),
     "pre-vote yes": _vote(granted=True, pre=True),
@@ -86,7 +86,7 @@ _KINDS: dict[str, Callable[..., Message]] = {
 }
 
 
-def _entries(message: Message) -> tuple[Entry, ...]:
+def _entries(message: RaftMessage) -> tuple[Entry, ...]:
     if not isinstance(message, Append):
         return ()
     indexes = range(message.prev_index + 1, message.last_index + 1)

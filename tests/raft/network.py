@@ -23,13 +23,15 @@ from raft.core import (
     Heartbeat,
     HeartbeatResponse,
     LogTerms,
-    Message,
     Raft,
+    RaftMessage,
+    RaftSettings,
+    RaftTiming,
     Ready,
+    RecoveredState,
     Save,
     TermRun,
     TimeoutNow,
-    Timing,
     VoteRequest,
     VoteResponse,
 )
@@ -51,7 +53,7 @@ class Entry:
 class Packet:
     """A message with what the driver puts beside it."""
 
-    message: Message
+    message: RaftMessage
     entries: tuple[Entry, ...] = ()
 
 
@@ -105,17 +107,21 @@ class Node:
         log = disk.written
         in_log = [(i, entry.value) for i, entry in enumerate(log, 1) if isinstance(entry.value, Configuration)]
         self.raft = Raft(
-            number,
-            state=disk.vote,
-            log=LogTerms(runs_of(log), len(log)),
-            configurations=[(0, configuration), *in_log] if configuration.voters else in_log,
-            commit=max((entry.commit for entry in log), default=0),
-            timing=network.timing,
-            jitter=lambda: network.jitter(number),
-            reach=self.reach,
-            max_uncommitted_bytes=network.max_uncommitted_bytes,
-            suspicion=suspicion,
-            prefer=lambda _: network.preferred_leader,
+            RaftSettings(
+                number,
+                timing=network.timing,
+                jitter=lambda: network.jitter(number),
+                reach=self.reach,
+                max_uncommitted_bytes=network.max_uncommitted_bytes,
+                prefer=lambda _: network.preferred_leader,
+            ),
+            RecoveredState(
+                disk.vote,
+                LogTerms(runs_of(log), len(log)),
+                configurations=[(0, configuration), *in_log] if configuration.voters else in_log,
+                commit=max((entry.commit for entry in log), default=0),
+                suspicion=suspicion,
+            ),
         )
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
@@ -251,7 +257,7 @@ class Network:
         logs: Mapping[int, Sequence[int]] | None = None,
         terms: dict[int, int] | None = None,
         jitter: Callable[[int], int] = lambda node: node - 1,
-        timing: Timing | None = None,
+        timing: RaftTiming | None = None,
         max_uncommitted_bytes: int = 1 << 20,
         append_bytes: int = 1 << 20,
         async_flush: bool = False,
@@ -263,7 +269,7 @@ class Network:
         self.preferred_leader = preferred_leader
         # How many nodes came back suspect so far: each suspicion is another number.
         self.suspicions = 0
-        self.timing = timing or Timing(heartbeat_ticks=2, election_ticks=10)
+        self.timing = timing or RaftTiming(heartbeat_ticks=2, election_ticks=10)
         self.jitter = jitter
         self.max_uncommitted_bytes = max_uncommitted_bytes
         self.append_bytes = append_bytes
@@ -425,7 +431,7 @@ def led(nodes: int = 3, *, preferred_leader: int = 0) -> Network:
     return network
 
 
-def describe(message: Message) -> str:
+def describe(message: RaftMessage) -> str:
     head = f"{message.sender}->{message.receiver}"
     match message:
         case VoteRequest(term=term, last_index=index, last_term=last_term, pre=pre):

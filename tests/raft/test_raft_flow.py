@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from raft.core import Append, Progress
+from raft.core import Append, FollowerProgress
 from raft.core.progress import MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_MESSAGES
 from tests.raft.network import ENTRY_BYTES, Network
 
@@ -16,8 +16,8 @@ def appends(network: Network, receiver: int) -> list[tuple[int, int]]:
     return [(m.prev_index, m.last_index) for m in messages if isinstance(m, Append) and m.receiver == receiver]
 
 
-def streaming(next_index: int = 1) -> Progress:
-    progress = Progress(next_index)
+def streaming(next_index: int = 1) -> FollowerProgress:
+    progress = FollowerProgress(next_index)
     progress.accepted(next_index - 1)
     return progress
 
@@ -34,7 +34,7 @@ def led(**settings: int) -> Network:
 
 
 def test_a_new_progress_asks_once_and_streams_after_the_answer() -> None:
-    progress = Progress(5)
+    progress = FollowerProgress(5)
     assert (progress.must_ask(10), progress.may_stream) == (True, False)
     progress.asked()
     assert (progress.must_ask(10), progress.may_stream) == (False, False)
@@ -43,7 +43,7 @@ def test_a_new_progress_asks_once_and_streams_after_the_answer() -> None:
 
 
 def test_an_unanswered_question_is_asked_again_with_the_next_heartbeat() -> None:
-    progress = Progress(5)
+    progress = FollowerProgress(5)
     progress.asked()
     progress.heartbeat()
     assert progress.must_ask(10)
@@ -85,7 +85,7 @@ def test_a_broken_stream_goes_back_to_what_is_known() -> None:
 
 
 def test_a_broken_stream_while_probing_does_not_go_back_to_the_beginning() -> None:
-    progress = Progress(1000)
+    progress = FollowerProgress(1000)
     progress.asked()
     progress.restart()
     assert progress.next == 1000
@@ -100,7 +100,7 @@ def test_a_refusal_while_streaming_probes_from_what_is_known() -> None:
 
 
 def test_only_the_answer_to_the_question_that_is_out_moves_a_probe() -> None:
-    progress = Progress(10)
+    progress = FollowerProgress(10)
     progress.asked()
     progress.rejected(7, 3)
     assert (progress.next, progress.paused) == (10, True)
@@ -117,7 +117,7 @@ def test_a_follower_that_denies_what_it_acknowledged_is_believed() -> None:
 
 
 def test_a_probe_always_moves_back() -> None:
-    progress = Progress(10)
+    progress = FollowerProgress(10)
     for expected in (9, 8, 7):
         progress.asked()
         progress.rejected(progress.next - 1, progress.next + 5)

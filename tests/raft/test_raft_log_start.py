@@ -11,7 +11,7 @@ from raft.configuration_entry import ConfiguredMember as GroupMember
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Mode, SnapshotChunk
 from raft.log_start import log_start_draft
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from store import DiskFailedError, DiskFullError, Kind
 from store.disk.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
@@ -163,9 +163,9 @@ def test_a_damaged_piece_does_not_count(moved: tuple[DriverCluster, Member, int]
 
     def noisy(message: object, beside: object) -> None:
         nonlocal damaged
-        if isinstance(beside, Piece) and not damaged:
+        if isinstance(beside, SnapshotPiece) and not damaged:
             damaged += 1
-            beside = Piece(beside.offer, beside.data[:-1] + b"?", beside.crc)
+            beside = SnapshotPiece(beside.offer, beside.data[:-1] + b"?", beside.crc)
         deliver(message, beside)  # type: ignore[arg-type]
 
     cluster.deliver = noisy  # type: ignore[method-assign]
@@ -182,7 +182,7 @@ def test_a_transfer_goes_on_where_a_kill_of_the_receiver_cut_it_off(moved: tuple
     pieces: list[int] = []
     send = leader.send_snapshot
 
-    def watched(chunk: SnapshotChunk, piece: Piece) -> None:
+    def watched(chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         pieces.append(chunk.offset)
         if len(pieces) == 3:
             cluster.cut_off = {4}

@@ -14,9 +14,9 @@ import pytest
 from raft.core import (
     Durable,
     Heartbeat,
+    RaftTiming,
     Role,
     TimeoutNow,
-    Timing,
     VoteRequest,
     VoteResponse,
 )
@@ -372,7 +372,7 @@ def test_5_4_1_a_server_that_lacks_entries_does_not_win_though_it_stands_first()
 def test_5_6_heartbeats_come_more_often_than_elections() -> None:
     """5.6: broadcast time << election timeout; other settings are refused."""
     with pytest.raises(AssertionError, match="heartbeats must come before elections"):
-        Timing(heartbeat_ticks=10, election_ticks=10)
+        RaftTiming(heartbeat_ticks=10, election_ticks=10)
 
 
 def test_5_6_a_lost_heartbeat_costs_no_leader() -> None:

@@ -12,7 +12,7 @@ from raft.core import (
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     Role,
     VoteRequest,
     VoteResponse,
@@ -38,7 +38,7 @@ def test_5_1_term_vote_and_log_survive_a_restart() -> None:
     assert (raft.role, raft.term, raft.voted_for, raft.log.last_index) == (Role.FOLLOWER, 1, 1, 2)
 
 
-OF_A_NEWER_TERM: list[Message] = [
+OF_A_NEWER_TERM: list[RaftMessage] = [
     VoteRequest(2, 1, 7, 0, 0),
     VoteResponse(2, 1, 7, granted=False),
     VoteResponse(2, 1, 7, granted=False, pre=True),
@@ -51,7 +51,7 @@ OF_A_NEWER_TERM: list[Message] = [
 
 @pytest.mark.parametrize("message", OF_A_NEWER_TERM, ids=lambda message: type(message).__name__)
 @pytest.mark.parametrize("role", Role, ids=lambda role: role.value)
-def test_5_1_a_newer_term_makes_a_follower_of_everyone(role: Role, message: Message) -> None:
+def test_5_1_a_newer_term_makes_a_follower_of_everyone(role: Role, message: RaftMessage) -> None:
     """5.1, and Figure 2, All Servers 2: whatever the message and the role, a larger term is taken over, and its taker
     follows. (A leader in office does not listen to requests for votes: section 6.)"""
     network = in_role(role)

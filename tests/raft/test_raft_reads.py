@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from raft.core import AppendResponse, Heartbeat, HeartbeatResponse, NotLeader
-from raft.core.reads import Reads
+from raft.core.reads import UnconfirmedReads
 from tests.raft.network import Network, Packet
 
 
@@ -133,7 +133,7 @@ def test_alone_a_leader_answers_at_once() -> None:
 
 
 def test_what_was_answered_is_not_kept() -> None:
-    reads = Reads()
+    reads = UnconfirmedReads()
     reads.request(7, 5)
     reads.begin(3)
     assert reads.take(2) == ()

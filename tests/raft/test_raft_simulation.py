@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from raft.core import Configuration, Refusal, Timing
+from raft.core import Configuration, RaftTiming, Refusal
 from tests.raft.network import Disk, Entry, Network
 
 SEEDS = int(os.environ.get("LEDGERMQ_RAFT_SEEDS", "24"))
@@ -31,7 +31,7 @@ class Chaos:
             async_flush=self.random.random() < 0.5,
             preferred_leader=self.random.choice((0, 0, 1)),
             jitter=lambda node: self.random.randrange(5),
-            timing=Timing(heartbeat_ticks=1, election_ticks=5),
+            timing=RaftTiming(heartbeat_ticks=1, election_ticks=5),
             append_bytes=self.random.choice((100, 300, 10_000)),
             max_uncommitted_bytes=2000,
         )
