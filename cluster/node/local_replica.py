@@ -50,6 +50,7 @@ from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
 from raft.driver import Driver
+from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.held_up import HeldUp
 from raft.transport.grpc_transport import Identity, Receiver
 from raft.v1 import raft_pb2
@@ -143,17 +144,16 @@ class LocalReplica:
         loop, snapshot, found = asyncio.get_running_loop(), self._opened.snapshots.snapshot, self._checkpoints.found
         driver = Driver(
             self._make_core(),
-            self._log,
-            snapshots=self._opened.snapshots,
-            resumed=found.snapshot if found is not None else snapshot,
+            ReplicaStorage(self._log, self._opened.snapshots, found.snapshot if found is not None else snapshot),
             transport=transport,
             disk=threads,
             machine=replica,
-            now_ms=self._runtime.now_ms,
-            soon=lambda work: loop.call_soon(self._vital.event(work)),
-            max_uncommitted_bytes=uncommitted_bytes(self._settings),
-            stalled=lambda: self._stalled(replica, threads),
-            was_held_up=HeldUp(self._runtime.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
+            runtime=DriverRuntime(
+                now_ms=self._runtime.now_ms,
+                soon=lambda work: loop.call_soon(self._vital.event(work)),
+                stalled=lambda: self._stalled(replica, threads),
+                was_held_up=HeldUp(self._runtime.monotonic_ms, self._settings.tick_ms * self._settings.election_ticks),
+            ),
         )
         replica.attach(driver)
         if found is not None:

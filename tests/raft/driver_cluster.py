@@ -25,6 +25,7 @@ from raft.core import (
     TermRun,
 )
 from raft.driver import Driver
+from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.held_up import HeldUp
 from raft.snapshot_piece import SnapshotPiece
 from store import CommitLog, Draft, Header, Kind, MemoryDisk, Readable, Snapshot, Snapshots, StoreError
@@ -169,16 +170,15 @@ class Member:
                     commit=self.log.known_commit,
                 ),
             ),
-            self.log,
-            snapshots=self.snapshots,
-            resumed=self.snapshots.snapshot,
+            ReplicaStorage(self.log, self.snapshots, self.snapshots.snapshot),
             transport=self,
             disk=self.files,
             machine=self.machine,
-            now_ms=lambda: 1_000,
-            soon=self.turns.append,
-            max_uncommitted_bytes=1 << 15,
-            was_held_up=HeldUp(lambda: self.monotonic_ms, 1000),
+            runtime=DriverRuntime(
+                now_ms=lambda: 1_000,
+                soon=self.turns.append,
+                was_held_up=HeldUp(lambda: self.monotonic_ms, 1000),
+            ),
         )
         if snapshot:
             self.machine.restore(snapshot)

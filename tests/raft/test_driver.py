@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from raft.applier import APPLY_ENTRIES_PER_TURN
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Append, Busy, ChangeRefused, Crowded, NotLeader, Transferring
-from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_AGAIN_TICKS
+from raft.driver import TRY_AGAIN_TICKS
 from raft.errors import CutFailedError, LossAcceptedError
 from store import (
     CommitLog,

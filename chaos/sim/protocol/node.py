@@ -35,6 +35,7 @@ from raft.core import (
     SnapshotChunk,
 )
 from raft.driver import Driver
+from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.errors import CutFailedError
 from raft.held_up import HeldUp
 from store import Draft, Kind, Readable, StoreError
@@ -320,14 +321,15 @@ class ProtocolNode:
     def _make_driver(self, raft: Raft) -> Driver:
         return Driver(
             raft,
-            self.log,
+            ReplicaStorage(self.log),
             transport=self,
             disk=self.disk,
             machine=self.machine,
-            now_ms=self._wall_ms,
-            soon=self._soon,
-            max_uncommitted_bytes=self._options.max_uncommitted_bytes,
-            was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
+            runtime=DriverRuntime(
+                now_ms=self._wall_ms,
+                soon=self._soon,
+                was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
+            ),
         )
 
     def _wall_ms(self) -> int:
