@@ -11,8 +11,8 @@ proposal that fails before that was certainly not appended.
 
 When the disk fails (`failure`), this node stops leading and accepts no entries, so that another node can lead. Entries
 that this node has applied stay readable. If the disk is full, or too many files are open, the driver tries again from
-time to time, and service resumes by itself. After any other failure only a restart helps: it reads what is really on
-the disk.
+time to time, and service resumes by itself. After any other failure the node must restart, which reads the real content
+of the disk.
 """
 
 from __future__ import annotations

@@ -519,7 +519,7 @@ class LocalReplica:
         )
         recovered = RecoveredState(
             Durable(vote.term, vote.voted_for),
-            LogTerms(runs, last, base_index=first - 1, base_term=self._log.term(first - 1)),
+            LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self._log.term(first - 1)),
             configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
             commit=self._log.known_commit,
             suspicion=chance.getrandbits(63) | 1 if self._directory.suspect(self.number) else 0,

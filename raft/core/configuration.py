@@ -66,9 +66,9 @@ class Configurations:
             assert not self._entries or self._entries[-1][0] < index, f"configuration {index} is out of order"
             self._entries.append((index, configuration))
 
-    def drop_before(self, base_index: int) -> None:
-        """The log now begins after `base_index`. Drop the configurations up to there except the newest."""
-        while len(self._entries) > 1 and self._entries[1][0] <= base_index:
+    def drop_before(self, snapshot_index: int) -> None:
+        """The log now begins after `snapshot_index`. Drop the configurations up to there except the newest."""
+        while len(self._entries) > 1 and self._entries[1][0] <= snapshot_index:
             self._entries.pop(0)
 
     def truncate(self, last_index: int) -> None:

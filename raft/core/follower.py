@@ -48,7 +48,7 @@ class Follower:
 
     def on_append(self, append: Append) -> None:
         self._hear(append.sender)
-        if append.prev_index < self._server.log.base_index:
+        if append.prev_index < self._server.log.snapshot_index:
             # An old Append: the entry before its range is committed here.
             self._acknowledge(min(self._server.commit, self._server.durable))
         elif not self._server.log.holds(append.prev_index, append.prev_term):

@@ -186,9 +186,9 @@ class Leader:
         """Yield the Appends and snapshot chunks that may be sent to members now, within flow control."""
         server = self._server
         for peer, progress in self.progress.items():
-            if progress.must_send(server.log.base_index):
+            if progress.must_send(server.log.snapshot_index):
                 progress.asked()
-                yield SnapshotChunk(server.node, peer, server.term, progress.base, progress.offset)
+                yield SnapshotChunk(server.node, peer, server.term, progress.snapshot_index, progress.offset)
             if progress.must_ask(self._timing.election_ticks):
                 progress.asked()
                 yield self._append(peer, progress.next, progress.next - 1)

@@ -10,7 +10,7 @@ entries from before the leader's log start, so the leader first sends the snapsh
          |  +-----------------------------------------+  |
          |     the stream broke, or an Append was refused   |
          |                                               |
-         +-- installed --  SNAPSHOT  <-------------------+  next <= base_index, also from PROBE
+         +-- installed --  SNAPSHOT  <-------------------+  next <= snapshot_index, also from PROBE
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class FollowerProgress:
 
     __slots__ = (
         "_in_flight",
-        "base",
         "heard_at",
         "in_flight_bytes",
         "match",
@@ -44,6 +43,7 @@ class FollowerProgress:
         "offset",
         "paused",
         "round",
+        "snapshot_index",
         "suspicion",
         "waited",
     )
@@ -58,7 +58,7 @@ class FollowerProgress:
         # In PROBE and SNAPSHOT: one message is waiting for its answer. It is sent again after the next heartbeat.
         self.paused = False
         # Only in SNAPSHOT: the index of the snapshot that the leader is sending, and the next byte to send.
-        self.base = 0
+        self.snapshot_index = 0
         self.offset = 0
         # (last index, bytes) of each Append that was sent and is not acknowledged. Only in REPLICATE; ascending,
         # match < last index < next.
@@ -125,24 +125,24 @@ class FollowerProgress:
         self.next = max(self.next, match + 1)
         if self.mode is Mode.PROBE and match == self.next - 1:
             self.mode, self.paused = Mode.REPLICATE, False
-        elif self.mode is Mode.SNAPSHOT and match >= self.base:
+        elif self.mode is Mode.SNAPSHOT and match >= self.snapshot_index:
             self.mode, self.paused = Mode.PROBE, False
         self._land()
         return rises
 
-    def must_send(self, base: int) -> bool:
+    def must_send(self, snapshot_index: int) -> bool:
         """Whether to send the next piece of the snapshot at this index now. True only if the follower lacks entries up
         to that index and no piece waits for its answer."""
-        if self.next > base:
+        if self.next > snapshot_index:
             return False
-        if self.mode is not Mode.SNAPSHOT or self.base != base:
+        if self.mode is not Mode.SNAPSHOT or self.snapshot_index != snapshot_index:
             self.restart()
-            self.mode, self.base, self.offset = Mode.SNAPSHOT, base, 0
+            self.mode, self.snapshot_index, self.offset = Mode.SNAPSHOT, snapshot_index, 0
         return not self.paused
 
-    def received(self, base: int, offset: int) -> None:
+    def received(self, snapshot_index: int, offset: int) -> None:
         """The follower has the first `offset` bytes of the snapshot at this index."""
-        if self.mode is Mode.SNAPSHOT and base == self.base:
+        if self.mode is Mode.SNAPSHOT and snapshot_index == self.snapshot_index:
             self.offset, self.paused = offset, False
 
     def rejected(self, rejected_index: int, agreement: int) -> None:

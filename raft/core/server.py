@@ -1,6 +1,6 @@
 """The state of a server in every role: term, vote, log and commit index (the upper part of Figure 2 of the paper).
 
-    log   base_index ...... commit ........ durable ........ last_index
+    log   snapshot_index ...... commit ........ durable ........ last_index
                  | committed  |  held here     |  not yet held as the flush mode promises
                  |            |  (a leader's commit may pass its own durable)
 
@@ -49,7 +49,7 @@ class Server:
         # The ticks since this server was built.
         self.ticks = 0
         self.configurations = Configurations(recovered.configurations)
-        # base_index <= commit <= last_index. Never falls.
+        # snapshot_index <= commit <= last_index. Never falls.
         self.commit = commit
         # The log agrees with the log of this term's leader up to here; commit <= matched <= last_index. A new term
         # lowers it to `commit`, and a new role does not. Every later leader has all committed entries (Leader
@@ -222,7 +222,7 @@ class Server:
         """A snapshot has replaced the log. The snapshot stands for all entries up to `index`, which are committed."""
         assert index > self.commit, f"the snapshot at {index} ends before the commit index {self.commit}"
         self._valid_from = self.next_token()
-        self.log = LogTerms(base_index=index, base_term=term)
+        self.log = LogTerms(snapshot_index=index, snapshot_term=term)
         self.configurations = Configurations([(index, configuration)])
         self.commit = self.durable = self.matched = index
 
@@ -239,7 +239,7 @@ class Server:
         if token < self._valid_from:
             return False
         # The log may begin after this entry by now.
-        is_here = index < self.log.base_index or self.log.holds(index, term)
+        is_here = index < self.log.snapshot_index or self.log.holds(index, term)
         assert is_here, f"entry {index} of term {term} is not in the log: {self.log}"
         if index <= self.durable:
             return False

@@ -60,10 +60,12 @@ class RecoveredState:
     log: LogTerms
     # (index, configuration) of each configuration in the log or at its start, ascending.
     configurations: Sequence[tuple[int, Configuration]]
-    # log.base_index <= commit <= log.last_index.
+    # log.snapshot_index <= commit <= log.last_index.
     commit: int
     # Not 0: this server may have lost entries that it acknowledged. A random number (see suspicion.py).
     suspicion: int = 0
 
     def __post_init__(self) -> None:
-        assert self.log.base_index <= self.commit <= self.log.last_index, f"commit {self.commit} is not in {self.log}"
+        assert self.log.snapshot_index <= self.commit <= self.log.last_index, (
+            f"commit {self.commit} is not in {self.log}"
+        )

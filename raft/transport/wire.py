@@ -148,7 +148,7 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
 def snapshot_to_wire(chunk: SnapshotChunk, piece: SnapshotPiece) -> Bulk:
     """Convert a piece of a snapshot, which uses the stream for byte ranges."""
     offer = piece.offer
-    base = raft_pb2.SnapshotPiece(
+    wire_piece = raft_pb2.SnapshotPiece(
         index=offer.index,
         index_term=offer.term,
         size=offer.size,
@@ -157,22 +157,24 @@ def snapshot_to_wire(chunk: SnapshotChunk, piece: SnapshotPiece) -> Bulk:
         piece=piece.data,
         piece_crc=piece.crc,
     )
-    return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=base))
+    return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=wire_piece))
 
 
 def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, SnapshotPiece]:
     """Convert a received piece of a snapshot."""
-    base = wire.snapshot
-    chunk = SnapshotChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
-    offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
-    return chunk, SnapshotPiece(offer, base.piece, base.piece_crc)
+    wire_piece = wire.snapshot
+    chunk = SnapshotChunk(
+        sender=sender, receiver=receiver, term=wire.term, index=wire_piece.index, offset=wire_piece.offset
+    )
+    offer = Offer(index=wire_piece.index, term=wire_piece.index_term, size=wire_piece.size, crc=wire_piece.crc)
+    return chunk, SnapshotPiece(offer, wire_piece.piece, wire_piece.piece_crc)
 
 
 def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.AppendResponse:
     """Convert a follower's answer to an Append or to a piece of a snapshot."""
     if isinstance(answer, SnapshotResponse):
-        base = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
-        return raft_pb2.AppendResponse(term=answer.term, snapshot=base, suspicion=answer.suspicion)
+        received = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
+        return raft_pb2.AppendResponse(term=answer.term, snapshot=received, suspicion=answer.suspicion)
     return raft_pb2.AppendResponse(
         term=answer.term,
         rejected=answer.rejected,

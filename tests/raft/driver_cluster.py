@@ -165,7 +165,7 @@ class Member:
                 ),
                 RecoveredState(
                     Durable(self.log.last_term, 0),
-                    LogTerms(runs, last, base_index=first - 1, base_term=self.log.term(first - 1)),
+                    LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self.log.term(first - 1)),
                     configurations=self.configurations,
                     commit=self.log.known_commit,
                 ),
