@@ -1,4 +1,5 @@
-"""Drivers over real CommitLogs on memory disks, joined by a network in memory: turns and time are given by the test."""
+"""Drivers over real CommitLogs on memory disks, connected by a network in memory. The test decides about turns and
+time."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ LOG_DIRECTORY = Path("/log")
 
 @dataclass
 class RecordingMachine:
-    """A state machine that remembers what it was told. Its state is all that was ever applied."""
+    """A state machine that records its calls. Its state is the list of all entries that it ever applied."""
 
     applied: list[tuple[int, bytes]] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
@@ -70,7 +71,7 @@ class RecordingMachine:
 
 @dataclass
 class ManualDisk:
-    """Votes are saved at once; writes are held at once, or when the test says so."""
+    """Saves votes at once. Writes are held at once, or when the test says so."""
 
     holds_back: bool = False
     waiting: list[Callable[[], None]] = field(default_factory=list)
@@ -104,7 +105,7 @@ class ManualDisk:
 
 
 class TestProposal:
-    """A proposal that remembers its fate."""
+    """A proposal that records its result."""
 
     __test__ = False
 
@@ -123,7 +124,7 @@ class TestProposal:
 
 
 class Member:
-    """One node: driver, log, machine; everything that it sends goes to the cluster's network."""
+    """One node: driver, log and state machine. The network of the cluster delivers the messages that the node sends."""
 
     def __init__(self, cluster: DriverCluster, node: int, disk: MemoryDisk) -> None:
         self.node = node
@@ -226,7 +227,8 @@ MOST_TURNS = 100_000
 
 
 class DriverCluster:
-    """Members, and a network that delivers in order, or not at all where the test cut it."""
+    """The members and their network. The network delivers messages in order, except on connections that the test
+    cut."""
 
     def __init__(self, size: int) -> None:
         self.nodes = list(range(1, size + 1))
@@ -244,7 +246,7 @@ class DriverCluster:
         self.mail.append((message, beside))
 
     def run(self) -> None:
-        """Until nobody has anything left to do without time passing."""
+        """Run all turns and deliver all messages, until nothing is left to do without a tick."""
         for _ in range(MOST_TURNS):
             if not self.mail and not any(member.turns for member in self.members.values()):
                 return
@@ -256,7 +258,7 @@ class DriverCluster:
         raise AssertionError("they answer each other without end")
 
     def hand_over_to(self, node: int) -> None:
-        """What lies in the mail of that node now."""
+        """Deliver the messages that wait for this node now."""
         mine = [mail for mail in self.mail if mail[0].receiver == node]
         self.mail = deque(mail for mail in self.mail if mail[0].receiver != node)
         for message, beside in mine:
@@ -281,7 +283,7 @@ class DriverCluster:
             self.run()
 
     def elect(self) -> Member:
-        """Ticks until somebody leads whom a majority follows."""
+        """Tick until a node leads and a majority follows it."""
         for _ in range(50):
             self.tick()
             leaders = [member for member in self.members.values() if member.driver.leads]
@@ -291,12 +293,13 @@ class DriverCluster:
         raise AssertionError("nobody was elected")
 
     def join(self, node: int) -> Member:
-        """A new and empty node, which knows nobody."""
+        """Start a new node with an empty disk and without a configuration."""
         self.members[node] = Member(self, node, MemoryDisk())
         return self.members[node]
 
     def restart(self, node: int) -> Member:
-        """The process is killed, and another one starts on what it left. The others' streams to it break."""
+        """Kill the process of the node and start it again on the same disk. The streams of the other nodes to it
+        break."""
         self.members[node] = Member(self, node, self.members[node].disk.after_kill())
         for member in self.members.values():
             member.driver.unreachable(node)

@@ -1,7 +1,6 @@
-"""Messages from the lines that `network.describe` writes, so that a scenario can make one by hand.
+"""Parses messages from the text that `network.describe` writes, so that a scenario can write a message by hand.
 
-What a scenario tells and what it is told are written alike. Numbers that a line does not show are left at their
-defaults. Must not know: what happens to a message.
+Fields that the text does not show get their default values.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from tests.raft.network import Entry, Packet
 
 
 def parse(line: str) -> Packet:
-    """Such a line as a message, with entries of the message's term where it carries some."""
+    """Return the message that this line describes. If it carries entries, they have the message's term."""
     head = re.fullmatch(r"(\d+)->(\d+) (.*), term (\d+)(.*)|(\d+)->(\d+) (pre-)?vote\? term (\d+), (.*)", line)
     assert head, f"no message reads so: {line}"
     if head[9]:

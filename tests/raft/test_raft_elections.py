@@ -1,4 +1,4 @@
-"""Elections beyond the paper: who may vote and stand at all, pre-vote, check-quorum (dissertation, 9.6 and 6.2)."""
+"""Election rules beyond the paper: who may vote and stand, pre-vote, and check-quorum (dissertation, 9.6 and 6.2)."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_pre_vote_keeps_a_returning_node_from_deposing_the_leader() -> None:
 
 
 def test_pre_candidates_grant_each_other() -> None:
-    """Or two of three, both waiting, would wait for ever."""
+    """Otherwise two of three nodes that both are pre-candidates would wait for ever."""
     network = Network(jitter=lambda node: 0)
     network.isolate(3)
     network.tick(1, 10)

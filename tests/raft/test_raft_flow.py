@@ -1,4 +1,5 @@
-"""Flow control for each follower: ask first, then stream within bounds, and ask again when something may be lost."""
+"""Flow control for each follower: the leader asks first, then streams within bounds, and asks again if messages may be
+lost."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from tests.raft.network import ENTRY_BYTES, Network
 
 
 def appends(network: Network, receiver: int) -> list[tuple[int, int]]:
-    """Take what is on the wire; (prev, last) of each Append to that node."""
+    """Remove all messages from the network. Return (prev_index, last_index) of each Append to this node."""
     messages = [packet.message for packet in network.wire]
     network.wire.clear()
     return [(m.prev_index, m.last_index) for m in messages if isinstance(m, Append) and m.receiver == receiver]
@@ -23,7 +24,7 @@ def streaming(next_index: int = 1) -> FollowerProgress:
 
 
 def led(**settings: int) -> Network:
-    """Node 1 leads, and 3 is cut off, so that 2 alone makes the majority."""
+    """Return a network in which node 1 leads and node 3 is cut off, so that node 2 alone completes the majority."""
     network = Network(**settings)  # type: ignore[arg-type]
     network.elect(1)
     network.isolate(3)
