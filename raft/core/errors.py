@@ -32,7 +32,7 @@ class Crowded(Refusal):
     """Too many proposals or reads are waiting. Try again after some of them have finished."""
 
     def __init__(self, what: str, count: int) -> None:
-        super().__init__(f"{count} {what} wait for a majority")
+        super().__init__(f"{count} {what} wait for a majority; try again later")
 
 
 class Stalled(Refusal):

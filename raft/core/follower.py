@@ -22,7 +22,7 @@ class Follower:
     def __init__(self, server: Server, timer: ElectionTimer, leader: int) -> None:
         self._server = server
         self._timer = timer
-        # 0 until this term's leader is heard; after that it never changes (Election Safety, section 5.2).
+        # The leader of this term; 0 until it is heard. It never changes within a term (Election Safety, section 5.2).
         self.leader = leader
         # The index up to which entries were accepted but not acknowledged, because they are not held yet; 0: none.
         # 0 or durable < _owed <= matched.

@@ -64,7 +64,8 @@ class Leader:
         # Entries up to here are on this node's disk or in its page cache, so they can be read and sent;
         # commit <= _written <= last_index.
         self._written = server.log.last_index
-        # The first entry of this term. Until it is committed, `commit` may lag behind what earlier leaders committed.
+        # The first entry of this term. Until it is committed, earlier leaders may have committed entries after
+        # `commit`.
         self._no_op = server.append_own(1)
         # By node: every other member of the newest configuration. A removed member stays until its removal is
         # committed.
@@ -318,7 +319,7 @@ class Leader:
             return ()
         return self._reads.take(self._confirmed_round())
 
-    # -- who is there
+    # -- contact with the other members
 
     def _hear(self, response: AppendResponse | SnapshotResponse | HeartbeatResponse) -> FollowerProgress | None:
         progress = self.progress.get(response.sender)

@@ -1,4 +1,4 @@
-"""What the core knows of the log: the term of each entry, and the last index.
+"""The core's summary of the log: the term of each entry, and the last index.
 
 Terms never decrease along a log, so one run for each term is enough.
 

@@ -77,10 +77,10 @@ class Raft:
         # The index of a no-op that the next Ready asks for.
         self._no_op: int | None = None
         # What the driver learned from the last Ready.
-        self._told_commit = recovered.commit
-        self._told_role = self._role_change()
-        self._told_configuration = self._configuration_state()
-        self._told_suspect = self.is_suspect
+        self._reported_commit = recovered.commit
+        self._reported_role = self._role_change()
+        self._reported_configuration = self._configuration_state()
+        self._reported_suspect = self.is_suspect
 
     # -- the state of this server
 
@@ -215,7 +215,8 @@ class Raft:
     def read(self, token: int) -> None:
         """Request the index that must be applied before a linearizable read is answered.
 
-        The index comes in Ready.reads with this token. If this node stops leading first, it never comes."""
+        Ready.reads has the index later, with this token. If this node stops leading before that, the read gets no
+        index."""
         self._as_leader().read(token)
 
     def unreachable(self, peer: int) -> None:
@@ -309,16 +310,16 @@ class Raft:
 
     def _has_news(self) -> bool:
         """Whether there may be work for the driver. This quick check runs after every event."""
-        server, role, told = self._server, self._role, self._told_role
+        server, role, reported = self._server, self._role, self._reported_role
         return (
-            server.commit != self._told_commit
+            server.commit != self._reported_commit
             or server.has_output
             or self._no_op is not None
-            or told.term != server.promise.term
-            or told.role is not role.role
-            or told.leader != role.leader
-            or self._told_configuration[0] != server.configurations.newest_index
-            or self._told_suspect != (server.suspicion != 0)
+            or reported.term != server.promise.term
+            or reported.role is not role.role
+            or reported.leader != role.leader
+            or self._reported_configuration[0] != server.configurations.newest_index
+            or self._reported_suspect != (server.suspicion != 0)
             or (isinstance(role, Leader) and role.has_reads)
         )
 
@@ -332,32 +333,32 @@ class Raft:
         return no_op
 
     def _take_commit(self) -> int | None:
-        if self.commit == self._told_commit:
+        if self.commit == self._reported_commit:
             return None
-        self._told_commit = self.commit
+        self._reported_commit = self.commit
         return self.commit
 
     def _take_role(self) -> RoleChange | None:
-        told = self._told_role
-        if told.term == self.term and told.leader == self.leader and told.role is self.role:
+        reported = self._reported_role
+        if reported.term == self.term and reported.leader == self.leader and reported.role is self.role:
             return None
-        self._told_role = self._role_change()
-        return self._told_role
+        self._reported_role = self._role_change()
+        return self._reported_role
 
     def _role_change(self) -> RoleChange:
         accepts_loss = isinstance(self._role, Leader) and self._role.accepts_loss
         return RoleChange(self.role, self.term, self.leader, accepts_loss)
 
     def _take_configuration(self) -> bool:
-        was, self._told_configuration = self._told_configuration, self._configuration_state()
-        return was != self._told_configuration
+        was, self._reported_configuration = self._reported_configuration, self._configuration_state()
+        return was != self._reported_configuration
 
     def _configuration_state(self) -> tuple[int, bool]:
         """The index of the newest configuration, and whether that configuration is committed."""
         return self.configuration_index, self.configuration_index <= self.commit
 
     def _take_trusted(self) -> bool:
-        was, self._told_suspect = self._told_suspect, self.is_suspect
+        was, self._reported_suspect = self._reported_suspect, self.is_suspect
         return was and not self.is_suspect
 
     # -- terms (section 5.1)

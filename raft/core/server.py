@@ -219,7 +219,7 @@ class Server:
         self.configurations.drop_before(index)
 
     def install(self, index: int, term: int, configuration: Configuration) -> None:
-        """A snapshot has replaced the log. The snapshot stands for all entries up to `index`, which are committed."""
+        """A snapshot has replaced the log. All entries up to `index` are committed."""
         assert index > self.commit, f"the snapshot at {index} ends before the commit index {self.commit}"
         self._valid_from = self.next_token()
         self.log = LogTerms(snapshot_index=index, snapshot_term=term)

@@ -32,7 +32,8 @@ class Suspicion:
     def __init__(self, number: int, last_index: int, round_number: int) -> None:
         # The random number that the follower sent; never 0.
         self.number = number
-        # The leader's last index when it heard of the suspicion. It is trusted again when its `match` reaches this.
+        # The leader's last index when it heard of the suspicion. The follower is trusted again when it holds the log up
+        # to this index.
         self.owed = last_index
         # The newest round of heartbeats when the leader heard of the suspicion.
         self.known_since = round_number
