@@ -1,8 +1,7 @@
-"""The body of a configuration entry: who the members are, with which incarnation and address, and what is fixed for the
-shard for ever.
+"""The body of a configuration entry: the members of a shard, and the sizes that never change for the shard.
 
-`segment_bytes` and the largest entry size are part of the log, so every replica lays entries at the same positions. A
-member's incarnation is part of it too, so a node whose disk was wiped is no member until it is added again.
+`segment_bytes` and the largest entry size are part of the log, so every replica puts each entry at the same position. A
+member's incarnation is also part of the log, so a node with a wiped disk is not a member until it is added again.
 """
 
 from __future__ import annotations
@@ -16,16 +15,18 @@ from raft.v1 import raft_pb2
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredMember:
-    """`incarnation`: 16 bytes, of its data directory. `address`: where the others reach it, "host:port"; empty in
-    clusters that began before addresses were kept here, and then each node's settings say."""
+    """A member of a shard, as the configuration entry describes it."""
 
+    # The 16-byte incarnation of the member's data directory.
     incarnation: bytes
+    # The address at which other nodes reach the member, "host:port". Empty in clusters that were formed before the
+    # configuration had addresses; then the settings of each node name the address.
     address: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardConfiguration:
-    """All of a configuration entry. No node is both a voter and a learner."""
+    """The content of a configuration entry. A node is either a voter or a learner, never both."""
 
     cluster: str
     voters: Mapping[int, ConfiguredMember]
@@ -35,7 +36,7 @@ class ShardConfiguration:
 
     @property
     def core(self) -> Configuration:
-        """What the core needs of it."""
+        """Voters and learners by node id: the part that the core needs."""
         return Configuration(tuple(sorted(self.voters)), tuple(sorted(self.learners)))
 
     @property
@@ -44,14 +45,15 @@ class ShardConfiguration:
         return dict(sorted({**self.voters, **self.learners}.items()))
 
     def with_learner(self, node: int, member: ConfiguredMember) -> ShardConfiguration:
-        """The same and that learner; a voter of this number becomes one."""
+        """Return this configuration with `node` as a learner. If `node` was a voter, it becomes a learner."""
         return replace(self.without(node), learners={**self.without(node).learners, node: member})
 
     def with_voter(self, node: int) -> ShardConfiguration:
-        """That learner, which must be there, votes."""
+        """Return this configuration with the learner `node` as a voter. Raises KeyError if `node` is not a learner."""
         return replace(self.without(node), voters={**self.voters, node: self.learners[node]})
 
     def without(self, node: int) -> ShardConfiguration:
+        """Return this configuration without the member `node`."""
         return replace(
             self,
             voters={each: member for each, member in self.voters.items() if each != node},
@@ -60,7 +62,7 @@ class ShardConfiguration:
 
 
 def encode_configuration(configuration: ShardConfiguration) -> bytes:
-    """The entry's body; the same bytes for equal configurations."""
+    """Return the entry's body. Equal configurations give equal bytes."""
     message = raft_pb2.Configuration(
         voters=_to_wire(configuration.voters),
         learners=_to_wire(configuration.learners),
@@ -72,7 +74,7 @@ def encode_configuration(configuration: ShardConfiguration) -> bytes:
 
 
 def decode_configuration(body: bytes) -> ShardConfiguration:
-    """Reads an entry's body, whose CRC has been checked."""
+    """Read an entry's body. The caller has checked the CRC of the entry."""
     message = raft_pb2.Configuration.FromString(body)
     return ShardConfiguration(
         cluster=message.cluster,

@@ -1,7 +1,8 @@
-"""Notices that this node was held up: nothing happened on it for longer than an election takes.
+"""Detects that this node was held up, which means that nothing ran on it for longer than an election takes.
 
-A node that is alive ticks, so a longer silence means that the process was stopped, or its machine was.
-What then lies in its mail is of an earlier time, and it asks anew before it believes any of it.
+A running node ticks regularly. A long gap between two events means that the process or the machine was stopped. The
+messages that wait after such a gap are old. So a leader first confirms with a new round of heartbeats that it still
+leads.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 
 class HeldUp:
-    """To be asked before every event."""
+    """Measures the time between events. Call it before every event."""
 
     def __init__(self, monotonic_ms: Callable[[], float], patience_ms: float) -> None:
         self._monotonic_ms = monotonic_ms
@@ -18,7 +19,7 @@ class HeldUp:
         self._last = monotonic_ms()
 
     def __call__(self) -> bool:
-        """Whether more than the patience has passed since it was asked last."""
+        """Return whether more than `patience_ms` has passed since the last call."""
         now = self._monotonic_ms()
         passed, self._last = now - self._last, now
         return passed > self._patience_ms

@@ -1,7 +1,7 @@
-"""What the driver stands on: the log, the network, the disk's threads, the state machine, and those who propose.
+"""The interfaces that the driver uses: the log, the network, the disk's threads, the state machine and proposals.
 
-Each is a small interface with a real implementation and one in memory (`tests/raft/driver_cluster.py`),
-so the driver runs under gRPC and under a simulator alike.
+Each interface has a real implementation and an implementation in memory (`tests/raft/driver_cluster.py`). So the same
+driver runs under gRPC and in the simulator.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Protocol
 
 from raft.configuration_entry import ShardConfiguration
-from raft.core import Append, Message, RoleChange, SnapshotChunk
-from raft.snapshot_piece import Piece
+from raft.core import Append, RaftMessage, RoleChange, SnapshotChunk
+from raft.snapshot_piece import SnapshotPiece
 from store import Draft, Header, Readable, Snapshot, StoreError
 
 
 class Log(Protocol):
-    """The CommitLog as the driver needs it (`store.CommitLog`)."""
+    """The part of `store.CommitLog` that the driver uses."""
 
     @property
     def first_index(self) -> int: ...
@@ -36,65 +36,74 @@ class Log(Protocol):
 
 
 class Transport(Protocol):
-    """Carries messages to other nodes; may lose them, never waits."""
+    """Sends messages to other nodes. A transport never waits and may lose messages."""
 
-    def send(self, message: Message) -> None:
-        """Votes, heartbeats, and answers of every kind."""
+    def send(self, message: RaftMessage) -> None:
+        """Send a vote request, a heartbeat, or an answer of any kind."""
 
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
-        """Byte ranges of the CommitLog, one after the other as they are drawn, by the bulk connections. They are
-        read before this returns: what they are views of may change afterwards."""
+        """Send byte ranges of the CommitLog over the bulk connections, in the order of the iterable.
 
-    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
-        """A piece of the base, by the bulk connection."""
+        A range may be a view of memory that changes after this call, so the transport copies it before it returns."""
+
+    def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
+        """Send a piece of a snapshot over the bulk connection."""
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
-        """These are the members now, as the newest configuration in the log has them: the log goes to others too, or to
-        some no more. Nodes that are `served` still are to be reached even if they are no members any more."""
+        """Connect to the members of `configuration`, the newest in the log, and disconnect from removed members.
+
+        The leader still sends the log to the nodes in `served`. The transport stays connected to them even if they are
+        no longer members."""
 
 
-class Disk(Protocol):
-    """What is done on helper threads; each answers later, in the driver's own thread."""
+class DriverDisk(Protocol):
+    """The disk as the driver uses it: work on helper threads. Each callback runs later, in the driver's thread."""
 
     def save_vote(self, term: int, voted_for: int, done: Callable[[], None]) -> None:
-        """Fsyncs term and vote, in every flush mode."""
+        """Write term and vote to the vote file, fsync the file in every flush mode, and then call done()."""
 
     def persist(self, done: Callable[[], None]) -> None:
-        """Calls done() once what is written so far is held as the flush mode promises: at once from the page cache,
-        or after an fsync. In the order of the calls, those of `flush` among them."""
+        """Call done() when all writes so far are held as the flush mode promises: in the page cache, or after an fsync.
+
+        Callbacks of `persist` and `flush` run in the order of the calls."""
 
     def flush(self, done: Callable[[], None]) -> None:
-        """Calls done() once what is written so far is on the disk, in every flush mode."""
+        """Call done() when all writes so far are on the disk. An fsync is needed in every flush mode."""
 
     def tidy(self) -> None:
-        """The log has let files go: removes them, some time."""
+        """Remove the segment files that the log no longer uses, at any later time."""
 
     def trusted(self) -> None:
-        """This node is no longer a suspect: removes the suspect mark, at any later time."""
+        """This node is no longer a suspect. Remove the suspect mark, at any later time."""
 
 
 class Machine(Protocol):
-    """The replicated state machine that stands on the log, and hears who leads."""
+    """The replicated state machine of a shard. The driver gives it committed entries and changes of role."""
 
     def apply(self, header: Header, body: memoryview) -> None:
-        """The next committed entry, in order, each exactly once in the life of this process."""
+        """Apply the next committed entry.
+
+        The driver passes each entry once and in order, within one run of the process."""
 
     def encoded_state(self) -> bytes:
-        """The state that all entries applied so far have made."""
+        """Return the state after all entries applied so far, encoded for a snapshot."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        """The log now begins after `base`, and the earlier log is gone: replace the state by the snapshot's."""
+        """A snapshot from the leader has replaced the log. Replace the state by the snapshot's state."""
 
     def log_starts(self, snapshot: Snapshot) -> None:
-        """The log begins behind `base` from now on: what came before is not here any more."""
+        """The log now begins after `snapshot`. Earlier entries cannot be read any more."""
 
-    def role_changed(self, change: RoleChange) -> None: ...
+    def role_changed(self, change: RoleChange) -> None:
+        """The role, the term or the known leader of this node has changed."""
 
     def leading(self, term: int) -> None:
-        """This node leads, and has applied all that earlier leaders committed: proposals may come."""
+        """This node leads `term` and has applied all entries of earlier leaders, so it may take proposals."""
 
     def failed(self, failure: StoreError) -> None:
-        """The disk refused a write of this shard: nothing is led here until it takes writes again."""
+        """The disk refused a write of this shard.
+
+        This node does not lead the shard until the disk takes writes again."""
 
 
 class Proposal(Protocol):
@@ -104,8 +113,10 @@ class Proposal(Protocol):
     def draft(self) -> Draft: ...
 
     def appended(self, header: Header) -> None:
-        """The entry is in this node's log."""
+        """The entry is written to this node's log, and `header` has its index and position."""
 
     def settled(self, committed: bool) -> None:
-        """It is committed and applied; or this node stopped leading first (if it had been appended it may still commit,
-        otherwise it surely will not)."""
+        """If `committed`, the entry is committed and applied. If not, this node stopped leading or failed before that.
+
+        In the second case an entry that was appended may still be committed by the next leader. An entry that was not
+        appended is never committed."""

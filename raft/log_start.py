@@ -1,12 +1,13 @@
 """The log start of a shard (section 7): how it moves, and how a replica that lacks earlier entries gets a snapshot.
 
-    the machine passes the start of a segment ──> a base is kept: place and chain of the log there, members, state
-    an entry says "begin behind index i"      ──> the base kept there is made durable, then whole segments go
-    a follower lacks entries from before that ──> it gets the base in pieces, checks it, and begins there itself;
-                                                  the retained log follows by the usual way
+    a replica reaches the start of a segment           ──> it keeps a snapshot: position, chain, members and state
+    an entry says "the log begins after index i"       ──> the snapshot at i is made durable; whole segments are removed
+    a follower lacks entries from before the log start ──> it receives the snapshot in pieces, checks it, and begins its
+                                                           log after it; then the leader sends the retained entries
 
-The log *is* the data, so a base never replaces it; it only stands for what is not kept any more. The log
-start moves by an entry of its own, so all replicas keep the same; one that has no base at that place keeps more.
+The log contains the messages themselves. A snapshot contains no messages, so it replaces only entries that retention
+has removed. An entry in the log moves the log start, so all replicas remove the same entries. A replica without a
+snapshot at that index keeps more entries.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import struct
 import google_crc32c
 
 from raft.interfaces import Log, Machine
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from store import Draft, Header, Kind, Offer, Snapshot, Snapshots
 
 log = logging.getLogger("ledgermq.raft.log_start")
@@ -27,95 +28,104 @@ _INDEX = struct.Struct("<Q")
 
 
 def log_start_draft(index: int) -> Draft:
-    """The entry by which the log begins behind `index`."""
+    """Return the entry that moves the log start: the log begins after entry `index`."""
     return Draft(Kind.LOG_START, _INDEX.pack(index))
 
 
 class LogStart:
-    """One shard's. Its calls write to the disk, and are rare."""
+    """The log start of one shard. Calls are rare, and some of them write to the disk."""
 
     def __init__(self, log: Log, snapshots: Snapshots, machine: Machine, resumed: Snapshot | None) -> None:
-        """`resumed`: what the machine begins with; None: nothing."""
+        """`resumed` is the snapshot that the state machine started from; None if it started empty."""
+        # The body of the newest applied configuration entry.
         self.configuration = resumed.configuration if resumed else b""
-        """The body of the newest configuration that is applied."""
         self._log = log
         self._snapshots = snapshots
         self._machine = machine
+        # The bytes of all entries removed since this process started.
         self.dropped_bytes = 0
-        """Of the entries that were let go since this process began."""
         self._kept = set(snapshots.candidates())
         self._encoded: tuple[Snapshot, bytes] | None = None
 
     @property
     def snapshot(self) -> Snapshot | None:
+        """The snapshot at the log start; None if the log begins with entry 1."""
         return self._snapshots.snapshot
 
     def candidates(self) -> list[int]:
-        """Behind which entries the log may begin now, ascending."""
+        """The indexes after which the log can begin now, in ascending order."""
         return self._snapshots.candidates()
 
     def candidate(self, index: int) -> Snapshot | None:
-        """The base that is kept there; None where it is missing or damaged."""
+        """Return the snapshot that is kept at `index`; None if it is missing or damaged."""
         return self._snapshots.candidate(index)
 
-    # -- the own log moves on
+    # -- this replica's log
 
     def passes(self, header: Header, body: memoryview) -> None:
-        """That entry is about to be applied."""
+        """The driver is about to apply this entry.
+
+        At the first entry of a segment, keep a snapshot of the state before it."""
         if header.index > self._log.first_index and self._log.begins_segment(header.index):
             self._keep(header.index - 1)
         if header.kind is Kind.CONFIGURATION:
             self.configuration = bytes(body)
 
     def _keep(self, index: int) -> None:
-        if index not in self._kept:  # in an earlier run of this node it was
+        if index not in self._kept:  # an earlier run of this node may have kept it
             state = self._machine.encoded_state()
             self._snapshots.keep(self._log.snapshot_at(index, configuration=self.configuration, state=state))
             self._kept.add(index)
 
     def move(self, body: memoryview) -> Snapshot | None:
-        """An entry that moves the log start is applied. Returns the new base; None where nothing moves here."""
+        """Apply an entry that moves the log start.
+
+        Return the snapshot at the new log start; None if the start stays here."""
         (index,) = _INDEX.unpack(body)
         if index < self._log.first_index:
             return None
         snapshot = self._snapshots.candidate(index)
         if snapshot is None:
-            log.warning("the log could begin after entry %d, but no snapshot was kept there; nothing goes", index)
+            log.warning(
+                "the log could begin after entry %d, but no snapshot was kept there; no entry is removed", index
+            )
             return None
         before = self._snapshots.snapshot
         entries, size = snapshot.index + 1 - self._log.first_index, snapshot.end - (before.end if before else 0)
         self._snapshots.begin_behind(snapshot)
         self._log.drop_before(snapshot)
         self.dropped_bytes += size
-        log.info("the log now begins after entry %d: %d entries, %d bytes go", snapshot.index, entries, size)
+        log.info("the log now begins after entry %d: removed %d entries, %d bytes", snapshot.index, entries, size)
         return snapshot
 
-    # -- to others
+    # -- to a follower
 
-    def piece(self, offset: int) -> Piece:
-        """Of the present base, from that byte on."""
+    def piece(self, offset: int) -> SnapshotPiece:
+        """Return the piece of the present snapshot that begins at byte `offset`."""
         snapshot = self._snapshots.snapshot
-        assert snapshot is not None, "only a log that begins later has a base to send"
+        assert snapshot is not None, "a log that begins with entry 1 has no snapshot to send"
         if self._encoded is None or self._encoded[0] is not snapshot:
             self._encoded = (snapshot, snapshot.encode())
         data = self._encoded[1]
         piece = data[offset : offset + PIECE_BYTES]
-        return Piece(Offer.of(snapshot, data), piece, google_crc32c.value(piece))
+        return SnapshotPiece(Offer.of(snapshot, data), piece, google_crc32c.value(piece))
 
-    # -- from others
+    # -- from the leader
 
     @property
     def is_installing(self) -> bool:
-        """Whether the log that was here is void, and the new one has not begun yet."""
+        """Whether the old log is invalid already and the log after the received snapshot has not begun yet."""
         return self._snapshots.is_resetting
 
-    def receive(self, offset: int, piece: Piece) -> int | Snapshot:
-        """Returns how many bytes of it are here, or the whole base."""
+    def receive(self, offset: int, piece: SnapshotPiece) -> int | Snapshot:
+        """Store a piece. Return the number of bytes received so far, or the whole snapshot when it is complete."""
         return self._snapshots.receive(piece.offer, offset, piece.data, piece.crc)
 
     def install(self, snapshot: Snapshot) -> None:
-        """Begin behind that base, without anything that was here before. The next start ends what a kill cut off. After
-        an error nothing has happened unless `is_installing`."""
+        """Replace log and state by a received snapshot. The log then begins after that snapshot.
+
+        If the process is killed in between, the next start completes the installation. After an error, log and state
+        are unchanged unless `is_installing`."""
         self._snapshots.begin_reset(snapshot)
         self._log.reset(snapshot)
         self._snapshots.finish_reset()

@@ -1,6 +1,6 @@
-"""Byte ranges of the CommitLog, as the core sees them: which terms, which configurations. Pure functions.
+"""Extracts from a byte range of the CommitLog the terms and the configurations that the core needs. Pure functions.
 
-The headers come from `CommitLog.examine`, so CRCs and chain have been checked.
+The headers come from `CommitLog.examine`, which has checked the CRCs and the chain.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from store import Header, Kind, Readable
 
 
 def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
-    """Where in a range of entries each term begins."""
-    if headers[0].term == headers[-1].term:  # terms never fall: all are the same
+    """Return one run for each term in the range. Each run has the index at which its term begins."""
+    if headers[0].term == headers[-1].term:  # terms never decrease, so all entries have this term
         return (TermRun(headers[0].index, headers[0].term),)
     return tuple(
         TermRun(header.index, header.term)
@@ -24,7 +24,9 @@ def term_runs(headers: Sequence[Header]) -> tuple[TermRun, ...]:
 
 
 def configurations(headers: Sequence[Header], data: Readable) -> tuple[tuple[int, Configuration], ...]:
-    """The configuration entries of a range, decoded: the core acts on them as soon as they are appended."""
+    """Return the configurations in the range as (index, configuration).
+
+    The core uses them as soon as they are appended."""
     start = headers[0].position
     found = []
     for header in headers:

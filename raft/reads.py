@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 from raft.core import Crowded
 
+# The largest number of waiting reads, in both states together.
 MAX_READS = 65_536
-"""Reads that may wait at one time, in both states together."""
 
 _Answer = Callable[[bool], None]
 
 
-class Reads:
+class WaitingReads:
     """The waiting reads of one replica. Each read is in exactly one of the two states, and is answered once."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Reads:
         self._next_token = 1
 
     def next_token(self) -> int:
-        """A token that no other read has. Raises Crowded when too many reads wait."""
+        """Return a token that no other read has. Raises Crowded when too many reads wait."""
         if len(self._unconfirmed) + len(self._confirmed) >= MAX_READS:
             raise Crowded("reads", MAX_READS)
         token = self._next_token
@@ -39,7 +39,7 @@ class Reads:
         return token
 
     def begin(self, token: int, answer: _Answer) -> None:
-        """The core has taken the read with this token."""
+        """The core has accepted the read with this token."""
         self._unconfirmed[token] = answer
 
     def confirm(self, token: int, index: int) -> None:
@@ -47,12 +47,12 @@ class Reads:
         self._confirmed.append((index, self._unconfirmed.pop(token)))
 
     def answer(self, applied: int) -> None:
-        """Answers the confirmed reads that wait for no entry after `applied`."""
+        """Answer True to the confirmed reads whose entry is applied."""
         while self._confirmed and self._confirmed[0][0] <= applied:
             self._confirmed.popleft()[1](True)
 
     def give_up(self) -> list[_Answer]:
-        """Empties both states. Returns the answers, in order; the caller answers False to each."""
+        """Remove all reads. Return their answer functions in order; the caller answers False to each."""
         answers = [*self._unconfirmed.values(), *(answer for _, answer in self._confirmed)]
         self._unconfirmed.clear()
         self._confirmed.clear()

@@ -8,8 +8,10 @@ from store import Offer
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    # The base that the piece belongs to.
+class SnapshotPiece:
+    """Some bytes of an encoded snapshot, with the description of the whole snapshot."""
+
+    # Describes the snapshot that the piece belongs to.
     offer: Offer
     data: bytes
     # CRC32C of `data`.

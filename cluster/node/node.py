@@ -44,7 +44,7 @@ from ledger.v1 import (
     operations_pb2_grpc,
 )
 from ledger.version import VERSION
-from raft.transport.control_streams import ControlLines
+from raft.transport.control_streams import ControlStreams
 from raft.transport.grpc_transport import GrpcTransport, Identity, RaftService, Receiver, add_raft
 from raft.transport.streams import SERVER_OPTIONS
 from store import Disk, NodeDirectory, PosixDisk, StoreError, read_boot_id
@@ -68,7 +68,7 @@ class Node:
         self._registry = CollectorRegistry()
         self._meters = Meters(self._registry, settings.cluster, settings.node)
         self._runtime = Runtime(self._make_transport, boot_id=partial(read_boot_id, settings.boot_id_file))
-        self._lines = ControlLines(settings.cluster, settings.node)
+        self._lines = ControlStreams(settings.cluster, settings.node)
         self._raft_service = RaftService(
             lambda request: self._shards.introduce(request),
             lambda request: self._shards.read_entries(request),

@@ -85,61 +85,63 @@ class BrokerServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Produce(self, request_iterator, context):
-        """One answer for each request, in order; several requests may be in flight.
+        """Appends batches. Each request gets one answer, in order. Several requests may be in flight.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request, context):
-        """Committed messages of one or more queues; waits up to max_wait_ms where there are none yet.
+        """Returns committed messages of one or more queues. If there are none yet, the broker waits up to max_wait_ms.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListOffsets(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Returns the first and the end offset of queues, and the offset at a point in time.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def QueryMessages(self, request, context):
-        """Batches in which messages have a key, newest first.
+        """Returns the batches that contain messages with a key, newest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRoute(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Returns the nodes, the leaders of the shards, and the shards of topics' queues.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateTopic(self, request, context):
-        """The answer comes once its queues can be written to. (The leader of shard 0, here and below.)
+        """Creates a topic. The leader of shard 0 answers when the topic's queues can be written to.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AlterTopic(self, request, context):
-        """More queues for a topic; to ask for as many as it has changes nothing.
+        """Raises the number of a topic's queues, at the leader of shard 0. A request for the present number changes nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTopic(self, request, context):
-        """The answer comes once the topic is gone from all shards; to delete what was deleted before changes nothing.
+        """Deletes a topic, at the leader of shard 0. The answer comes when the topic is deleted in all shards. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStatus(self, request, context):
-        """This node's own view of itself.
+        """Returns the state of the answering node and of its replicas.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

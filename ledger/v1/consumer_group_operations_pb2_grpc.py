@@ -70,40 +70,45 @@ class ConsumerGroupOperationsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListConsumerGroups(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Returns all consumer groups that the shard knows, with their lag.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DescribeConsumerGroup(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Returns the members of one consumer group, and its progress in each queue.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResetOffsets(self, request, context):
-        """The consumer group goes on at these offsets, all or none of them. The queues' owners are fenced; RenewQueues has them notice at once.
+        """Moves the consumer group to these offsets, all or none of them. The owners of the queues are fenced. RenewQueues makes the
+        owners claim again at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RenewQueues(self, request, context):
-        """To the coordinator: the owners of these queues are to claim them again.
+        """Makes the owners of these queues claim them again. The coordinator answers it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetConsumerGroup(self, request, context):
-        """How far it has come is forgotten. First to the coordinator's shard, which refuses while there are members.
+        """Deletes the progress of the consumer group in one shard. Send it to the coordinator's shard first, which refuses it while
+        the group has members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ForgetRetries(self, request, context):
-        """To shard 0: its retry and dead letter topics are deleted, with all that is in them. Refused while there are members.
+        """Deletes the retry topic and the dead letter topic of the group with all their messages. The leader of shard 0 answers it,
+        and refuses it while the group has members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

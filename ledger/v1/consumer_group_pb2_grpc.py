@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ConsumerGroupsStub:
-    """-- to the coordinator
+    """-- requests to the coordinator
     """
 
     def __init__(self, channel):
@@ -78,63 +78,65 @@ class ConsumerGroupsStub:
 
 
 class ConsumerGroupsServicer:
-    """-- to the coordinator
+    """-- requests to the coordinator
     """
 
     def Join(self, request, context):
-        """Become a member, or bring other subscriptions.
+        """Makes the caller a member, or changes its subscriptions.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AwaitAssignment(self, request, context):
-        """"I am here." Answers when the member's queues are other ones than it knows, at the latest after max_wait_ms.
+        """The member's heartbeat. The coordinator answers when the member's assignment changes, at the latest after max_wait_ms.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Queues that the member has finished with, and that are to go elsewhere.
+        """Gives up queues that the assignment gives to other members.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Leave(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends the membership.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Claim(self, request, context):
-        """-- to the leader of the queues' shard
+        """-- requests to the leader of the queues' shard
 
-        Consume queues from now on, by the epochs that the coordinator gave. Older epochs are fenced from then on.
+        Takes queues with the epochs that the coordinator gave. Requests with older epochs are rejected from then on (fencing).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Acknowledge(self, request, context):
-        """The offsets up to which messages were consumed. Answered once that is committed.
+        """Sets the offsets before which all messages are consumed. The answer comes when the offsets are committed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Move(self, request, context):
-        """A message that could not be consumed waits elsewhere to be consumed again, or is given up. It is in one place, always.
+        """Moves a message that could not be consumed to the retry topic or to the dead letters. One entry appends the message there
+        and settles it in its queue, so the message is always in exactly one place.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PrepareRetries(self, request, context):
-        """-- to the leader of shard 0
+        """-- requests to the leader of shard 0
 
-        The topics that messages are moved to. They are made where they are missing.
+        Returns the retry topic and the dead letter topic of a consumer group. Creates missing topics.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -192,7 +194,7 @@ def add_ConsumerGroupsServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class ConsumerGroups:
-    """-- to the coordinator
+    """-- requests to the coordinator
     """
 
     @staticmethod

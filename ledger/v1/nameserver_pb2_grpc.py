@@ -45,8 +45,8 @@ class NameServerServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Register(self, request_iterator, context):
-        """A node's routes, at once on change and every 30 s; each is answered. They count as long as this stream lives, and no
-        longer than 120 s after the last one.
+        """A node sends its routes after each change and every 30 s. The name server answers each message. The routes are valid while
+        the stream is open, and at most until 120 s after the last message.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -105,88 +105,92 @@ class OperationsServicer:
     """Missing associated documentation comment in .proto file."""
 
     def GetMembers(self, request, context):
-        """By read index: the members as of the newest committed configuration, and how far each of them is.
+        """Returns the members of the newest committed configuration and their lag. The leader answers by read index.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AddNode(self, request, context):
-        """A new node, which waits for this at its address with an empty directory, becomes a learner.
+        """Adds a new node as a learner. The node must be running at its address with an empty data directory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PromoteNode(self, request, context):
-        """A learner that has caught up becomes a voter.
+        """Makes a learner a voter. The learner must have caught up.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RemoveNode(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Removes a member.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TransferLeadership(self, request, context):
-        """Begins to hand leadership over; what came of it GetMembers tells.
+        """Begins a handover. GetMembers shows whether the handover succeeded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RecoverNode(self, request, context):
-        """Asked of the suspect node itself, which need not have a leader.
+        """Shows or accepts the loss of entries on a suspect. The suspect itself answers, also without a leader.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TrimLog(self, request, context):
-        """The log is to begin later: whole segments go, on all nodes.
+        """Moves the log start: whole segments are removed on all nodes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def HoldLog(self, request, context):
-        """A named reader holds the log where it begins, releases it; all that do.
+        """Places a hold for a named reader, so that no entry is removed until the hold expires or is released.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseLog(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Removes a hold.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetHolds(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Returns all holds.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def AddShard(self, request, context):
-        """One more shard. The leader of shard 0 answers once that is committed; the nodes begin it by themselves then.
+        """Adds a shard. The leader of shard 0 answers when the shard is committed. Then the nodes start the shard by themselves.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def OpenTopic(self, request, context):
-        """Between nodes: shard 0's leader has the leader of another shard open a topic's queues there.
+        """Between nodes: the leader of shard 0 asks the leader of another shard to open a topic's queues in that shard.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DropTopic(self, request, context):
-        """Between nodes: the leader of another shard answers once nothing is left there of a topic that was deleted in shard 0.
+        """Between nodes: the leader of shard 0 asks the leader of another shard to remove a deleted topic. The answer comes when the
+        topic is removed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,10 +1,11 @@
-"""The core of Raft: pure decisions without I/O, clock or randomness. It makes the servers of one shard hold one log.
+"""The core of Raft: pure decisions without I/O, clock or randomness. The servers of one shard agree on one log.
 
 Modules in reading order:
 
 raft.py             one server as a state machine: messages and ticks in, `Ready` out; begin here
 ready.py            what the core asks its driver to do
 messages.py         the messages between the servers of a shard
+settings.py         what a server is built from: its settings, and what recovery found on the disk
 server.py           the state of a server in every role: term, vote, log, commit index
 follower.py         the follower: checks and acknowledges entries
 candidate.py        the candidate: pre-vote and vote
@@ -22,7 +23,7 @@ errors.py           why the core refuses a request
 """
 
 from raft.core.configuration import Configuration
-from raft.core.election_timer import Timing
+from raft.core.election_timer import RaftTiming
 from raft.core.errors import (
     Busy,
     ChangeInProgress,
@@ -41,17 +42,17 @@ from raft.core.messages import (
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     SnapshotChunk,
     SnapshotResponse,
     TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
-from raft.core.progress import Mode, Progress
+from raft.core.progress import FollowerProgress, Mode
 from raft.core.raft import Raft
 from raft.core.ready import Ready, Role, RoleChange, Save, Write
-from raft.core.server import Durable
+from raft.core.settings import Durable, RaftSettings, RecoveredState
 
 __all__ = [
     "Append",
@@ -63,15 +64,18 @@ __all__ = [
     "Crowded",
     "Diverged",
     "Durable",
+    "FollowerProgress",
     "Heartbeat",
     "HeartbeatResponse",
     "LogTerms",
-    "Message",
     "Mode",
     "NotLeader",
-    "Progress",
     "Raft",
+    "RaftMessage",
+    "RaftSettings",
+    "RaftTiming",
     "Ready",
+    "RecoveredState",
     "Refusal",
     "Role",
     "RoleChange",
@@ -81,7 +85,6 @@ __all__ = [
     "Stalled",
     "TermRun",
     "TimeoutNow",
-    "Timing",
     "TransferRefused",
     "Transferring",
     "VoteRequest",

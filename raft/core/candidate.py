@@ -31,6 +31,8 @@ PRE_VOTE = Campaign(pre=True)
 
 
 class Candidate:
+    """One election of one server. Methods return the role to take on next, or None while the election is open."""
+
     __slots__ = ("_server", "_timer", "_votes", "campaign", "role")
 
     leader = 0
@@ -69,13 +71,14 @@ class Candidate:
         return Role.PRE_CANDIDATE if self._server.may_stand else Role.FOLLOWER
 
     def on_vote_saved(self) -> Role | None:
-        """The vote for itself is durable, so it counts."""
+        """This candidate's vote for itself is on disk, so the vote counts now."""
         if self.campaign.pre:
             return None
         self._vote_for_itself()
         return self._decide()
 
     def on_vote_response(self, response: VoteResponse) -> Role | None:
+        """Count a voter's first response. Return the role to take on if the election is decided."""
         if response.pre != self.campaign.pre:
             return None
         self._votes.setdefault(response.sender, (response.granted, response.suspicion != 0))

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
+    """The voters and learners of a shard, by node id."""
+
     # Ids of the voters: sorted, distinct, each >= 1. Empty: the log has no configuration yet.
     voters: tuple[int, ...]
     # Ids of the learners, which receive the log and do not count: sorted, distinct, none of them a voter.
@@ -29,11 +31,11 @@ class Configuration:
         return tuple(sorted((*self.voters, *self.learners))) if self.learners else self.voters
 
     def is_one_step_from(self, other: Configuration) -> bool:
-        """Whether the voters of the two configurations differ by at most one node."""
+        """Whether the voters of this configuration and of `other` differ by at most one node."""
         return len(set(self.voters) ^ set(other.voters)) <= 1
 
 
-NOBODY = Configuration(())
+NO_MEMBERS = Configuration(())
 
 
 class Configurations:
@@ -48,15 +50,15 @@ class Configurations:
 
     @property
     def newest(self) -> Configuration:
-        return self._entries[-1][1] if self._entries else NOBODY
+        return self._entries[-1][1] if self._entries else NO_MEMBERS
 
     @property
     def newest_index(self) -> int:
-        """Index of the newest configuration's entry; 0 if the log has no configuration."""
+        """The index of the newest configuration's entry, or 0 if the log has no configuration."""
         return self._entries[-1][0] if self._entries else 0
 
     def voters_before(self, commit: int) -> tuple[int, ...]:
-        """The voters of the last but one configuration, while the newest is not committed. Empty otherwise."""
+        """The voters of the configuration before the newest, while the newest is not committed. Otherwise empty."""
         return self._entries[-2][1].voters if self.newest_index > commit and len(self._entries) > 1 else ()
 
     def extend(self, entries: Iterable[tuple[int, Configuration]]) -> None:
@@ -64,13 +66,13 @@ class Configurations:
             assert not self._entries or self._entries[-1][0] < index, f"configuration {index} is out of order"
             self._entries.append((index, configuration))
 
-    def drop_before(self, base_index: int) -> None:
-        """The log now begins after `base_index`: drop all configurations up to there except the newest of them."""
-        while len(self._entries) > 1 and self._entries[1][0] <= base_index:
+    def drop_before(self, snapshot_index: int) -> None:
+        """The log now begins after `snapshot_index`. Drop the configurations up to there except the newest."""
+        while len(self._entries) > 1 and self._entries[1][0] <= snapshot_index:
             self._entries.pop(0)
 
     def truncate(self, last_index: int) -> None:
-        """Drop the configurations after `last_index`. The newest that remains counts again."""
+        """Drop the configurations after `last_index`. The newest remaining configuration applies again."""
         while self._entries and self._entries[-1][0] > last_index:
             self._entries.pop()
 

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class RaftTiming:
+    """How many ticks heartbeats and elections take."""
+
     # Ticks between two heartbeats of a leader.
     heartbeat_ticks: int
     # A follower that hears no leader for this many ticks, plus a random few, stands for election. A leader that hears
@@ -24,7 +26,7 @@ class Timing:
 class ElectionTimer:
     __slots__ = ("_election_ticks", "elapsed", "timeout")
 
-    def __init__(self, timing: Timing, jitter: Callable[[], int]) -> None:
+    def __init__(self, timing: RaftTiming, jitter: Callable[[], int]) -> None:
         self._election_ticks = timing.election_ticks
         # Ticks since the timer was last restarted.
         self.elapsed = 0
@@ -33,7 +35,7 @@ class ElectionTimer:
         assert self.timeout >= timing.election_ticks, "jitter only lengthens the wait"
 
     def tick(self) -> bool:
-        """Returns whether it is time to stand."""
+        """Count one tick. Return whether the election timeout has passed."""
         self.elapsed += 1
         return self.elapsed >= self.timeout
 

@@ -1,6 +1,6 @@
-"""Why the core refuses a request, and the one error after which a server must stop.
+"""Why the core refuses a request, and `Diverged`, the error after which a server must stop.
 
-A refusal is an ordinary answer: the request changed nothing.
+A refusal is an ordinary answer. A refused request has changed nothing.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Crowded(Refusal):
     """Too many proposals or reads are waiting. Try again after some of them have finished."""
 
     def __init__(self, what: str, count: int) -> None:
-        super().__init__(f"{count} {what} wait for a majority")
+        super().__init__(f"{count} {what} wait for a majority; try again later")
 
 
 class Stalled(Refusal):
-    """The disk does not keep up. Propose again later."""
+    """The disk is too slow to take more entries. Propose again later."""
 
 
 class Transferring(Refusal):

@@ -13,6 +13,8 @@ from raft.core.server import Server
 
 
 class Follower:
+    """One server as a follower, in one term and of one leader."""
+
     __slots__ = ("_leader_commit", "_owed", "_server", "_timer", "leader")
 
     role = Role.FOLLOWER
@@ -20,7 +22,7 @@ class Follower:
     def __init__(self, server: Server, timer: ElectionTimer, leader: int) -> None:
         self._server = server
         self._timer = timer
-        # 0 until this term's leader is heard; after that it never changes (Election Safety, section 5.2).
+        # The leader of this term; 0 until it is heard. It never changes within a term (Election Safety, section 5.2).
         self.leader = leader
         # The index up to which entries were accepted but not acknowledged, because they are not held yet; 0: none.
         # 0 or durable < _owed <= matched.
@@ -46,11 +48,12 @@ class Follower:
 
     def on_append(self, append: Append) -> None:
         self._hear(append.sender)
-        if append.prev_index < self._server.log.base_index:
-            # An old Append: all its entries are committed here.
+        if append.prev_index < self._server.log.snapshot_index:
+            # An old Append: the entry before its range is committed here.
             self._acknowledge(min(self._server.commit, self._server.durable))
         elif not self._server.log.holds(append.prev_index, append.prev_term):
-            # While nothing can be written a gap is no news: to tell of it would make the leader send all of it again.
+            # A follower whose disk refuses writes does not report a gap, because the leader would send all entries of
+            # the gap again and the follower could not write them.
             if self._server.writable or append.prev_index <= self._server.log.last_index:
                 self._reject(append)
         elif self._server.writable or self._is_here(append):
@@ -65,7 +68,9 @@ class Follower:
         server.send(HeartbeatResponse(server.node, heartbeat.sender, server.term, heartbeat.round, server.suspicion))
 
     def on_chunk(self, chunk: SnapshotChunk) -> None:
-        """Take a snapshot piece (section 7). A snapshot that is not newer than the commit index counts as installed."""
+        """Hand a piece of a snapshot to the driver (section 7).
+
+        If the snapshot's entries are committed here already, the follower answers that the snapshot is installed."""
         self._hear(chunk.sender)
         if chunk.index <= self._server.commit:
             self.answer_chunk(chunk, received=0, installed=True)
@@ -73,6 +78,7 @@ class Follower:
             self._server.chunk = chunk
 
     def answer_chunk(self, chunk: SnapshotChunk, *, received: int, installed: bool) -> None:
+        """Tell the leader how many bytes of the chunk's snapshot are here, or that the snapshot is installed."""
         server = self._server
         self._owed = 0 if installed else self._owed
         server.send(
@@ -88,7 +94,7 @@ class Follower:
         )
 
     def on_persisted(self) -> None:
-        """More entries are held: acknowledge those that were accepted, and advance the commit index."""
+        """More entries of this log are held. Acknowledge the accepted ones, and advance the commit index."""
         if self._owed:
             held = min(self._owed, self._server.durable)
             if held == self._owed:
@@ -97,7 +103,7 @@ class Follower:
         self._learn_commit(self._leader_commit)
 
     def on_cut(self) -> None:
-        """The disk did not take the end of the log: the entries that were cut must never be acknowledged."""
+        """The disk refused a write and the end of the log was cut. The cut entries must never be acknowledged."""
         self._owed = min(self._owed, self._server.matched)
         if self._owed <= self._server.durable:
             self._owed = 0

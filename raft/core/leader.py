@@ -1,10 +1,10 @@
 """The leader: it appends entries, sends them to the other members, and counts acknowledgements to commit.
 
 An entry of the leader's *own term* is committed when a majority holds it; all earlier entries are committed with it
-(section 5.4.2). A Leader object exists only as long as the leadership.
+(section 5.4.2). Each leadership has its own Leader object.
 
 A leader steps down when it hears no majority, when it has handed leadership over, when its disk is too slow, and when a
-configuration without it is committed. Its methods return the role to take on next, or None.
+configuration without it is committed.
 """
 
 from __future__ import annotations
@@ -13,27 +13,25 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 from raft.core.configuration import Configuration
-from raft.core.election_timer import Timing
 from raft.core.errors import Busy, ChangeInProgress, ChangeRefused, Transferring
 from raft.core.messages import Append, AppendResponse, Heartbeat, HeartbeatResponse, SnapshotChunk, SnapshotResponse
-from raft.core.progress import Progress
+from raft.core.progress import FollowerProgress
 from raft.core.quorum import majority, reached_by_majority
-from raft.core.reads import Reads
+from raft.core.reads import UnconfirmedReads
 from raft.core.ready import Role
 from raft.core.server import Server
-from raft.core.transfer import Prefer, Transfer, nobody
+from raft.core.settings import RaftSettings
+from raft.core.transfer import Transfer
 
 MAX_APPEND_BYTES = 1 << 20
 
-# In election timeouts: how long a leader's own writes may wait to be held before it steps down.
+# A leader steps down if its own writes wait for the disk longer than this many election timeouts.
 SLOW_DISK_PATIENCE = 4
-
-# reach(first, max_bytes): the last index that one Append from `first` on may carry, and the bytes up to there.
-# One Append carries at most `max_bytes`, but always at least one entry.
-Reach = Callable[[int, int], tuple[int, int]]
 
 
 class Leader:
+    """One leadership of one server. Methods return the role to take on next, or None to stay the leader."""
+
     __slots__ = (
         "_fresh_round",
         "_max_uncommitted_bytes",
@@ -55,31 +53,23 @@ class Leader:
     role = Role.LEADER
     hears_leader = True
 
-    def __init__(
-        self,
-        server: Server,
-        timing: Timing,
-        reach: Reach,
-        max_uncommitted_bytes: int,
-        *,
-        prefer: Prefer = nobody,
-        accepts_loss: bool = False,
-    ) -> None:
+    def __init__(self, server: Server, settings: RaftSettings, *, accepts_loss: bool = False) -> None:
         assert server.is_saved, "a vote for itself that is not saved does not count"
         # Elected by all voters, including suspects.
         self.accepts_loss = accepts_loss
         self._server = server
-        self._timing = timing
-        self._reach = reach
-        self._max_uncommitted_bytes = max_uncommitted_bytes
+        self._timing = settings.timing
+        self._reach = settings.reach
+        self._max_uncommitted_bytes = settings.max_uncommitted_bytes
         # Entries up to here are on this node's disk or in its page cache, so they can be read and sent;
         # commit <= _written <= last_index.
         self._written = server.log.last_index
-        # The first entry of this term. Until it is committed, `commit` may lag behind what earlier leaders committed.
+        # The first entry of this term. Until it is committed, earlier leaders may have committed entries after
+        # `commit`.
         self._no_op = server.append_own(1)
         # By node: every other member of the newest configuration. A removed member stays until its removal is
         # committed.
-        self.progress: dict[int, Progress] = {}
+        self.progress: dict[int, FollowerProgress] = {}
         self._meet_members()
         # (last index, bytes) of each proposal of this term that is not committed.
         self._uncommitted: deque[tuple[int, int]] = deque()
@@ -89,8 +79,8 @@ class Leader:
         self._round = 0
         # Until a majority has answered this round, no entry is committed and no read is answered.
         self._fresh_round = 0
-        self._reads = Reads()
-        self._transfer = Transfer(server, self.progress, timing, prefer)
+        self._reads = UnconfirmedReads()
+        self._transfer = Transfer(server, self.progress, settings)
         # The tick since which this leader's own writes wait to be held without progress; 0: no write waits.
         self._stuck_since = 0
 
@@ -100,6 +90,7 @@ class Leader:
 
     @property
     def no_op(self) -> int:
+        """The index of the first entry of this leadership."""
         return self._no_op
 
     @property
@@ -116,7 +107,8 @@ class Leader:
         for progress in self.progress.values():
             progress.tick()
         self._transfer.tick()
-        # By the server's ticks: shards of one node that tick together speak together, whenever each was elected.
+        # Heartbeats follow the server's tick count, not the time of the election. So all shards of a node, which tick
+        # together, send their heartbeats together.
         if self._server.ticks % self._timing.heartbeat_ticks == 0:
             for progress in self.progress.values():
                 progress.heartbeat()
@@ -192,12 +184,12 @@ class Leader:
         self._written = last_index
 
     def appends(self) -> Iterator[Append | SnapshotChunk]:
-        """The Appends that may be sent to members now."""
+        """Yield the Appends and snapshot chunks that may be sent to members now, within flow control."""
         server = self._server
         for peer, progress in self.progress.items():
-            if progress.must_send(server.log.base_index):
+            if progress.must_send(server.log.snapshot_index):
                 progress.asked()
-                yield SnapshotChunk(server.node, peer, server.term, progress.base, progress.offset)
+                yield SnapshotChunk(server.node, peer, server.term, progress.snapshot_index, progress.offset)
             if progress.must_ask(self._timing.election_ticks):
                 progress.asked()
                 yield self._append(peer, progress.next, progress.next - 1)
@@ -227,7 +219,7 @@ class Leader:
     def on_append_response(self, response: AppendResponse) -> Role | None:
         progress = self._hear(response)
         if progress is None or (progress.suspicion and not response.suspicion):
-            return None  # from a node that is no member, or from an earlier run of a suspect
+            return None  # the sender is not a member, or it answered before it restarted as a suspect
         log = self._server.log
         if response.rejected:
             agreement = log.last_at_or_below(response.hint_index, response.hint_term)
@@ -236,7 +228,7 @@ class Leader:
         assert response.match <= log.last_index, f"{response.sender} acknowledged {response.match}, never sent"
         return self._accepted(progress, response.sender, response.match)
 
-    def on_base_response(self, response: SnapshotResponse) -> Role | None:
+    def on_snapshot_response(self, response: SnapshotResponse) -> Role | None:
         progress = self._hear(response)
         if progress is None or (progress.suspicion and not response.suspicion):
             return None
@@ -245,7 +237,7 @@ class Leader:
         progress.received(response.index, response.received)
         return None
 
-    def _accepted(self, progress: Progress, sender: int, match: int) -> Role | None:
+    def _accepted(self, progress: FollowerProgress, sender: int, match: int) -> Role | None:
         if not progress.accepted(match):
             return None
         self._transfer.heard(sender)
@@ -286,7 +278,7 @@ class Leader:
         server = self._server
         for node in server.members:
             if node != server.node and node not in self.progress:
-                self.progress[node] = Progress(server.log.last_index)
+                self.progress[node] = FollowerProgress(server.log.last_index)
                 self.progress[node].heard_at = server.ticks
 
     def _settle_members(self) -> Role | None:
@@ -296,7 +288,7 @@ class Leader:
         if server.configurations.newest_index > server.commit:
             return None
         if leaving := [node for node in self.progress if node not in server.members]:
-            self.begin_round()  # the last message to removed nodes tells them that the removal is committed
+            self.begin_round()  # the last heartbeat to removed nodes carries the commit index of their removal
             for node in leaving:
                 del self.progress[node]
         return None if server.is_voter else self._leave()
@@ -310,8 +302,8 @@ class Leader:
     # -- reads
 
     def read(self, token: int) -> None:
-        """Register a read. It is answered with at least the index of the no-op: earlier leaders' commits lie before
-        it."""
+        """Register a read. Its index is at least that of the no-op, because every commit of earlier leaders lies before
+        the no-op."""
         self._reads.request(token, max(self._server.commit, self._no_op))
 
     @property
@@ -327,9 +319,9 @@ class Leader:
             return ()
         return self._reads.take(self._confirmed_round())
 
-    # -- who is there
+    # -- contact with the other members
 
-    def _hear(self, response: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Progress | None:
+    def _hear(self, response: AppendResponse | SnapshotResponse | HeartbeatResponse) -> FollowerProgress | None:
         progress = self.progress.get(response.sender)
         if progress is None:
             return None
@@ -366,7 +358,7 @@ class Leader:
         heard = self._of_voters(True, lambda progress: now - progress.heard_at < patience)
         return sum(heard) >= majority(self._server.voters)
 
-    def _of_voters(self, own: int, of: Callable[[Progress], int]) -> list[int]:
-        """One value for each voter: `own` for this server if it is a voter, and `other(progress)` for the rest."""
+    def _of_voters(self, own: int, of: Callable[[FollowerProgress], int]) -> list[int]:
+        """Return one value for each voter: `own` for this server, and `of(progress)` for every other voter."""
         server = self._server
         return [own if voter == server.node else of(self.progress[voter]) for voter in server.voters]

@@ -1,4 +1,4 @@
-"""What the core knows of the log: the term of each entry, and the last index.
+"""The core's summary of the log: the term of each entry, and the last index.
 
 Terms never decrease along a log, so one run for each term is enough.
 
@@ -7,7 +7,7 @@ Terms never decrease along a log, so one run for each term is enough.
 
 By the Log Matching property (section 5.3), two logs with the same term at an index are equal up to that index. So
 elections and the consistency check need no more than terms. A log may begin after a snapshot; then the index and term
-of the snapshot's last entry are kept as `base_index` and `base_term` (section 7).
+of the snapshot's last entry are kept as `snapshot_index` and `snapshot_term` (section 7).
 """
 
 from __future__ import annotations
@@ -31,23 +31,30 @@ def runs_from(runs: Sequence[TermRun], first: int) -> tuple[TermRun, ...]:
 
 
 class LogTerms:
-    __slots__ = ("_firsts", "_last_index", "_terms", "base_index")
+    """The terms of the entries of one log."""
+
+    __slots__ = ("_firsts", "_last_index", "_terms", "snapshot_index")
 
     def __init__(
-        self, runs: Iterable[tuple[int, int]] = (), last_index: int = 0, *, base_index: int = 0, base_term: int = 0
+        self,
+        runs: Iterable[tuple[int, int]] = (),
+        last_index: int = 0,
+        *,
+        snapshot_index: int = 0,
+        snapshot_term: int = 0,
     ) -> None:
-        # Entries up to here are not in the log; base_index <= last_index. 0: the log begins with entry 1.
-        self.base_index = base_index
-        # One pair (_firsts[i], _terms[i]) for each run. Both rise strictly. The first run begins at base_index, or at
-        # entry 1 if base_index is 0.
-        self._firsts: list[int] = [base_index] if base_index else []
-        self._terms: list[int] = [base_term] if base_index else []
+        # Entries up to here are not in the log; snapshot_index <= last_index. 0: the log begins with entry 1.
+        self.snapshot_index = snapshot_index
+        # One pair (_firsts[i], _terms[i]) for each run. Both rise strictly. The first run begins at snapshot_index, or
+        # at entry 1 if snapshot_index is 0.
+        self._firsts: list[int] = [snapshot_index] if snapshot_index else []
+        self._terms: list[int] = [snapshot_term] if snapshot_index else []
         # _firsts[-1] <= _last_index; 0 exactly when there is no run.
-        self._last_index = base_index
-        self.extend([TermRun(*run) for run in runs], last_index or base_index)
+        self._last_index = snapshot_index
+        self.extend([TermRun(*run) for run in runs], last_index or snapshot_index)
 
     def __repr__(self) -> str:
-        return f"LogTerms({self.runs(self.base_index + 1, self._last_index)}, {self._last_index})"
+        return f"LogTerms({self.runs(self.snapshot_index + 1, self._last_index)}, {self._last_index})"
 
     @property
     def last_index(self) -> int:
@@ -58,16 +65,16 @@ class LogTerms:
         return self._terms[-1] if self._terms else 0
 
     def term(self, index: int) -> int:
-        """The term of the entry at `index`, which may be `base_index`; 0 for index 0."""
-        assert self.base_index <= index <= self._last_index, f"no entry {index} in {self}"
+        """The term of the entry at `index`, which may be `snapshot_index`; 0 for index 0."""
+        assert self.snapshot_index <= index <= self._last_index, f"no entry {index} in {self}"
         return self._terms[bisect_right(self._firsts, index) - 1] if index else 0
 
     def holds(self, index: int, term: int) -> bool:
         """Whether the log has an entry of `term` at `index`: the consistency check of section 5.3."""
-        return self.base_index <= index <= self._last_index and self.term(index) == term
+        return self.snapshot_index <= index <= self._last_index and self.term(index) == term
 
     def runs(self, first: int, last: int) -> tuple[TermRun, ...]:
-        """The terms of the entries first..last; the first run begins at `first`. Empty when last < first."""
+        """Return the terms of the entries first..last. The first run begins at `first`. Empty if last < first."""
         if last < first:
             return ()
         begin = bisect_right(self._firsts, first) - 1
@@ -76,7 +83,7 @@ class LogTerms:
         return (TermRun(first, self._terms[begin]), *inner)
 
     def append(self, term: int, count: int = 1) -> None:
-        """`count` new entries of one term."""
+        """Append `count` new entries of one term."""
         self.extend((TermRun(self._last_index + 1, term),), self._last_index + count)
 
     def extend(self, runs: Sequence[TermRun], last_index: int) -> None:
@@ -91,18 +98,18 @@ class LogTerms:
         self._last_index = last_index
 
     def truncate(self, last_index: int) -> None:
-        """Keep the entries up to `last_index`."""
-        assert self.base_index <= last_index <= self._last_index, f"no entry {last_index} in {self}"
+        """Keep the entries up to `last_index`, and drop all later entries."""
+        assert self.snapshot_index <= last_index <= self._last_index, f"no entry {last_index} in {self}"
         kept = bisect_right(self._firsts, last_index)
         del self._firsts[kept:], self._terms[kept:]
         self._last_index = last_index
 
-    def drop_before(self, base_index: int) -> None:
-        """Drop the entries up to `index`: the log now begins after it."""
-        term = self.term(base_index)
-        dropped = bisect_right(self._firsts, base_index)
-        self._firsts[:dropped], self._terms[:dropped] = [base_index], [term]
-        self.base_index = base_index
+    def drop_before(self, snapshot_index: int) -> None:
+        """Drop the entries up to `snapshot_index`. The log now begins after that entry."""
+        term = self.term(snapshot_index)
+        dropped = bisect_right(self._firsts, snapshot_index)
+        self._firsts[:dropped], self._terms[:dropped] = [snapshot_index], [term]
+        self.snapshot_index = snapshot_index
 
     def first_difference(self, runs: Sequence[TermRun], last_index: int) -> int:
         """The first entry of `runs` (which end at `last_index`) that this log lacks or has with a different term.
@@ -116,7 +123,7 @@ class LogTerms:
         return last_index + 1
 
     def last_at_or_below(self, index: int, term: int) -> int:
-        """The last entry at or before `index` whose term is at most `term`; base_index - 1 if the log has no such
+        """The last entry at or before `index` whose term is at most `term`; snapshot_index - 1 if the log has no such
         entry.
 
         A log that has `term` at `index` cannot agree with this log above the returned index."""
@@ -125,7 +132,7 @@ class LogTerms:
         return min(index, end)
 
     def is_no_newer_than(self, last_index: int, last_term: int) -> bool:
-        """Whether a log that ends with this entry is at least as up-to-date as the own log (section 5.4.1)."""
+        """Whether a log that ends with the given entry is at least as up-to-date as this log (section 5.4.1)."""
         return (last_term, last_index) >= (self.last_term, self._last_index)
 
     def _end_of_run(self, index: int) -> int:

@@ -1,6 +1,6 @@
 """The messages between the nodes of one shard, as the core sees them.
 
-A message is a frozen value. The term alone shows that an answer is out of date. The core never sees the body of an
+A message is a frozen value. The core ignores an answer whose term is out of date. The core never sees the body of an
 entry: an `Append` describes a range of entries by their terms, and the driver keeps the bytes beside it.
 """
 
@@ -13,8 +13,8 @@ from raft.core.log_terms import TermRun
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
-    """Sender and receiver are node ids. `term` is the sender's, except in a pre-vote (see VoteRequest)."""
+class RaftMessage:
+    """Sender and receiver are node ids. `term` is the sender's term, except in a pre-vote (see VoteRequest)."""
 
     sender: int
     receiver: int
@@ -22,7 +22,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class VoteRequest(Message):
+class VoteRequest(RaftMessage):
     """RequestVote (section 5.2). With `pre` it asks for a pre-vote, and `term` is the term that the sender would
     begin."""
 
@@ -31,13 +31,14 @@ class VoteRequest(Message):
     pre: bool = False
     # The leader asked the sender to stand, so receivers need not protect that leader (dissertation, section 3.10).
     transfer: bool = False
-    # In the pre-vote every voter would vote for the sender. So suspects may vote (see suspicion.py).
+    # Every voter granted the sender's pre-vote. So suspects may vote for the sender (see suspicion.py).
     unanimous: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class VoteResponse(Message):
-    """The answer to a VoteRequest. A granted pre-vote repeats the request's term; others carry the voter's term."""
+class VoteResponse(RaftMessage):
+    """The answer to a VoteRequest. `term` is the voter's term, except that a granted pre-vote repeats the request's
+    term."""
 
     granted: bool
     pre: bool = False
@@ -46,8 +47,9 @@ class VoteResponse(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat(Message):
-    """`commit` never exceeds what the receiver has acknowledged. `round` counts up within one leadership."""
+class Heartbeat(RaftMessage):
+    """Keeps a follower from standing. `commit` never exceeds the index that the receiver has acknowledged. `round`
+    counts up within one leadership."""
 
     commit: int
     round: int
@@ -56,20 +58,22 @@ class Heartbeat(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class HeartbeatResponse(Message):
-    """`round` is the heartbeat's round. The answer proves that the sender led after that round began."""
+class HeartbeatResponse(RaftMessage):
+    """The answer to a Heartbeat. `round` is the heartbeat's round.
+
+    The answer shows that the leader still led after that round began."""
 
     round: int
     suspicion: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TimeoutNow(Message):
+class TimeoutNow(RaftMessage):
     """The leader asks the receiver, which holds all of its log, to stand at once (dissertation, section 3.10)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Append(Message):
+class Append(RaftMessage):
     """AppendEntries (section 5.3): the entries prev_index + 1 .. last_index.
 
     An empty Append (last_index == prev_index) asks whether the logs agree at prev_index.
@@ -77,7 +81,7 @@ class Append(Message):
 
     prev_index: int
     prev_term: int
-    # The terms of those entries: the first run begins at prev_index + 1. Empty exactly when the range is.
+    # The terms of those entries. The first run begins at prev_index + 1. Empty if the Append has no entries.
     runs: tuple[TermRun, ...]
     last_index: int
     # The leader's commit index; may lie after last_index.
@@ -87,7 +91,7 @@ class Append(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotChunk(Message):
+class SnapshotChunk(RaftMessage):
     """InstallSnapshot (section 7): one piece of the snapshot after entry `index`, from byte `offset` on.
 
     A leader sends it to a member that lacks entries from before the leader's log start. The bytes travel beside it.
@@ -98,9 +102,10 @@ class SnapshotChunk(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotResponse(Message):
-    """The sender has the first `received` bytes of the snapshot. `installed`: its log begins after that snapshot, or
-    already holds all committed entries up to it."""
+class SnapshotResponse(RaftMessage):
+    """The answer to a SnapshotChunk. The sender has the first `received` bytes of the snapshot.
+
+    `installed` means that the sender's log begins after that snapshot, or holds all committed entries up to it."""
 
     index: int
     received: int
@@ -109,7 +114,7 @@ class SnapshotResponse(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class AppendResponse(Message):
+class AppendResponse(RaftMessage):
     """The answer to an Append.
 
     Accepted: the sender's log agrees with the leader's up to `match`, and is held up to there as the flush mode

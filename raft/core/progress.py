@@ -10,7 +10,7 @@ entries from before the leader's log start, so the leader first sends the snapsh
          |  +-----------------------------------------+  |
          |     the stream broke, or an Append was refused   |
          |                                               |
-         +-- installed --  SNAPSHOT  <-------------------+  next <= base_index, also from PROBE
+         +-- installed --  SNAPSHOT  <-------------------+  next <= snapshot_index, also from PROBE
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ class Mode(Enum):
     SNAPSHOT = "snapshot"
 
 
-class Progress:
+class FollowerProgress:
+    """What the leader knows of one follower."""
+
     __slots__ = (
         "_in_flight",
-        "base",
         "heard_at",
         "in_flight_bytes",
         "match",
@@ -42,21 +43,22 @@ class Progress:
         "offset",
         "paused",
         "round",
+        "snapshot_index",
         "suspicion",
         "waited",
     )
 
     def __init__(self, next_index: int) -> None:
-        # The follower holds the leader's log up to here. Falls only if the follower itself says so, after a power cut
-        # took entries that were not flushed. Too small a value is always safe.
+        # The follower holds the leader's log up to here. The value falls only if the follower itself reports that a
+        # power cut destroyed entries. A value that is too small is always safe.
         self.match = 0
         # The next entry to send; match < next <= last_index + 1.
         self.next = next_index
         self.mode = Mode.PROBE
         # In PROBE and SNAPSHOT: one message is waiting for its answer. It is sent again after the next heartbeat.
         self.paused = False
-        # Only in SNAPSHOT: the index of the snapshot that is being sent, and the next byte to send.
-        self.base = 0
+        # Only in SNAPSHOT: the index of the snapshot that the leader is sending, and the next byte to send.
+        self.snapshot_index = 0
         self.offset = 0
         # (last index, bytes) of each Append that was sent and is not acknowledged. Only in REPLICATE; ascending,
         # match < last index < next.
@@ -104,12 +106,13 @@ class Progress:
         return self.mode is Mode.PROBE and not self.paused
 
     def asked(self) -> None:
+        """The leader has sent an empty Append or a piece of a snapshot."""
         self.paused = self.mode is not Mode.REPLICATE
         self.waited = 0
 
     def streamed(self, last_index: int, size: int) -> None:
         """The entries next..last_index were sent."""
-        assert self.may_stream, "nothing is streamed while probing or beyond the bounds"
+        assert self.may_stream, "entries may be streamed only in REPLICATE, and only within the bounds"
         assert last_index >= self.next, f"an Append to {last_index} carries nothing from {self.next} on"
         self._in_flight.append((last_index, size))
         self.in_flight_bytes += size
@@ -122,24 +125,24 @@ class Progress:
         self.next = max(self.next, match + 1)
         if self.mode is Mode.PROBE and match == self.next - 1:
             self.mode, self.paused = Mode.REPLICATE, False
-        elif self.mode is Mode.SNAPSHOT and match >= self.base:
+        elif self.mode is Mode.SNAPSHOT and match >= self.snapshot_index:
             self.mode, self.paused = Mode.PROBE, False
         self._land()
         return rises
 
-    def must_send(self, base: int) -> bool:
+    def must_send(self, snapshot_index: int) -> bool:
         """Whether to send the next piece of the snapshot at this index now. True only if the follower lacks entries up
         to that index and no piece waits for its answer."""
-        if self.next > base:
+        if self.next > snapshot_index:
             return False
-        if self.mode is not Mode.SNAPSHOT or self.base != base:
+        if self.mode is not Mode.SNAPSHOT or self.snapshot_index != snapshot_index:
             self.restart()
-            self.mode, self.base, self.offset = Mode.SNAPSHOT, base, 0
+            self.mode, self.snapshot_index, self.offset = Mode.SNAPSHOT, snapshot_index, 0
         return not self.paused
 
-    def received(self, base: int, offset: int) -> None:
+    def received(self, snapshot_index: int, offset: int) -> None:
         """The follower has the first `offset` bytes of the snapshot at this index."""
-        if self.mode is Mode.SNAPSHOT and base == self.base:
+        if self.mode is Mode.SNAPSHOT and snapshot_index == self.snapshot_index:
             self.offset, self.paused = offset, False
 
     def rejected(self, rejected_index: int, agreement: int) -> None:
@@ -155,18 +158,18 @@ class Progress:
             self.paused = False
 
     def suspect(self, number: int, last_index: int, round_number: int) -> None:
-        """The follower says that it may have lost entries it acknowledged: forget its acknowledgements."""
+        """The follower reports that it may have lost entries that it acknowledged. Forget its acknowledgements."""
         self.restart()
         self.match = 0
         self.suspicion = Suspicion(number, last_index, round_number)
 
     def trust(self) -> None:
-        """The follower holds again all entries that it may have lost, and knows it: its acknowledgements count."""
+        """The follower has all entries again that it may have lost: its acknowledgements count from now on."""
         self.suspicion = None
         self.restart()
 
     def restart(self) -> None:
-        """Messages in flight may be lost: ask again for agreement. A probe continues at the index where it was."""
+        """Messages in flight may be lost, so the leader must ask again for agreement. A probe keeps its index."""
         if self.mode is Mode.REPLICATE:
             self.mode, self.next = Mode.PROBE, self.match + 1
             self._in_flight.clear()

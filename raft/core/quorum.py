@@ -10,6 +10,8 @@ from enum import Enum
 
 
 class VoteOutcome(Enum):
+    """How an election stands."""
+
     WON = "won"
     LOST = "lost"
     PENDING = "pending"
@@ -23,7 +25,7 @@ def majority(voters: Collection[int]) -> int:
 def reached_by_majority(values: Iterable[int]) -> int:
     """The largest number that a majority of the voters has reached. `values` has one number for each voter."""
     descending = sorted(values, reverse=True)
-    assert descending, "nobody votes, so nothing is reached"
+    assert descending, "there are no voters, so there is no majority"
     return descending[len(descending) // 2]
 
 

@@ -9,93 +9,80 @@
       vote_saved(token), persisted(token, term, index), own_write(last) -> token
                                         -->  what has become durable
 
-The core decides and the driver acts. No promise leaves a server before the promise is durable.
+The core decides and the driver acts. A message leaves a server only after everything that the message promises is
+durable.
 
-Rules of use. Every step, tick, propose and read is followed by ready() until it gives None. vote_saved, persisted and
-own_write may be called while a Ready is handled and at any other time, and are followed by ready() too.
+Rules of use:
 
-- step(message)             any message for this node, old or repeated or not. Raises Diverged: this node cannot go on.
-- held_up()                 before anything else, when this node did nothing for longer than an election takes.
-- propose(sizes)            -> (term, first index). Raises Refusal. Write the entries in the same turn, then:
-- change(configuration, size) the same for one configuration entry.
-- own_write(last)           -> token, after a leader's write of a no-op or of proposals up to index `last`.
-- persisted(token, t, i)    the writes up to `token` are held as the flush mode promises; the last entry among them is
-                            i, of term t. Several writes may be reported at once, with the newest token among them:
-                            the newest that was finished when the flush began.
-- write_failed(last)        the disk did not take what came after index `last`. The server cuts its view of the log to
-                            that, stops leading, and neither stands nor takes entries until resume_writing().
-- Append                    of a Ready may be empty (last_index == prev_index, no bytes): a question that is answered.
-- Start                     all of the log counts as held: whoever promises more than the page cache syncs it first.
+- After every call of step, tick, propose or read, the driver calls ready() until ready() returns None.
+- The driver may call vote_saved, persisted and own_write at any time, also while it handles a Ready. It calls ready()
+  after them too.
+- The core counts the whole log as held when the server starts. A driver that promises more than the page cache must
+  flush the log before it builds the server.
+
+Calls:
+
+- step(message)             takes any message for this node, also an old or repeated message. Raises Diverged, after
+                            which this node must stop.
+- held_up()                 comes before any other call, if this node did nothing for longer than an election takes.
+- propose(sizes)            returns (term, first index). Raises Refusal. The driver writes the entries in the same turn.
+- change(configuration, size) does the same for one configuration entry.
+- own_write(last)           returns a token, after the leader has written a no-op or proposals up to index `last`.
+- persisted(token, t, i)    says that the writes up to `token` are held as the flush mode promises. The last entry of
+                            these writes has index i and term t. One call may report several writes, by the newest
+                            token that was written when the flush began.
+- write_failed(last)        says that the disk refused the entries after index `last`. The server cuts its log to `last`
+                            and stops leading. It does not stand or take entries until resume_writing().
+- appends()                 may return an empty Append (last_index == prev_index, no bytes). It asks the follower
+                            whether the logs agree at prev_index, and the follower answers it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from raft.core.candidate import PRE_VOTE, Campaign, Candidate
 from raft.core.configuration import Configuration
-from raft.core.election_timer import ElectionTimer, Timing
+from raft.core.election_timer import ElectionTimer
 from raft.core.errors import NotLeader
 from raft.core.follower import Follower
-from raft.core.leader import Leader, Reach
+from raft.core.leader import Leader
 from raft.core.log_terms import LogTerms
 from raft.core.messages import (
     Append,
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     SnapshotChunk,
     SnapshotResponse,
     TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
-from raft.core.progress import Progress
+from raft.core.progress import FollowerProgress
 from raft.core.ready import Ready, Role, RoleChange
-from raft.core.server import Durable, Server
-from raft.core.transfer import Prefer, nobody
+from raft.core.server import Server
+from raft.core.settings import RaftSettings, RecoveredState
 from raft.core.voting import grants
 
 
 class Raft:
-    def __init__(
-        self,
-        node: int,
-        *,
-        state: Durable,
-        log: LogTerms,
-        configurations: Iterable[tuple[int, Configuration]],
-        commit: int,
-        timing: Timing,
-        jitter: Callable[[], int],
-        reach: Reach,
-        max_uncommitted_bytes: int,
-        suspicion: int = 0,
-        prefer: Prefer = nobody,
-    ) -> None:
-        """`state`, `log`, `configurations` (those in the log, by index) and `commit` are what recovery found. Not 0, a
-        random `suspicion` says that this node may have lost what it acknowledged (see suspicion.py).
-        `jitter` gives the extra ticks of each election timeout. `reach(first, max_bytes)` gives the last entry, and the
-        bytes up to it, that one Append from `first` on may carry: at least one entry, only what was written.
-        The uncommitted tail that clients may fill is bounded by `max_uncommitted_bytes`. To whom `prefer` names of the
-        voters any other hands over when it can."""
-        self._server = Server(node, state, log, configurations, commit, suspicion)
-        self._timing = timing
-        self._jitter = jitter
-        self._reach = reach
-        self._max_uncommitted_bytes = max_uncommitted_bytes
-        self._prefer = prefer
+    """One server of a shard. The methods never wait, and do no I/O."""
+
+    def __init__(self, settings: RaftSettings, recovered: RecoveredState) -> None:
+        self.settings = settings
+        self._server = Server(settings.node, recovered)
         self._role: Follower | Candidate | Leader = Follower(self._server, self._new_timer(), leader=0)
         # The index of a no-op that the next Ready asks for.
         self._no_op: int | None = None
-        # What the driver was told last.
-        self._told_commit = commit
-        self._told_role = self._role_change()
-        self._told_configuration = self._configuration_state()
-        self._told_suspect = self.is_suspect
+        # What the driver learned from the last Ready.
+        self._reported_commit = recovered.commit
+        self._reported_role = self._role_change()
+        self._reported_configuration = self._configuration_state()
+        self._reported_suspect = self.is_suspect
 
-    # -- what it is
+    # -- the state of this server
 
     @property
     def node(self) -> int:
@@ -128,7 +115,7 @@ class Raft:
 
     @property
     def log(self) -> LogTerms:
-        """To be read only."""
+        """The terms of this server's log. Callers must not change it."""
         return self._server.log
 
     @property
@@ -150,17 +137,19 @@ class Raft:
         return self._role.transferring_to if isinstance(self._role, Leader) else 0
 
     @property
-    def progress(self) -> Mapping[int, Progress]:
-        """A leader's view of its followers, by node; empty elsewhere. To be read only."""
+    def progress(self) -> Mapping[int, FollowerProgress]:
+        """The progress of each follower by node, if this server leads; otherwise empty. Callers must not change it."""
         return self._role.progress if isinstance(self._role, Leader) else {}
 
     @property
     def uncommitted_bytes(self) -> int:
+        """The bytes of this leader's proposals that are not committed; 0 if this server does not lead."""
         return self._role.uncommitted_bytes if isinstance(self._role, Leader) else 0
 
     # -- inputs
 
-    def step(self, message: Message) -> None:
+    def step(self, message: RaftMessage) -> None:
+        """Take a message for this node. Raises Diverged."""
         assert message.receiver == self.node, f"node {self.node} was given a message for {message.receiver}"
         match message:
             case VoteRequest():
@@ -190,7 +179,7 @@ class Raft:
                     self._become(leader.on_heartbeat_response(message))
             case SnapshotResponse():
                 if leader := self._answered_leader(message):
-                    self._become(leader.on_base_response(message))
+                    self._become(leader.on_snapshot_response(message))
             case TimeoutNow():
                 if self._follow(message) and self._server.may_stand:
                     self._become(self._stand(Campaign(transfer=True)))
@@ -198,6 +187,7 @@ class Raft:
                 raise AssertionError(f"no such message: {message}")
 
     def tick(self) -> None:
+        """Count one tick of Raft's clock."""
         self._server.ticks += 1
         self._become(self._role.tick())
 
@@ -214,7 +204,7 @@ class Raft:
         self._as_leader().transfer(to)
 
     def held_up(self) -> None:
-        """This node did nothing for longer than an election takes."""
+        """This node did nothing for longer than an election takes. A leader must confirm its leadership again."""
         if isinstance(self._role, Leader):
             self._role.held_up()
 
@@ -225,7 +215,8 @@ class Raft:
     def read(self, token: int) -> None:
         """Request the index that must be applied before a linearizable read is answered.
 
-        The index comes in Ready.reads with this token. If this node stops leading first, it never comes."""
+        Ready.reads has the index later, with this token. If this node stops leading before that, the read gets no
+        index."""
         self._as_leader().read(token)
 
     def unreachable(self, peer: int) -> None:
@@ -236,16 +227,19 @@ class Raft:
     # -- what has become durable
 
     def vote_saved(self, token: int) -> None:
+        """The Save with this token is on disk."""
         self._server.vote_saved(token)
         if isinstance(self._role, Candidate) and self._server.is_saved:
             self._become(self._role.on_vote_saved())
 
     def own_write(self, last_index: int) -> int:
+        """This leader's entries up to `last_index` are written. Returns the token for `persisted`."""
         leader = self._as_leader()
         leader.wrote(last_index)
         return self._server.next_token()
 
     def persisted(self, token: int, term: int, index: int) -> None:
+        """The writes up to `token` are held. Their last entry has this term and index."""
         if not self._server.persisted(token, term, index):
             return
         if isinstance(self._role, Leader):
@@ -254,8 +248,10 @@ class Raft:
             self._role.on_persisted()
 
     def write_failed(self, last_index: int) -> None:
-        """The disk took nothing after `last_index`. None of that was sent or acknowledged, so it may go: a leader never
-        leads the same term twice, and nobody else numbers entries in it."""
+        """The disk refused the entries after `last_index`. Cut the log there, and stop leading.
+
+        The cut entries were neither sent nor acknowledged, so no other server can have them. A leader never leads the
+        same term twice, so no other entry gets the same index and term."""
         self._server.writable = False
         self._server.cut(last_index)
         self._no_op = None
@@ -265,6 +261,7 @@ class Raft:
             self._become(Role.FOLLOWER)
 
     def resume_writing(self) -> None:
+        """The disk takes writes again, so this server may stand for election and take entries."""
         self._server.writable = True
 
     # -- the start of the log (section 7)
@@ -273,7 +270,7 @@ class Raft:
         """The log now begins after entry `index`, which is committed."""
         self._server.log_starts_behind(index)
 
-    def base_received(self, chunk: SnapshotChunk, received: int) -> None:
+    def snapshot_received(self, chunk: SnapshotChunk, received: int) -> None:
         """The first `received` bytes of the chunk's snapshot are here."""
         if isinstance(self._role, Follower) and chunk.term == self.term:
             self._role.answer_chunk(chunk, received=received, installed=False)
@@ -312,17 +309,17 @@ class Raft:
         )
 
     def _has_news(self) -> bool:
-        """Whether there may be something to be done. This is asked all the time, and most often there is nothing."""
-        server, role, told = self._server, self._role, self._told_role
+        """Whether there may be work for the driver. This quick check runs after every event."""
+        server, role, reported = self._server, self._role, self._reported_role
         return (
-            server.commit != self._told_commit
+            server.commit != self._reported_commit
             or server.has_output
             or self._no_op is not None
-            or told.term != server.promise.term
-            or told.role is not role.role
-            or told.leader != role.leader
-            or self._told_configuration[0] != server.configurations.newest_index
-            or self._told_suspect != (server.suspicion != 0)
+            or reported.term != server.promise.term
+            or reported.role is not role.role
+            or reported.leader != role.leader
+            or self._reported_configuration[0] != server.configurations.newest_index
+            or self._reported_suspect != (server.suspicion != 0)
             or (isinstance(role, Leader) and role.has_reads)
         )
 
@@ -336,40 +333,42 @@ class Raft:
         return no_op
 
     def _take_commit(self) -> int | None:
-        if self.commit == self._told_commit:
+        if self.commit == self._reported_commit:
             return None
-        self._told_commit = self.commit
+        self._reported_commit = self.commit
         return self.commit
 
     def _take_role(self) -> RoleChange | None:
-        told = self._told_role
-        if told.term == self.term and told.leader == self.leader and told.role is self.role:
+        reported = self._reported_role
+        if reported.term == self.term and reported.leader == self.leader and reported.role is self.role:
             return None
-        self._told_role = self._role_change()
-        return self._told_role
+        self._reported_role = self._role_change()
+        return self._reported_role
 
     def _role_change(self) -> RoleChange:
         accepts_loss = isinstance(self._role, Leader) and self._role.accepts_loss
         return RoleChange(self.role, self.term, self.leader, accepts_loss)
 
     def _take_configuration(self) -> bool:
-        was, self._told_configuration = self._told_configuration, self._configuration_state()
-        return was != self._told_configuration
+        was, self._reported_configuration = self._reported_configuration, self._configuration_state()
+        return was != self._reported_configuration
 
     def _configuration_state(self) -> tuple[int, bool]:
-        """Where the newest one stands, and whether it is committed."""
+        """The index of the newest configuration, and whether that configuration is committed."""
         return self.configuration_index, self.configuration_index <= self.commit
 
     def _take_trusted(self) -> bool:
-        was, self._told_suspect = self._told_suspect, self.is_suspect
+        was, self._reported_suspect = self._reported_suspect, self.is_suspect
         return was and not self.is_suspect
 
     # -- terms (section 5.1)
 
     def _follow(self, message: Append | SnapshotChunk | Heartbeat | TimeoutNow) -> bool:
-        """Whether it comes from the leader of the newest term known; then this server follows it. A stale leader is
-        answered all the same, so that it learns of the newer term; of nothing else, for it may lead in that term again
-        by then, and take the answer for one to a message of that term."""
+        """Follow the sender if its term is at least this server's term. Return whether this server follows it.
+
+        If not, the sender is a leader of an older term, and the caller sends an answer without content, so that the
+        sender learns the newer term. The answer must have no content: the sender may lead the newer term by the time
+        the answer arrives, and would take it for an answer to a message of that term."""
         if message.term < self.term:
             return False
         assert self.role is not Role.LEADER or message.term > self.term, f"two leaders in term {self.term}"
@@ -380,7 +379,7 @@ class Raft:
         return True
 
     def _answered_leader(self, message: AppendResponse | SnapshotResponse | HeartbeatResponse) -> Leader | None:
-        """The leader that the answer is for, if this server still is that."""
+        """Return this server's Leader if it still leads the term of this answer; otherwise None."""
         if message.term > self.term:
             self._enter(message.term)
         return self._role if isinstance(self._role, Leader) and message.term == self.term else None
@@ -414,12 +413,14 @@ class Raft:
         self._become_follower(leader)
 
     def _become(self, role: Role | None) -> None:
-        """Take on roles until one stays: alone in its shard, a server is elected by itself."""
+        """Take on `role`, and every role that follows from it at once.
+
+        A server that is alone in its shard passes through all roles to leader in one call."""
         while role is not None:
             role = self._take_on(role)
 
     def _take_on(self, role: Role) -> Role | None:
-        """Returns the role to take on at once after this one."""
+        """Take on `role`. Return the role that follows from it at once, or None."""
         match role:
             case Role.FOLLOWER:
                 self._become_follower(leader=0)
@@ -444,15 +445,8 @@ class Raft:
 
     def _become_leader(self) -> None:
         assert isinstance(self._role, Candidate)
-        leader = Leader(
-            self._server,
-            self._timing,
-            self._reach,
-            self._max_uncommitted_bytes,
-            prefer=self._prefer,
-            accepts_loss=self._role.campaign.unanimous,
-        )
-        self._server.suspicion = 0  # what a leader has is what the shard has
+        leader = Leader(self._server, self.settings, accepts_loss=self._role.campaign.unanimous)
+        self._server.suspicion = 0  # the log of an elected leader is the log of the shard
         self._role, self._no_op = leader, leader.no_op
         leader.begin_round()
 
@@ -466,11 +460,11 @@ class Raft:
         return self._role
 
     def _new_timer(self) -> ElectionTimer:
-        return ElectionTimer(self._timing, self._jitter)
+        return ElectionTimer(self.settings.timing, self.settings.jitter)
 
-    def _to(self, message: Message) -> tuple[int, int, int]:
-        """The head of an answer."""
+    def _to(self, message: RaftMessage) -> tuple[int, int, int]:
+        """The sender, receiver and term of an answer to `message`."""
         return self.node, message.sender, self.term
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: RaftMessage) -> None:
         self._server.send(message)

@@ -2,8 +2,9 @@
 
     requested --begin(round)--> asked --round confirmed by a majority--> answered, once the no-op is committed
 
-The commit index at the time of the request is a correct answer, if the leader still led after that time. A round of
-heartbeats that began later shows it. Reads that arrive while a round is under way share the next round.
+The commit index at the time of the request is a correct answer if the leader still led after that time. A round of
+heartbeats that began after the request, and that a majority answered, proves that the leader still led.
+Reads that arrive while a round is under way share the next round.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from __future__ import annotations
 from collections import deque
 
 
-class Reads:
+class UnconfirmedReads:
+    """The reads of one leadership that no majority has confirmed."""
+
     __slots__ = ("_asked", "_requested")
 
     def __init__(self) -> None:
-        # (token, index) of those for which no round has begun.
+        # (token, index) of each read for which no round of heartbeats has begun.
         self._requested: list[tuple[int, int]] = []
-        # (round, token, index) of those that wait for that round; rounds ascend.
+        # (round, token, index) of each read that waits for a majority to confirm that round. Rounds ascend.
         self._asked: deque[tuple[int, int, int]] = deque()
 
     def request(self, token: int, index: int) -> None:
@@ -26,6 +29,7 @@ class Reads:
 
     @property
     def needs_round(self) -> bool:
+        """Whether the leader should begin a round of heartbeats for new reads now."""
         return bool(self._requested) and not self._asked
 
     @property

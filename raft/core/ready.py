@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from raft.core.messages import Message, SnapshotChunk
+from raft.core.messages import RaftMessage, SnapshotChunk
 
 
 class Role(Enum):
@@ -58,9 +58,11 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class RoleChange:
+    """The role, the term or the known leader of this server has changed to this."""
+
     role: Role
     term: int
-    # 0: unknown.
+    # The node id of the leader; 0: unknown.
     leader: int
     # All voters elected this leader, and some of them are suspects. Committed entries that they lost may be gone.
     accepts_loss: bool = False
@@ -73,7 +75,7 @@ class Ready:
     Carry out `write` before `commit`. The other parts may come in any order: the core hands out a message only when
     everything that the message promises is durable."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[RaftMessage, ...]
     save: Save | None
     write: Write | None
     # This server was just elected: append a no-op, which must get this index; then call own_write(no_op).
@@ -82,13 +84,12 @@ class Ready:
     commit: int | None
     # (token, index): answer the read `token` when all entries up to `index` are applied.
     reads: tuple[tuple[int, int], ...]
-    # Role, term or known leader changed. When a leader steps down, its unanswered reads are lost.
+    # Role, term or known leader changed. If a leader steps down, the core forgets its unanswered reads.
     role: RoleChange | None
     # The newest configuration in the log changed, or was committed.
     configuration: bool = False
-    # Take this piece of a snapshot; its bytes came with it. Then call base_received(), or, when the snapshot is
-    # complete and
-    # in the place of the log, installed().
+    # Take this piece of a snapshot, whose bytes came with the message. Then call snapshot_received(). When the snapshot
+    # is complete and has replaced the log, call installed() instead.
     chunk: SnapshotChunk | None = None
     # The suspicion of this node is lifted: remove the suspect mark, at any later time.
     trusted: bool = False

@@ -1,36 +1,26 @@
 """The state of a server in every role: term, vote, log and commit index (the upper part of Figure 2 of the paper).
 
-    log   base_index ...... commit ........ durable ........ last_index
-                 |  settled   |  held here     |  not yet held as the flush mode promises
+    log   snapshot_index ...... commit ........ durable ........ last_index
+                 | committed  |  held here     |  not yet held as the flush mode promises
                  |            |  (a leader's commit may pass its own durable)
 
-Promises leave this node only after what they promise is durable. So the outbox of messages stays shut
-while term and vote differ from what is saved, and `durable` says how much of the log may be acknowledged.
+A message leaves this node only after everything that the message promises is durable. So no message is sent while term
+and vote differ from the saved term and vote. A server acknowledges entries up to `durable` and no further.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-
 from raft.core.configuration import Configuration, Configurations
 from raft.core.errors import Diverged
 from raft.core.log_terms import LogTerms, runs_from
-from raft.core.messages import Append, Message, SnapshotChunk
+from raft.core.messages import Append, RaftMessage, SnapshotChunk
 from raft.core.ready import Save, Write
-
-
-@dataclass(frozen=True, slots=True)
-class Durable:
-    """What the vote file holds."""
-
-    # The newest term this server has seen. Never falls.
-    term: int = 0
-    # Whom it voted for in that term; 0: nobody. Set once for each term.
-    voted_for: int = 0
+from raft.core.settings import Durable, RecoveredState
 
 
 class Server:
+    """Term, vote, log and commit index of one server. Follower, Candidate and Leader share it."""
+
     __slots__ = (
         "_outbox",
         "_saved",
@@ -52,51 +42,42 @@ class Server:
         "writable",
     )
 
-    def __init__(
-        self,
-        node: int,
-        state: Durable,
-        log: LogTerms,
-        configurations: Iterable[tuple[int, Configuration]],
-        commit: int,
-        suspicion: int = 0,
-    ) -> None:
-        assert node >= 1, "node ids begin at 1"
-        assert log.base_index <= commit <= log.last_index, f"commit {commit} lies outside of {log}"
+    def __init__(self, node: int, recovered: RecoveredState) -> None:
+        log, commit, vote = recovered.log, recovered.commit, recovered.vote
         self.node = node
         self.log = log
-        # So many have passed since this server began.
+        # The ticks since this server was built.
         self.ticks = 0
-        self.configurations = Configurations(configurations)
-        # base_index <= commit <= last_index. Never falls.
+        self.configurations = Configurations(recovered.configurations)
+        # snapshot_index <= commit <= last_index. Never falls.
         self.commit = commit
-        # The log agrees with that of the leader of this term up to here; commit <= matched <= last_index. Falls only
-        # with a new term, not with a new role: what is committed agrees with every later leader's log (Leader
-        # Completeness, section 5.4.3), and more than that is not known of it.
+        # The log agrees with the log of this term's leader up to here; commit <= matched <= last_index. A new term
+        # lowers it to `commit`, and a new role does not. Every later leader has all committed entries (Leader
+        # Completeness, section 5.4.3), and the server knows nothing more of a later leader's log.
         self.matched = commit
-        # Everything up to here is held as the flush mode promises; durable <= last_index. Falls by truncation alone.
+        # All entries up to here are held as the flush mode promises; durable <= last_index. Only a cut lowers it.
         self.durable = log.last_index
-        # Whether the disk takes entries. While it does not, this server neither stands nor takes entries.
+        # Whether the disk takes entries. While False, this server does not stand for election and takes no entries.
         self.writable = True
-        # Whether the disk was so slow that this server gave up leading; until what it wrote is held it does not stand.
+        # Whether this server stepped down because its disk was slow. It does not stand again until its log is held.
         self.is_slow = False
-        # Not 0: this server may have lost what it acknowledged (see suspicion.py).
-        self.suspicion = suspicion
-        # Term and vote as the server acts on them; promise.term >= log.last_term. Entries may have outrun the vote file
-        # in a crash: then no vote of that term has left this node, or it would be in the file.
-        self.promise = state if state.term >= log.last_term else Durable(log.last_term)
+        # Not 0: this server may have lost entries that it acknowledged (see suspicion.py).
+        self.suspicion = recovered.suspicion
+        # Term and vote as the server acts on them; promise.term >= log.last_term. After a crash, the log may have a
+        # newer term than the vote file. Then this node has sent no vote in that term, because a vote is saved first.
+        self.promise = vote if vote.term >= log.last_term else Durable(log.last_term)
         # Term and vote on disk.
-        self._saved = state
-        # The newest Save asked for; its content is what `promise` was then.
-        self._saving = Save(0, state.term, state.voted_for)
+        self._saved = vote
+        # The newest Save that the driver was given. Its content is `promise` at that time.
+        self._saving = Save(0, vote.term, vote.voted_for)
         # Messages wait here while promise != _saved.
-        self._outbox: list[Message] = []
-        # The write, and the piece of a base, that the next Ready asks for.
+        self._outbox: list[RaftMessage] = []
+        # The write, and the piece of a snapshot, that the next Ready carries.
         self._write: Write | None = None
         self.chunk: SnapshotChunk | None = None
         # Tokens of saves and writes, one sequence; each is used once.
         self._token = 0
-        # Writes with an older token may have been overwritten: what they persisted is not counted.
+        # Entries of writes with an older token may have been overwritten, so `persisted` ignores these tokens.
         self._valid_from = 0
 
     @property
@@ -138,6 +119,7 @@ class Server:
         self._outbox.clear()
 
     def vote(self, candidate: int) -> None:
+        """Vote for `candidate` in the present term. The vote is sent only after it is saved."""
         assert self.voted_for in (0, candidate), f"voted for {self.voted_for} in term {self.term} already"
         self.promise = Durable(self.term, candidate)
 
@@ -155,9 +137,11 @@ class Server:
 
     @property
     def is_saved(self) -> bool:
+        """Whether the present term and vote are on disk."""
         return self.promise == self._saved
 
     def take_save(self) -> Save | None:
+        """Return a new Save if term or vote changed since the last Save; otherwise None."""
         if (self._saving.term, self._saving.voted_for) == (self.term, self.voted_for):
             return None
         self._saving = Save(self.next_token(), self.term, self.voted_for)
@@ -170,10 +154,11 @@ class Server:
 
     # -- messages
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         self._outbox.append(message)
 
-    def take_messages(self) -> tuple[Message, ...]:
+    def take_messages(self) -> tuple[RaftMessage, ...]:
+        """Return the waiting messages. Empty while term and vote are not saved."""
         if not self._outbox or not self.is_saved:
             return ()
         messages = tuple(self._outbox)
@@ -228,15 +213,16 @@ class Server:
         return chunk
 
     def log_starts_behind(self, index: int) -> None:
+        """The log now begins after entry `index`."""
         assert index <= self.commit, f"entry {index} is not committed: {self.commit}"
         self.log.drop_before(index)
         self.configurations.drop_before(index)
 
     def install(self, index: int, term: int, configuration: Configuration) -> None:
-        """A snapshot has replaced the log. All entries up to `index` are committed and held."""
-        assert index > self.commit, f"the base at {index} stands for less than is committed: {self.commit}"
+        """A snapshot has replaced the log. All entries up to `index` are committed."""
+        assert index > self.commit, f"the snapshot at {index} ends before the commit index {self.commit}"
         self._valid_from = self.next_token()
-        self.log = LogTerms(base_index=index, base_term=term)
+        self.log = LogTerms(snapshot_index=index, snapshot_term=term)
         self.configurations = Configurations([(index, configuration)])
         self.commit = self.durable = self.matched = index
 
@@ -245,14 +231,15 @@ class Server:
         return write
 
     def persisted(self, token: int, term: int, index: int) -> bool:
-        """The writes up to `token` are held; their last entry is `index`, of `term`. Returns whether `durable` rose.
+        """The writes up to `token` are held; their last entry has this index and term. Return whether `durable` rose.
 
-        The same entry may have been cut and written again since. Only the token shows that, so old tokens are
-        ignored."""
-        assert token <= self._token, f"token {token} was never given out"
+        An entry may have been cut and written again after that write. Only the token shows this, so tokens from before
+        the last cut are ignored."""
+        assert token <= self._token, f"the core never issued token {token}"
         if token < self._valid_from:
             return False
-        is_here = index < self.log.base_index or self.log.holds(index, term)  # the log may begin behind it by now
+        # The log may begin after this entry by now.
+        is_here = index < self.log.snapshot_index or self.log.holds(index, term)
         assert is_here, f"entry {index} of term {term} is not in the log: {self.log}"
         if index <= self.durable:
             return False
@@ -261,6 +248,7 @@ class Server:
         return True
 
     def commit_to(self, index: int) -> None:
+        """Raise the commit index to `index`, if `index` is larger."""
         assert index <= self.log.last_index, f"commit {index} lies beyond the log's end {self.log.last_index}"
         self.commit = max(self.commit, index)
         self.matched = max(self.matched, self.commit)

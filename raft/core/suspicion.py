@@ -1,46 +1,51 @@
-"""The suspect rule: what a node may do that may have lost what it acknowledged.
+"""The suspect rule: what a server may do if it may have lost entries that it acknowledged.
 
-The arguments of section 5.4 rest on servers that keep what they acknowledge. One that may not have kept
-it (its machine lost power before the log was flushed) takes no part in them until its leader has given it back.
+The safety proof of Raft (section 5.4) needs servers that keep every entry they acknowledge. A machine that loses power
+before the log is flushed may break this. Such a server is a suspect until the leader has sent it all lost entries.
 
-    started with a suspicion        a leader found that it holds all that it may have held
-    ------------------------> SUSPECT -----------------------------------------------------> trusted
+    started with a suspicion        the leader lifts the suspicion: all entries are here again
+    ------------------------> SUSPECT -------------------------------------------------------> trusted
                                  |
-                                 +-- or every voter voted for one leader: what is lost is lost
+                                 +-- or this server was elected, or an operator accepted the loss
 
-- A suspect neither votes nor counts: not for a commit, not for a read, not for an election. A majority m that committed
-  and a majority m that elects still share a node that kept what it acknowledged: with k suspects of n, at least m - k
-  others acknowledged the commit, m others elect, and m - k + m is more than the n - k that there are.
-- A leader believes nothing that a suspect acknowledged before it heard of the suspicion. It lifts the suspicion once
-  the suspect holds the whole log that the leader had then: all that the suspect can ever have acknowledged to it.
-- Where too many are suspect for that, every voter must answer: then suspects vote too, and the longest log wins.
+- A suspect does not count for a commit, for a read or for an election. Let n be the number of voters, k the number of
+  suspects and m a majority. Among the n - k other voters, at least m - k acknowledged a committed entry, and m elect a
+  leader. Because (m - k) + m > n - k, at least one voter did both.
+- When a leader hears of a suspicion, it forgets all earlier acknowledgements of that suspect. It lifts the suspicion
+  when the suspect holds the log up to the last index that the leader had at that time. The suspect cannot have
+  acknowledged more than that to this leader.
+- If there are too many suspects for an election, a candidate needs the votes of all voters. In such an election
+  suspects vote too, and the most up-to-date log wins. The loss of any other entry is accepted.
 
-A suspicion is a random number, drawn at each start, so that what is said of an earlier life is never taken for this
-one's.
+A suspicion is a random number. A server draws it at each start, so a message about an earlier run is never taken for a
+message about this run.
 """
 
 from __future__ import annotations
 
 
 class Suspicion:
-    """A leader's view of one follower that is suspect."""
+    """What a leader knows of one follower that is a suspect."""
 
     __slots__ = ("known_since", "number", "owed")
 
     def __init__(self, number: int, last_index: int, round_number: int) -> None:
-        # As the follower gave it; never 0.
+        # The random number that the follower sent; never 0.
         self.number = number
-        # The leader's last index when it heard of it: what the follower must hold to be trusted again.
+        # The leader's last index when it heard of the suspicion. The follower is trusted again when it holds the log up
+        # to this index.
         self.owed = last_index
-        # The newest round of heartbeats at that time.
+        # The newest round of heartbeats when the leader heard of the suspicion.
         self.known_since = round_number
 
     def lifted(self, match: int) -> int:
-        """What a heartbeat says to a follower that holds the log up to `match`: the number, if its suspicion is lifted;
-        otherwise 0."""
+        """Return the number of the suspicion if it is lifted for a follower that holds the log up to `match`; otherwise
+        0. The next heartbeat carries the result."""
         return self.number if match >= self.owed else 0
 
     def is_over(self, round_number: int) -> bool:
-        """Whether an answer to that round that speaks of no suspicion shows that there is none: it was given after the
-        suspicion was heard of, and only the leader of this term could lift it (or it was an old message)."""
+        """Whether an answer to round `round_number`, with no suspicion in it, proves that the suspicion is lifted.
+
+        The proof holds only for rounds that began after the leader heard of the suspicion. An answer to an older round
+        may be older than the suspicion."""
         return round_number > self.known_since

@@ -1,51 +1,47 @@
-"""Handing leadership to another server (dissertation, section 3.10).
+"""Handover: a leader gives leadership to another voter, the target (dissertation, section 3.10).
 
-    begin ──> the target lacks entries ──> it holds all of the log: TimeoutNow ──> it stands, and wins by a newer term
+    begin ──> the target lacks entries ──> it holds the whole log: TimeoutNow ──> it stands, and wins in a newer term
       |                |                              |
-      |                +------------------------------+──> an election timeout has passed: given up, the leader goes on
-      +──> refused: no voter, suspect, not heard of lately
+      |                +------------------------------+──> an election timeout passes: the leader gives up and leads on
+      +──> refused: the target is not a voter, is a suspect, or was not heard lately
 
-While it lasts the leader takes no proposals, so the target's log becomes the leader's and stays it; what
-was taken before is not lost by it. Where one of the voters is preferred, whoever else leads hands over to that one as
-soon as it is there.
+During a handover the leader takes no proposals, so the target's log can become equal to the leader's log. Earlier
+proposals are not lost. If the shard has a preferred leader, any other leader hands leadership over to the preferred
+leader as soon as that node keeps up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from raft.core.election_timer import Timing
 from raft.core.errors import TransferRefused
 from raft.core.messages import TimeoutNow
-from raft.core.progress import Mode, Progress
+from raft.core.progress import FollowerProgress, Mode
 from raft.core.server import Server
+from raft.core.settings import RaftSettings
 
-# In election timeouts: how long a leader leads before it thinks of the preferred one, and how long it waits after that
-# came to nothing.
+# A leader waits this many election timeouts before it hands leadership over to the preferred leader. It waits as long
+# again after a handover that failed.
 PREFERENCE_PATIENCE = 8
-
-# Which of these voters is to lead, the same on all servers; 0: whoever does.
-Prefer = Callable[[tuple[int, ...]], int]
-
-
-def nobody(_: tuple[int, ...]) -> int:
-    return 0
 
 
 class Transfer:
+    """The handover of one leadership: at most one at a time."""
+
     __slots__ = ("_began", "_prefer", "_progress", "_server", "_timing", "to")
 
-    def __init__(self, server: Server, progress: Mapping[int, Progress], timing: Timing, prefer: Prefer) -> None:
+    def __init__(self, server: Server, progress: Mapping[int, FollowerProgress], settings: RaftSettings) -> None:
         self._server = server
         self._progress = progress
-        self._timing = timing
-        self._prefer = prefer
-        # The tick at which the last one began; before the first, the leadership.
+        self._timing = settings.timing
+        self._prefer = settings.prefer
+        # The tick at which the last handover began. Before the first handover: the tick at which the leadership began.
         self._began = server.ticks
-        # The target; 0: none is under way.
+        # The target; 0: no handover is under way.
         self.to = 0
 
     def begin(self, to: int) -> None:
+        """Begin a handover to node `to`. Raises TransferRefused."""
         server, progress = self._server, self._progress.get(to)
         if to == server.node:
             raise TransferRefused(f"node {to} leads already")
@@ -55,28 +51,29 @@ class Transfer:
             raise TransferRefused(f"node {to} may have lost entries in a crash and is catching up")
         if server.ticks - progress.heard_at >= self._timing.election_ticks:
             raise TransferRefused(f"node {to} does not answer")
-        if to != self.to:  # asked for again, it does not last longer
+        if to != self.to:  # a repeated request does not extend the time limit
             self.to, self._began = to, server.ticks
         self.heard(to)
 
     def tick(self) -> None:
+        """Give up a handover that takes too long, and begin the handover to the preferred leader when it is time."""
         if self.to and self._server.ticks - self._began >= self._timing.election_ticks:
             self.to = 0
         if not self.to and (preferred := self._prefer(self._server.voters)) and self._wants(preferred):
             self.begin(preferred)
 
     def heard(self, node: int) -> None:
-        """That node holds more than before."""
+        """`node` acknowledged more entries. If it is the target and holds the whole log, tell it to stand."""
         if node == self.to and self._holds_all(node):
             self._tell(node)
 
     def heartbeat(self) -> None:
-        """The message may have been lost."""
+        """Repeat TimeoutNow to a target that holds the whole log, because the message may have been lost."""
         if self.to:
             self.heard(self.to)
 
     def hand_to_anybody(self) -> None:
-        """The leader leaves: one of those that hold its whole log stands at once. Without one, time decides."""
+        """The leader steps down. Tell one voter that holds the whole log to stand at once, if there is such a voter."""
         for node in self._server.voters:
             if node != self._server.node and self._holds_all(node):
                 self._tell(node)
@@ -91,7 +88,7 @@ class Transfer:
         server.send(TimeoutNow(server.node, node, server.term))
 
     def _wants(self, preferred: int) -> bool:
-        """Whether the preferred leader is another one, which keeps up."""
+        """Whether to hand leadership over to `preferred` now: a trusted voter other than this server that keeps up."""
         if preferred not in self._server.voters or preferred == self._server.node:
             return False
         now = self._server.ticks

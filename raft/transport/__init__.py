@@ -1,4 +1,4 @@
-"""Raft's messages over gRPC.
+"""Carries Raft's messages over gRPC.
 
 streams.py           a stream to one peer that is opened again whenever it breaks
 wire.py              the core's messages as protobuf, and back

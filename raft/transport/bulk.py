@@ -1,10 +1,10 @@
-"""A message with bulk in it, in protobuf's wire format: an AppendRequest, of which `entries` is written and read here.
+"""Encodes and decodes an AppendRequest in protobuf's wire format, with a single copy of its `entries`.
 
     0x2A | length of the entries (varint) | entries | all other fields, as protobuf writes them
 
-Protobuf copies bulk into a message, and again into an encoding that grows as it goes; for a megabyte that
-costs more than to send it. Fields may come in any order, so the bulk is put first, by one copy, and whoever reads finds
-it at once. What others write in another order is left to protobuf.
+Protobuf copies large bytes into the message object, and again into the encoded bytes. For a megabyte these copies cost
+more time than sending it. Protobuf allows fields in any order, so this module writes `entries` first, and the reader
+finds `entries` at the start. A message with another order of fields is decoded by protobuf.
 """
 
 from __future__ import annotations
@@ -14,19 +14,22 @@ from dataclasses import dataclass
 from raft.v1 import raft_pb2
 from store import Readable
 
+# The tag of field 5 (`entries`), with the wire type for a length and bytes.
 _ENTRIES = b"\x2a"
-"""Field 5, of the wire type with a length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bulk:
-    """`head` has all fields but the entries, which may be a view: of the log, or of the message that they came in."""
+    """An AppendRequest in two parts. `head` has all fields except `entries`.
+
+    `entries` may be a view of the log, or of the received message."""
 
     head: raft_pb2.AppendRequest
     entries: Readable = b""
 
 
 def serialize(bulk: Bulk) -> bytes:
+    """Return the encoded AppendRequest."""
     head = bulk.head.SerializeToString()
     if not bulk.entries:
         return head
@@ -34,7 +37,7 @@ def serialize(bulk: Bulk) -> bytes:
 
 
 def parse(data: bytes) -> Bulk:
-    """Raises google.protobuf.message.DecodeError."""
+    """Decode an AppendRequest. `entries` is a view of `data`. Raises google.protobuf.message.DecodeError."""
     if data[:1] != _ENTRIES:
         head = raft_pb2.AppendRequest.FromString(data)
         entries = head.entries
@@ -43,7 +46,7 @@ def parse(data: bytes) -> Bulk:
     length, start = _varint_at(data, 1)
     end = start + length
     if end > len(data):
-        return Bulk(raft_pb2.AppendRequest.FromString(data))  # which says what is wrong with it
+        return Bulk(raft_pb2.AppendRequest.FromString(data))  # protobuf raises DecodeError and says what is wrong
     return Bulk(raft_pb2.AppendRequest.FromString(data[end:]), memoryview(data)[start:end])
 
 
@@ -57,7 +60,9 @@ def _varint(number: int) -> bytes:
 
 
 def _varint_at(data: bytes, at: int) -> tuple[int, int]:
-    """The number, and what comes behind it; where the data ends within it, a place behind its end."""
+    """Return the number at `at`, and the index after it.
+
+    If the data ends within the number, that index is len(data) + 1."""
     number = shift = 0
     for byte in data[at : at + 10]:
         number |= (byte & 0x7F) << shift

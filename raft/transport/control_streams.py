@@ -1,12 +1,13 @@
 """Control streams: one stream each way between two nodes carries the votes and heartbeats of all their shards.
 
     shard 0 ─┐                                                                        ┌─> shard 0
-    shard 1 ─┼─> what is said to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, by the
+    shard 1 ─┼─> the messages to node 2 in one turn of the loop ══ one ControlBundle ═╪═> shard 1 ──> answers, on the
     shard 2 ─┘                                                                        └─> shard 2     same stream
 
-A message costs what its stream costs, so those of one turn go together; shards tick in the same turn, and
-idle shards cost hardly more than one shard. The caller's identity is checked when a stream opens. Each message also
-names the receiver's incarnation, because each shard may know a different one. Messages that cannot be sent are dropped.
+All control messages of one turn to one node leave in one bundle, because a write to a stream costs more than a message.
+All shards of a node tick in the same turn, so many idle shards cost little more than one shard. The caller's identity
+is checked when a stream opens. Each message also names the receiver's incarnation, because two shards may know
+different incarnations of one node. Messages that cannot be sent are dropped.
 """
 
 from __future__ import annotations
@@ -17,28 +18,29 @@ from typing import Any, Protocol
 
 from grpc import aio
 
-from raft.core import Message
+from raft.core import RaftMessage
 from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.transport.wire import control_from_wire, control_to_wire
 from raft.v1 import raft_pb2, raft_pb2_grpc
 
+# The largest number of bundles that wait for one peer. Further bundles are dropped.
 CONTROL_BOUND = 256
-"""Bundles that wait for one peer; more are dropped."""
+# The largest number of messages in one bundle. Further messages of the same turn are dropped.
 BUNDLE_BOUND = 1024
-"""Messages of one bundle; more of one turn are dropped."""
 
 
-class Speaker(Protocol):
-    """One shard on this node."""
+class ControlReceiver(Protocol):
+    """The receiver of one shard's control messages on this node."""
 
-    def admit_to(self, incarnation: bytes) -> str:
-        """Why a peer that means this incarnation of this node is not let in; empty when it is."""
+    def refusal_for(self, incarnation: bytes) -> str:
+        """Return why a message for this incarnation of this node is refused; empty if it is accepted."""
 
-    def hear(self, message: Message) -> None: ...
+    def receive(self, message: RaftMessage) -> None:
+        """Take a vote request, a heartbeat, or the answer to one of these."""
 
 
 class Bundles:
-    """What is said to one node: the messages of one turn go out together."""
+    """Collects the control messages to one node, and sends them together at the end of the turn."""
 
     def __init__(self, send: Callable[[raft_pb2.ControlBundle], None]) -> None:
         self._send = send
@@ -55,12 +57,13 @@ class Bundles:
         self._send(raft_pb2.ControlBundle(messages=messages))
 
 
-class Line:
-    """To one node at one address, for as many shards as `holders` says."""
+class ControlStream:
+    """The control stream to one node at one address. All shards with that peer share it."""
 
     def __init__(self, me: int, node: int, address: str, cluster: str, hear: Callable[[int, Any], None]) -> None:
         self.key = (node, address)
-        self.holders = 0
+        # The number of shards that use this stream.
+        self.users = 0
         self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         stub = raft_pb2_grpc.RaftStub(self._channel)
         metadata = caller(cluster, me, node)
@@ -74,8 +77,8 @@ class Line:
         self._bundles = Bundles(self._stream.send)
         self._stream.start()
 
-    def send(self, shard: int, incarnation: bytes, message: Message) -> None:
-        """Never waits; dropped while the stream is down."""
+    def send(self, shard: int, incarnation: bytes, message: RaftMessage) -> None:
+        """Send a message of `shard` without waiting. Drop it while the stream is down."""
         wire = control_to_wire(message)
         wire.shard, wire.incarnation = shard, incarnation
         self._bundles.add(wire)
@@ -85,39 +88,41 @@ class Line:
         await self._channel.close()
 
 
-class ControlLines:
-    """Of one node. A shard joins before it speaks."""
+class ControlStreams:
+    """The control streams of one node. A shard must `join` before it uses them."""
 
     def __init__(self, cluster: str, node: int) -> None:
         self.cluster = cluster
         self.node = node
-        self._shards: dict[int, Speaker] = {}
-        self._lines: dict[tuple[int, str], Line] = {}
+        self._shards: dict[int, ControlReceiver] = {}
+        self._streams: dict[tuple[int, str], ControlStream] = {}
+        # By node: the answers to that node, on the stream that it opened last.
         self._answers: dict[int, Bundles] = {}
-        """By node, on the stream that it opened last."""
 
-    def join(self, shard: int, speaker: Speaker) -> None:
-        self._shards[shard] = speaker
+    def join(self, shard: int, receiver: ControlReceiver) -> None:
+        self._shards[shard] = receiver
 
     def leave(self, shard: int) -> None:
         self._shards.pop(shard, None)
 
-    def meet(self, node: int, address: str) -> Line:
-        """The line to that node, shared by all who meet it there. Give it back by `part`."""
-        line = self._lines.get((node, address))
-        if line is None:
-            line = self._lines[node, address] = Line(self.node, node, address, self.cluster, self._hear_answers)
-        line.holders += 1
-        return line
+    def acquire(self, node: int, address: str) -> ControlStream:
+        """Return the stream to that node and address, which several shards share. Give it back with `release`."""
+        stream = self._streams.get((node, address))
+        if stream is None:
+            stream = ControlStream(self.node, node, address, self.cluster, self._receive_answers)
+            self._streams[node, address] = stream
+        stream.users += 1
+        return stream
 
-    async def part(self, line: Line) -> None:
-        line.holders -= 1
-        if line.holders == 0:
-            del self._lines[line.key]
-            await line.stop()
+    async def release(self, stream: ControlStream) -> None:
+        """Give a stream back. The stream stops when no shard uses it."""
+        stream.users -= 1
+        if stream.users == 0:
+            del self._streams[stream.key]
+            await stream.stop()
 
-    def answer(self, shard: int, message: Message) -> None:
-        """By the stream that brought the question."""
+    def answer(self, shard: int, message: RaftMessage) -> None:
+        """Send an answer on the stream that the message's receiver opened. Drop it if there is no such stream."""
         bundles = self._answers.get(message.receiver)
         if bundles is not None:
             wire = control_to_wire(message)
@@ -125,29 +130,29 @@ class ControlLines:
             bundles.add(wire)
 
     async def serve(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """What one other node says, until its stream ends."""
+        """Take the messages of node `sender`, and write the answers to it, until its stream ends."""
         queue = SendQueue(CONTROL_BOUND)
         self._answers[sender] = Bundles(queue.put)
         async with queue.drained(context.write, f"control answers to node {sender}"):
             while (bundle := await context.read()) is not aio.EOF:
                 for wire in bundle.messages:
-                    speaker = self._shards.get(wire.shard)
-                    if speaker is not None and not speaker.admit_to(wire.incarnation):
-                        self._hear(speaker, sender, wire)
+                    receiver = self._shards.get(wire.shard)
+                    if receiver is not None and not receiver.refusal_for(wire.incarnation):
+                        self._receive(receiver, sender, wire)
 
-    def _hear_answers(self, sender: int, bundle: raft_pb2.ControlBundle) -> None:
+    def _receive_answers(self, sender: int, bundle: raft_pb2.ControlBundle) -> None:
         for wire in bundle.messages:
-            if (speaker := self._shards.get(wire.shard)) is not None:
-                self._hear(speaker, sender, wire)
+            if (receiver := self._shards.get(wire.shard)) is not None:
+                self._receive(receiver, sender, wire)
 
-    def _hear(self, speaker: Speaker, sender: int, wire: raft_pb2.ControlMessage) -> None:
+    def _receive(self, receiver: ControlReceiver, sender: int, wire: raft_pb2.ControlMessage) -> None:
         message = control_from_wire(wire, sender, self.node)
         if message is not None:
-            speaker.hear(message)
+            receiver.receive(message)
 
 
 def caller(cluster: str, sender: int, receiver: int) -> tuple[tuple[str, str], ...]:
-    """The metadata of a stream: who calls, and whom it means to call."""
+    """Return the metadata of a stream: the cluster, the calling node and the called node."""
     return (
         ("ledgermq-cluster", cluster),
         ("ledgermq-sender", str(sender)),

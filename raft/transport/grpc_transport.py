@@ -18,10 +18,18 @@ import grpc
 from grpc import aio
 
 from raft.configuration_entry import ShardConfiguration
-from raft.core import Append, AppendResponse, HeartbeatResponse, Message, SnapshotChunk, SnapshotResponse, VoteResponse
-from raft.snapshot_piece import Piece
+from raft.core import (
+    Append,
+    AppendResponse,
+    HeartbeatResponse,
+    RaftMessage,
+    SnapshotChunk,
+    SnapshotResponse,
+    VoteResponse,
+)
+from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import Bulk, parse, serialize
-from raft.transport.control_streams import ControlLines, Line, caller
+from raft.transport.control_streams import ControlStream, ControlStreams, caller
 from raft.transport.streams import CHANNEL_OPTIONS, OutboundStream, SendQueue
 from raft.transport.wire import (
     answer_from_wire,
@@ -36,8 +44,9 @@ from store import CorruptRangeError, ForkedError, Readable
 
 log = logging.getLogger("ledgermq.raft.transport")
 
+# The largest number of byte ranges that wait for one peer. The core allows half as many messages in flight, so the
+# queue drops none of them.
 APPEND_BOUND = 128
-"""Byte ranges that wait for one peer: twice the core's own bound of messages in flight, so none is dropped by it."""
 
 _SERVICE = raft_pb2.DESCRIPTOR.services_by_name["Raft"].full_name
 _REPLICATE = f"/{_SERVICE}/Replicate"
@@ -45,7 +54,7 @@ _REPLICATE = f"/{_SERVICE}/Replicate"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this node is, in one shard."""
+    """The identity of this node in one shard."""
 
     cluster: str
     shard: int
@@ -55,118 +64,129 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """What the transport hands incoming messages to: the driver's events."""
+    """The callbacks for incoming messages, which are the driver's events."""
 
-    message: Callable[[Message], None]
+    message: Callable[[RaftMessage], None]
     append: Callable[[Append, Readable], None]
-    snapshot: Callable[[SnapshotChunk, Piece], None]
+    snapshot: Callable[[SnapshotChunk, SnapshotPiece], None]
     unreachable: Callable[[int], None]
 
 
 class GrpcTransport:
-    """The outgoing half, and the answers of the incoming one."""
+    """Sends the messages of one shard, and takes the incoming messages of that shard from RaftService."""
 
-    def __init__(self, identity: Identity, peers: Mapping[int, str], receiver: Receiver, lines: ControlLines) -> None:
-        """`lines`: of this node."""
+    def __init__(
+        self, identity: Identity, peers: Mapping[int, str], receiver: Receiver, control_streams: ControlStreams
+    ) -> None:
+        """`peers` are addresses by node, from this node's settings. `control_streams` are those of this node."""
         self.identity = identity
         self.receiver = receiver
+        # Why the other nodes refuse this node: they know it with another incarnation. Empty: no such reason is known.
         self.disowned = ""
-        """Why no peer lets this node take part, as it found at its door; empty while there is no such reason."""
         self._peers = peers
-        self._lines = lines
+        self._control_streams = control_streams
+        # The incarnations of the other members, and of removed nodes that the leader still sends to, by node.
         self._incarnations: dict[int, bytes] = {}
-        """Of the other members, and of those that are served still, as the configurations knew them."""
         self._links: dict[int, PeerLink] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
-        """Links to members that are gone, while they close."""
+        # The links to removed members that are closing.
+        self._closing: set[asyncio.Task[None]] = set()
         self._started = False
         self._append_answers: dict[int, SendQueue] = {}
 
     def start(self) -> None:
         self._started = True
-        self._lines.join(self.identity.shard, self)
+        self._control_streams.join(self.identity.shard, self)
         for link in self._links.values():
             link.start()
 
     async def stop(self) -> None:
-        self._lines.leave(self.identity.shard)
-        await asyncio.gather(*(link.stop() for link in self._links.values()), *self._leaving)
+        self._control_streams.leave(self.identity.shard)
+        await asyncio.gather(*(link.stop() for link in self._links.values()), *self._closing)
 
     def configured(self, configuration: ShardConfiguration, served: Container[int]) -> None:
-        """Links to all other members, and to nobody else but who is served still. An address among the node's own
-        settings goes before the one in the configuration: a node may have moved."""
+        """Keep a link to each other member, and to removed nodes in `served` that the leader still sends to.
+
+        An address in this node's settings overrides the address in the configuration, because a node may have moved."""
         members = {node: self._peers.get(node) or member.address for node, member in configuration.members.items()}
         known = {node: member.incarnation for node, member in configuration.members.items()}
         self._incarnations = {**{node: was for node, was in self._incarnations.items() if node in served}, **known}
         for node, link in list(self._links.items()):
             if members.get(node, link.address if node in served else "") != link.address:
-                self._part_from(node)
+                self._disconnect(node)
         for node, address in members.items():
             if node != self.identity.node and node not in self._links:
-                self._meet(node, address)
+                self._connect(node, address)
 
-    def _meet(self, node: int, address: str) -> None:
+    def _connect(self, node: int, address: str) -> None:
         link = self._links[node] = PeerLink(
-            self.identity, node, address, self.receiver, self._lines, lambda: self._incarnations.get(node, b"")
+            self.identity,
+            node,
+            address,
+            self.receiver,
+            self._control_streams,
+            lambda: self._incarnations.get(node, b""),
         )
         if self._started:
             link.start()
 
-    def _part_from(self, node: int) -> None:
+    def _disconnect(self, node: int) -> None:
         closing = asyncio.create_task(self._links.pop(node).stop(), name=f"close the links to node {node}")
-        self._leaving.add(closing)
-        closing.add_done_callback(self._leaving.discard)
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
 
-    def hear(self, message: Message) -> None:
-        """A vote or a heartbeat, or the answer to one, has come in."""
+    def receive(self, message: RaftMessage) -> None:
+        """Take a vote request, a heartbeat, or the answer to one of these."""
         self.receiver.message(message)
 
-    def admit_to(self, incarnation: bytes) -> str:
-        """Why a peer that means this incarnation of this node is not let in; empty when it is. Says so once."""
+    def refusal_for(self, incarnation: bytes) -> str:
+        """Return why a message for this incarnation of this node is refused; empty if it is accepted.
+
+        The first refusal in a row is logged."""
         was, self.disowned = self.disowned, ""
         if incarnation != self.identity.incarnation:
             self.disowned = (
-                f"node {self.identity.node} has another data directory than the one that the cluster knows "
-                "(a new or wiped disk): it takes no part until it is added again"
+                f"node {self.identity.node} has another data directory than the cluster knows (a new or wiped disk): "
+                "it takes no part until it is added again. Remove the node from the cluster, then add it again"
             )
             if not was:
                 log.error("%s", self.disowned)
         return self.disowned
 
-    def send(self, message: Message) -> None:
-        """Votes, heartbeats, and answers: an answer goes back on the stream that brought the question."""
+    def send(self, message: RaftMessage) -> None:
+        """Send a vote request, a heartbeat or an answer. An answer uses the stream that brought the question."""
         match message:
             case AppendResponse() | SnapshotResponse():
                 answers = self._append_answers.get(message.receiver)
                 if answers is not None:
                     answers.put(answer_to_wire(message))
             case VoteResponse() | HeartbeatResponse():
-                self._lines.answer(self.identity.shard, message)
+                self._control_streams.answer(self.identity.shard, message)
             case _:
                 if (link := self._links.get(message.receiver)) is not None:
                     link.send(message)
 
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
-        """Byte ranges, each by its peer's bulk connection."""
+        """Send byte ranges, each over the bulk connection to its receiver."""
         for receiver, message in ranges_to_wire(ranges):
             if (link := self._links.get(receiver)) is not None:
                 link.bulk.send(message)
 
-    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
+        """Send a piece of a snapshot over the bulk connection to its receiver."""
         if (link := self._links.get(chunk.receiver)) is not None:
             link.bulk.send(serialize(snapshot_to_wire(chunk, piece)))
 
     # -- the incoming stream, called by RaftService
 
     async def serve_replicate(self, sender: int, context: aio.ServicerContext[Any, Any]) -> None:
-        """Byte ranges of one leader, until its stream ends."""
+        """Take byte ranges from the leader `sender`, until its stream ends."""
         answers = self._append_answers[sender] = SendQueue(APPEND_BOUND)
         async with answers.drained(context.write, f"append answers to node {sender}"):
             try:
                 while (bulk := await context.read()) is not aio.EOF:
                     self._receive_bulk(bulk, sender)
             except (CorruptRangeError, ForkedError) as error:
-                log.warning("a byte range of node %d is refused: %s", sender, error)
+                log.warning("refused a byte range from node %d: %s", sender, error)
                 await context.abort(grpc.StatusCode.DATA_LOSS, str(error))
 
     def _receive_bulk(self, bulk: Bulk, sender: int) -> None:
@@ -177,7 +197,7 @@ class GrpcTransport:
 
 
 class PeerLink:
-    """To one peer: the connection for byte ranges, and the line that other shards use too."""
+    """The connections of one shard to one peer: one for byte ranges, and the control stream that all shards share."""
 
     def __init__(
         self,
@@ -185,19 +205,19 @@ class PeerLink:
         node: int,
         address: str,
         receiver: Receiver,
-        lines: ControlLines,
+        control_streams: ControlStreams,
         incarnation: Callable[[], bytes],
     ) -> None:
-        """`incarnation()`: by which the configuration knows the peer; empty where it does not."""
+        """`incarnation()` returns the peer's incarnation in the newest configuration; empty if it is not known."""
         self.address = address
         self._identity = identity
         self._node = node
         self._incarnation = incarnation
-        self._lines = lines
-        self._line: Line | None = None
+        self._control_streams = control_streams
+        self._control: ControlStream | None = None
         self._channel = aio.insecure_channel(address, options=CHANNEL_OPTIONS)
         me = identity.node
-        # What is sent are bytes already, the same for several peers.
+        # The messages are encoded already, because several peers may get the same bytes. So there is no serializer.
         replicate: Callable[..., Any] = self._channel.stream_stream(
             _REPLICATE, response_deserializer=raft_pb2.AppendResponse.FromString
         )
@@ -210,23 +230,23 @@ class PeerLink:
         )
 
     def start(self) -> None:
-        self._line = self._lines.meet(self._node, self.address)
+        self._control = self._control_streams.acquire(self._node, self.address)
         self.bulk.start()
 
     async def stop(self) -> None:
-        line, self._line = self._line, None
-        if line is not None:
-            await self._lines.part(line)
+        control, self._control = self._control, None
+        if control is not None:
+            await self._control_streams.release(control)
         await self.bulk.stop()
         await self._channel.close()
 
-    def send(self, message: Message) -> None:
-        """A vote or a heartbeat, to whom the configuration knows."""
-        if self._line is not None and (incarnation := self._incarnation()):
-            self._line.send(self._identity.shard, incarnation, message)
+    def send(self, message: RaftMessage) -> None:
+        """Send a vote request or a heartbeat. Drop it if the peer's incarnation is not known."""
+        if self._control is not None and (incarnation := self._incarnation()):
+            self._control.send(self._identity.shard, incarnation, message)
 
     def _open(self, method: Callable[..., Any]) -> Any:
-        """A call to the peer, by the incarnation that the configuration knows; None where it knows none."""
+        """Open a call to the peer's incarnation. Return None if its incarnation is not known."""
         incarnation = self._incarnation()
         if not incarnation:
             return None
@@ -236,21 +256,22 @@ class PeerLink:
         return method(metadata=(*who, *meant))
 
 
+# Returns None if this node cannot answer yet.
 Introduce = Callable[[raft_pb2.IntroduceRequest], raft_pb2.IntroduceResponse | None]
-"""None: this node cannot tell yet."""
 ReadEntries = Callable[[raft_pb2.ReadEntriesRequest], raft_pb2.ReadEntriesResponse]
 
 
 class RaftService(raft_pb2_grpc.RaftServicer):
-    """The incoming half: one for a node. Shards are added once they have started."""
+    """The gRPC service of one node, for all its shards. A shard is added after it has started."""
 
-    def __init__(self, introduce: Introduce, read_entries: ReadEntries, lines: ControlLines) -> None:
+    def __init__(self, introduce: Introduce, read_entries: ReadEntries, control_streams: ControlStreams) -> None:
         self._introduce = introduce
         self._read_entries = read_entries
-        self._lines = lines
+        self._control_streams = control_streams
         self._shards: dict[int, GrpcTransport] = {}
 
     def add_shard(self, transport: GrpcTransport) -> None:
+        """Serve the streams of this shard from now on."""
         self._shards[transport.identity.shard] = transport
 
     async def Introduce(  # noqa: N802 (gRPC names)
@@ -258,7 +279,7 @@ class RaftService(raft_pb2_grpc.RaftServicer):
     ) -> raft_pb2.IntroduceResponse:
         answer = self._introduce(request)
         if answer is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know of that shard (yet)")
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not know this shard yet; ask again")
         return answer
 
     async def ReadEntries(  # noqa: N802
@@ -267,35 +288,36 @@ class RaftService(raft_pb2_grpc.RaftServicer):
         return self._read_entries(request)
 
     async def Control(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
-        await self._lines.serve(await self._admit(metadata_of(context), context), context)
+        await self._control_streams.serve(await self._admit(metadata_of(context), context), context)
 
     async def Replicate(self, request_iterator: Any, context: aio.ServicerContext[Any, Any]) -> None:  # noqa: N802
         metadata = metadata_of(context)
         transport = self._shards.get(number(metadata.get("ledgermq-shard", "")))
         if transport is None:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve that shard (yet)")
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "this node does not serve this shard yet; ask again")
             raise AssertionError("abort always raises")
         sender = await self._admit(metadata, context)
-        # Who knows this incarnation is or was a member. The leader may be one that this node has not heard of yet.
-        if reason := transport.admit_to(in_hex(metadata.get("ledgermq-incarnation", ""))):
+        # A caller that names this node's incarnation is or was a member. It may be a new leader that is not in this
+        # node's configuration yet, so the configuration is not checked.
+        if reason := transport.refusal_for(in_hex(metadata.get("ledgermq-incarnation", ""))):
             await refuse(context, reason)
         await transport.serve_replicate(sender, context)
 
     async def _admit(self, metadata: Mapping[str, str], context: aio.ServicerContext[Any, Any]) -> int:
-        """Who calls, if it means this very node; ends the call otherwise."""
-        cluster, me = self._lines.cluster, self._lines.node
+        """Return the calling node. End the call if it is meant for another cluster or another node."""
+        cluster, me = self._control_streams.cluster, self._control_streams.node
         if metadata.get("ledgermq-cluster") != cluster:
             await refuse(context, f"this node is of cluster {cluster!r}, not {metadata.get('ledgermq-cluster')!r}")
         if metadata.get("ledgermq-receiver") != str(me):
             await refuse(context, f"this is node {me}, not node {metadata.get('ledgermq-receiver')}")
         sender = number(metadata.get("ledgermq-sender", ""))
         if sender < 1 or sender == me:
-            await refuse(context, f"no other node is called {metadata.get('ledgermq-sender')!r}")
+            await refuse(context, f"no other node has the number {metadata.get('ledgermq-sender')!r}")
         return sender
 
 
 def add_raft(service: RaftService, server: aio.Server) -> None:
-    """As the generated code does it, but for byte ranges, whose messages are read here."""
+    """Add the service to a gRPC server. Messages of Replicate are decoded by bulk.py instead of generated code."""
     raft_pb2_grpc.add_RaftServicer_to_server(service, server)
     replicate = grpc.stream_stream_rpc_method_handler(
         service.Replicate, request_deserializer=parse, response_serializer=raft_pb2.AppendResponse.SerializeToString
@@ -304,17 +326,18 @@ def add_raft(service: RaftService, server: aio.Server) -> None:
 
 
 def metadata_of(context: aio.ServicerContext[Any, Any]) -> dict[str, str]:
+    """Return the metadata that the caller sent."""
     return {key: str(value) for key, value in (context.invocation_metadata() or ())}
 
 
 async def refuse(context: aio.ServicerContext[Any, Any], reason: str) -> NoReturn:
-    """Ends the call for a reason that time alone does not heal."""
+    """End the call with FAILED_PRECONDITION, so that the caller retries slowly."""
     await context.abort(grpc.StatusCode.FAILED_PRECONDITION, reason)
     raise AssertionError("abort always raises")
 
 
 def in_hex(text: str) -> bytes:
-    """The bytes in a metadata value; empty, which nothing is known by, where it is not of that form."""
+    """Return the bytes of a hexadecimal metadata value; empty if it is not hexadecimal. No incarnation is empty."""
     try:
         return bytes.fromhex(text)
     except ValueError:
@@ -322,5 +345,5 @@ def in_hex(text: str) -> bytes:
 
 
 def number(text: str) -> int:
-    """The number in a metadata value, or -1, which no node or shard has."""
+    """Return the number in a metadata value; -1 if it is not a number. No node or shard has the number -1."""
     return int(text) if text.isdecimal() else -1

@@ -1,7 +1,7 @@
-"""A stream to one peer that is kept open, and the options of the channels under it.
+"""A stream to one peer that is opened again whenever it breaks, and the options of gRPC channels and servers.
 
-Sending never waits and may lose. While the stream is down, or its bounded queue is full, a message is
-dropped: Raft sends again, and stale messages help nobody. What broke is told once, so that the core can start over.
+Sending never waits. While the stream is down or its bounded queue is full, a message is dropped. Raft repeats lost
+messages, and stale messages are useless. `on_broken` reports each break, so that the core can ask the peer again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from grpc import aio
 
 log = logging.getLogger("ledgermq.raft.transport")
 
+# The wait between two attempts to reach a peer.
 RETRY_S = 0.1
-"""Between attempts to reach a peer. A refusal for good (another incarnation or cluster) is retried more slowly."""
+# The wait after a refusal that time alone does not resolve, such as another incarnation or another cluster.
 RETRY_REFUSED_S = 2.0
 REFUSALS = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.DATA_LOSS)
 
@@ -32,7 +33,7 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 500),
     # Two channels with equal options would share a connection, and heartbeats would queue behind bulk.
     ("grpc.use_local_subchannel_pool", 1),
-    # A peer that vanished without a word (a cut cable, a lost host) is noticed, and its connection given up.
+    # gRPC pings detect a peer that disappeared without closing the connection (a cut cable, a lost host).
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -41,7 +42,10 @@ CHANNEL_OPTIONS = (
 SERVER_OPTIONS = (
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.http2.max_ping_strikes", 0),  # peers ping an idle stream; a server's default is to cut them off for it
+    (
+        "grpc.http2.max_ping_strikes",
+        0,
+    ),  # peers ping idle streams; by default a gRPC server closes the connection for that
     ("grpc.so_reuseport", 0),  # a port in use must be an error
 )
 
@@ -53,14 +57,15 @@ class SendQueue:
         self._queue: asyncio.Queue[Any] = asyncio.Queue(bound)
 
     def put(self, message: Any) -> None:
-        """Queues the message, or drops it where the queue is full."""
+        """Queue the message. Drop it if the queue is full."""
         with contextlib.suppress(asyncio.QueueFull):
             self._queue.put_nowait(message)
 
     @contextlib.asynccontextmanager
     async def drained(self, write: Callable[[Any], Awaitable[None]], name: str) -> AsyncIterator[None]:
-        """Within it a task writes what is queued, in order, until a write fails. That is not told here: whoever reads
-        the same stream hears of its end."""
+        """A context in which a task writes the queued messages in order, until a write fails.
+
+        This context does not report a failed write. The task that reads the same stream sees the end of the stream."""
         writer = asyncio.create_task(self._drain(write), name=name)
         try:
             yield
@@ -85,7 +90,9 @@ class OutboundStream:
         on_answer: Callable[[Any], None],
         on_broken: Callable[[], None],
     ) -> None:
-        """`open_call` gives None while there is no reason to call that peer yet; it is asked again."""
+        """`open_call` returns a new call, or None if there is no reason to call the peer yet.
+
+        Then it is called again later."""
         self._name = name
         self._open_call = open_call
         self._bound = bound
@@ -105,7 +112,7 @@ class OutboundStream:
                 await self._task
 
     def send(self, message: Any) -> None:
-        """Never waits; dropped while the stream is down."""
+        """Queue the message without waiting. Drop it while the stream is down."""
         if self._queue is not None:
             self._queue.put(message)
 
@@ -124,7 +131,7 @@ class OutboundStream:
             await asyncio.sleep(delay)
 
     async def _converse(self) -> None:
-        """One life of the stream: returns or raises when it ends."""
+        """Open the stream and read its answers until it ends. Return at an orderly end, otherwise raise AioRpcError."""
         call = self._open_call()
         if call is None:
             return
@@ -145,14 +152,15 @@ class OutboundStream:
 
 
 def heed_cancellation() -> None:
-    """Raises CancelledError where the running task has been cancelled. gRPC may swallow that: of a call that fails at
-    the moment of the cancellation, it reports the failure only."""
+    """Raise CancelledError if the running task has been cancelled.
+
+    gRPC may hide a cancellation: if a call fails at the moment of the cancellation, gRPC raises only the failure."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
 
 
 def raise_for_end(code: grpc.StatusCode, details: str) -> None:
-    """A stream that ended with a status is an error like any other."""
+    """Raise AioRpcError if a stream ended with a status other than OK."""
     if code is not grpc.StatusCode.OK:
         raise aio.AioRpcError(code, aio.Metadata(), aio.Metadata(), details=details)

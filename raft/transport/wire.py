@@ -1,6 +1,7 @@
-"""Between the core's messages and protobuf: the gRPC rim, where generated types stop.
+"""Converts the core's messages to protobuf and back. Generated protobuf types do not leave raft/transport.
 
-Sender and receiver are not in the messages: the stream knows them.
+A protobuf message does not contain sender and receiver. Each stream has one sender and one receiver, which are checked
+when the stream opens.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from raft.core import (
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     SnapshotChunk,
     SnapshotResponse,
     TimeoutNow,
     VoteRequest,
     VoteResponse,
 )
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import Bulk, serialize
 from raft.v1 import raft_pb2
 from store import Offer, Readable
 
 
-def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
-    """A vote or heartbeat, or the answer to one."""
+def control_to_wire(message: RaftMessage) -> raft_pb2.ControlMessage:
+    """Convert a vote request, a heartbeat, TimeoutNow, or an answer to a vote request or a heartbeat."""
     match message:
         case VoteRequest():
             return raft_pb2.ControlMessage(
@@ -60,11 +61,11 @@ def control_to_wire(message: Message) -> raft_pb2.ControlMessage:
         case TimeoutNow():
             return raft_pb2.ControlMessage(timeout_now=raft_pb2.TimeoutNow(term=message.term))
         case _:
-            raise AssertionError(f"{type(message).__name__} does not go by the control stream")
+            raise AssertionError(f"{type(message).__name__} is not a message of the control stream")
 
 
-def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int) -> Message | None:
-    """None for a kind of message that this version does not know."""
+def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int) -> RaftMessage | None:
+    """Return the core's message; None for a kind of message that this version does not know."""
     match wire.WhichOneof("message"):
         case "vote_request":
             vote = wire.vote_request
@@ -110,7 +111,7 @@ def control_from_wire(wire: raft_pb2.ControlMessage, sender: int, receiver: int)
 
 
 def append_to_wire(append: Append, entries: Readable) -> Bulk:
-    """Terms and configurations are not sent: the receiver reads them from the entries."""
+    """Convert an Append. Terms and configurations are not sent, because the receiver reads them from the entries."""
     head = raft_pb2.AppendRequest(
         term=append.term, prev_index=append.prev_index, prev_term=append.prev_term, commit=append.commit
     )
@@ -118,8 +119,9 @@ def append_to_wire(append: Append, entries: Readable) -> Bulk:
 
 
 def ranges_to_wire(ranges: Iterable[tuple[Append, Readable]]) -> Iterator[tuple[int, bytes]]:
-    """(receiver, message) of each byte range that a leader sends in one turn. Followers that are level are sent
-    the same bytes, which are joined once."""
+    """Yield (receiver, encoded message) for each byte range that a leader sends in one turn.
+
+    Followers that need the same range get the same bytes, which are encoded once."""
     joined: dict[tuple[int, ...], bytes] = {}
     for append, entries in ranges:
         said = (append.term, append.prev_index, append.prev_term, append.last_index, append.commit)
@@ -129,7 +131,7 @@ def ranges_to_wire(ranges: Iterable[tuple[Append, Readable]]) -> Iterator[tuple[
 
 
 def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> Append:
-    """Without entries yet: the driver reads what they are from the bulk that they came with."""
+    """Return the Append without terms and configurations. The driver reads them from the entries."""
     return Append(
         sender=sender,
         receiver=receiver,
@@ -143,10 +145,10 @@ def append_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -
     )
 
 
-def snapshot_to_wire(chunk: SnapshotChunk, piece: Piece) -> Bulk:
-    """A piece of a base, which goes the way of byte ranges."""
+def snapshot_to_wire(chunk: SnapshotChunk, piece: SnapshotPiece) -> Bulk:
+    """Convert a piece of a snapshot, which uses the stream for byte ranges."""
     offer = piece.offer
-    base = raft_pb2.SnapshotPiece(
+    wire_piece = raft_pb2.SnapshotPiece(
         index=offer.index,
         index_term=offer.term,
         size=offer.size,
@@ -155,22 +157,24 @@ def snapshot_to_wire(chunk: SnapshotChunk, piece: Piece) -> Bulk:
         piece=piece.data,
         piece_crc=piece.crc,
     )
-    return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=base))
+    return Bulk(raft_pb2.AppendRequest(term=chunk.term, snapshot=wire_piece))
 
 
-def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, Piece]:
-    """The same, come in."""
-    base = wire.snapshot
-    chunk = SnapshotChunk(sender=sender, receiver=receiver, term=wire.term, index=base.index, offset=base.offset)
-    offer = Offer(index=base.index, term=base.index_term, size=base.size, crc=base.crc)
-    return chunk, Piece(offer, base.piece, base.piece_crc)
+def snapshot_from_wire(wire: raft_pb2.AppendRequest, sender: int, receiver: int) -> tuple[SnapshotChunk, SnapshotPiece]:
+    """Convert a received piece of a snapshot."""
+    wire_piece = wire.snapshot
+    chunk = SnapshotChunk(
+        sender=sender, receiver=receiver, term=wire.term, index=wire_piece.index, offset=wire_piece.offset
+    )
+    offer = Offer(index=wire_piece.index, term=wire_piece.index_term, size=wire_piece.size, crc=wire_piece.crc)
+    return chunk, SnapshotPiece(offer, wire_piece.piece, wire_piece.piece_crc)
 
 
 def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.AppendResponse:
-    """A follower's acknowledgement or refusal."""
+    """Convert a follower's answer to an Append or to a piece of a snapshot."""
     if isinstance(answer, SnapshotResponse):
-        base = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
-        return raft_pb2.AppendResponse(term=answer.term, snapshot=base, suspicion=answer.suspicion)
+        received = raft_pb2.SnapshotReceived(index=answer.index, received=answer.received, installed=answer.installed)
+        return raft_pb2.AppendResponse(term=answer.term, snapshot=received, suspicion=answer.suspicion)
     return raft_pb2.AppendResponse(
         term=answer.term,
         rejected=answer.rejected,
@@ -183,7 +187,7 @@ def answer_to_wire(answer: AppendResponse | SnapshotResponse) -> raft_pb2.Append
 
 
 def answer_from_wire(wire: raft_pb2.AppendResponse, sender: int, receiver: int) -> AppendResponse | SnapshotResponse:
-    """The same, come in."""
+    """Convert a received answer to an Append or to a piece of a snapshot."""
     if wire.HasField("snapshot"):
         return SnapshotResponse(
             sender=sender,

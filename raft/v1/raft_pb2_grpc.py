@@ -60,28 +60,30 @@ class RaftServicer:
     """Missing associated documentation comment in .proto file."""
 
     def Introduce(self, request, context):
-        """First start: asked of every initial voter before the first configuration entry is written.
+        """Asks a node for its incarnation. Used at a first start, before the first configuration entry is written, and when a node
+        is added.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadEntries(self, request, context):
-        """Repair: entries that follow one which the sender has, for a log that is damaged there.
+        """Returns entries after an entry that the sender has. A node repairs its damaged log with them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Control(self, request_iterator, context):
-        """Votes and heartbeats of all shards, on a connection of their own, so that they never queue behind bulk.
+        """Carries votes and heartbeats of all shards. The stream has its own connection, so these messages never wait behind byte
+        ranges.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Replicate(self, request_iterator, context):
-        """Byte ranges of the CommitLog, leader to follower; acknowledgements come back.
+        """Carries byte ranges of the CommitLog from leader to follower, and acknowledgements back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

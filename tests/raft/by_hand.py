@@ -1,26 +1,25 @@
-"""Messages made by hand, given to one node of a network, and what it sends in answer.
+"""Tests of a single node: a test builds messages by hand, hands them to the node, and looks at its answers.
 
-Whatever was on the wire before is forgotten: such a test looks at one node and plays all the others. Must not know:
-what the answers should be.
+The test plays all other nodes. So `step` first discards all messages that are in flight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from raft.core import Append, AppendResponse, Configuration, Message, Role, VoteResponse
+from raft.core import Append, AppendResponse, Configuration, RaftMessage, Role, VoteResponse
 from tests.raft.network import Entry, Network, Packet, runs_of
 
 
-def sent(network: Network) -> list[Message]:
-    """Take what is on the wire."""
+def sent(network: Network) -> list[RaftMessage]:
+    """Remove all messages from the network and return them."""
     messages = [packet.message for packet in network.wire]
     network.wire.clear()
     return messages
 
 
-def step(network: Network, message: Message, entries: tuple[Entry, ...] = ()) -> list[Message]:
-    """Let the receiver handle this message; returns what it sends."""
+def step(network: Network, message: RaftMessage, entries: tuple[Entry, ...] = ()) -> list[RaftMessage]:
+    """Let the receiver handle this message. Return the messages that it sends."""
     network.wire.clear()
     network.deliver(Packet(message, entries))
     return sent(network)
@@ -36,8 +35,8 @@ def append(
     *,
     sender: int = 1,
     values: Sequence[object] = (),
-) -> list[Message]:
-    """Let `receiver` handle an Append of entries with these terms; returns what it sends."""
+) -> list[RaftMessage]:
+    """Let `receiver` handle an Append of entries with these terms. Return the messages that it sends."""
     first = prev[0] + 1
     named = values or [f"{term}.{index}" for index, term in enumerate(terms, first)]
     entries = tuple(Entry(term, value) for term, value in zip(terms, named, strict=True))
@@ -52,9 +51,9 @@ def holds(node: int, term: int, match: int, leader: int = 1) -> AppendResponse:
     return AppendResponse(node, leader, term, match=match)
 
 
-def stand(network: Network, number: int = 1) -> list[Message]:
-    """Let that node's time run out and the first of the others grant its pre-vote, just as many as it takes. Returns
-    what it sends as a candidate."""
+def stand(network: Network, number: int = 1) -> list[RaftMessage]:
+    """Let the node's election timeout pass, and let as many voters grant its pre-vote as it needs. Return the messages
+    that it sends as a candidate."""
     for _ in range(100):
         if network.raft(number).role is Role.PRE_CANDIDATE:
             break
@@ -64,15 +63,16 @@ def stand(network: Network, number: int = 1) -> list[Message]:
     return sent(network)
 
 
-def lead(network: Network, number: int = 1) -> list[Message]:
-    """Let that node win an election with as many votes as it takes; returns what it sends as a leader, at once."""
+def lead(network: Network, number: int = 1) -> list[RaftMessage]:
+    """Let the node win an election with as many votes as it needs. Return the messages that it sends first as the
+    leader."""
     stand(network, number)
     _vote_until(network, number, Role.LEADER)
     return sent(network)
 
 
 def _vote_until(network: Network, candidate: int, role: Role) -> None:
-    """One voter after the other answers yes, until the candidate has that role."""
+    """Let one voter after the other grant its vote, until the candidate has that role."""
     raft, pre = network.raft(candidate), role is Role.CANDIDATE
     voters = iter(voter for voter in raft.configuration.voters if voter != candidate)
     while network.raft(candidate).role is not role:
@@ -80,7 +80,7 @@ def _vote_until(network: Network, candidate: int, role: Role) -> None:
 
 
 def in_role(role: Role, nodes: int = 3) -> Network:
-    """A network whose node 1 is in that role; nothing is on the wire."""
+    """Return a network whose node 1 has that role. No messages are in flight."""
     network = Network(nodes)
     match role:
         case Role.FOLLOWER:

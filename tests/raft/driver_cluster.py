@@ -1,4 +1,5 @@
-"""Drivers over real CommitLogs on memory disks, joined by a network in memory: turns and time are given by the test."""
+"""Drivers over real CommitLogs on memory disks, connected by a network in memory. The test decides about turns and
+time."""
 
 from __future__ import annotations
 
@@ -15,16 +16,19 @@ from raft.core import (
     Configuration,
     Durable,
     LogTerms,
-    Message,
     Raft,
+    RaftMessage,
+    RaftSettings,
+    RaftTiming,
+    RecoveredState,
     RoleChange,
     SnapshotChunk,
     TermRun,
-    Timing,
 )
 from raft.driver import Driver
+from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.held_up import HeldUp
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from store import CommitLog, Draft, Header, Kind, MemoryDisk, Readable, Snapshot, Snapshots, StoreError
 
 SEGMENT_BYTES = 1 << 16
@@ -33,7 +37,7 @@ LOG_DIRECTORY = Path("/log")
 
 @dataclass
 class RecordingMachine:
-    """A state machine that remembers what it was told. Its state is all that was ever applied."""
+    """A state machine that records its calls. Its state is the list of all entries that it ever applied."""
 
     applied: list[tuple[int, bytes]] = field(default_factory=list)
     restored: list[int] = field(default_factory=list)
@@ -67,7 +71,7 @@ class RecordingMachine:
 
 @dataclass
 class ManualDisk:
-    """Votes are saved at once; writes are held at once, or when the test says so."""
+    """Saves votes at once. Writes are held at once, or when the test says so."""
 
     holds_back: bool = False
     waiting: list[Callable[[], None]] = field(default_factory=list)
@@ -101,7 +105,7 @@ class ManualDisk:
 
 
 class TestProposal:
-    """A proposal that remembers its fate."""
+    """A proposal that records its result."""
 
     __test__ = False
 
@@ -120,7 +124,7 @@ class TestProposal:
 
 
 class Member:
-    """One node: driver, log, machine; everything that it sends goes to the cluster's network."""
+    """One node: driver, log and state machine. The network of the cluster delivers the messages that the node sends."""
 
     def __init__(self, cluster: DriverCluster, node: int, disk: MemoryDisk) -> None:
         self.node = node
@@ -153,26 +157,29 @@ class Member:
         runs = [TermRun(*run) for run in self.log.term_runs(first, last)]
         self.driver = Driver(
             Raft(
-                node,
-                state=Durable(self.log.last_term, 0),
-                log=LogTerms(runs, last, base_index=first - 1, base_term=self.log.term(first - 1)),
-                configurations=self.configurations,
-                commit=self.log.known_commit,
-                timing=Timing(heartbeat_ticks=1, election_ticks=4),
-                jitter=lambda: node,
-                reach=self._reach,
-                max_uncommitted_bytes=1 << 15,
+                RaftSettings(
+                    node,
+                    timing=RaftTiming(heartbeat_ticks=1, election_ticks=4),
+                    jitter=lambda: node,
+                    reach=self._reach,
+                    max_uncommitted_bytes=1 << 15,
+                ),
+                RecoveredState(
+                    Durable(self.log.last_term, 0),
+                    LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self.log.term(first - 1)),
+                    configurations=self.configurations,
+                    commit=self.log.known_commit,
+                ),
             ),
-            self.log,
-            snapshots=self.snapshots,
-            resumed=self.snapshots.snapshot,
+            ReplicaStorage(self.log, self.snapshots, self.snapshots.snapshot),
             transport=self,
             disk=self.files,
             machine=self.machine,
-            now_ms=lambda: 1_000,
-            soon=self.turns.append,
-            max_uncommitted_bytes=1 << 15,
-            was_held_up=HeldUp(lambda: self.monotonic_ms, 1000),
+            runtime=DriverRuntime(
+                now_ms=lambda: 1_000,
+                soon=self.turns.append,
+                was_held_up=HeldUp(lambda: self.monotonic_ms, 1000),
+            ),
         )
         if snapshot:
             self.machine.restore(snapshot)
@@ -186,10 +193,10 @@ class Member:
         last = self.log.reach(first, max_bytes)
         return last, self.log.span(first, last)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         self._cluster.deliver(message, b"")
 
-    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         self._cluster.deliver(chunk, piece)
 
     def replicate(self, ranges: Iterable[tuple[Append, Readable]]) -> None:
@@ -220,25 +227,26 @@ MOST_TURNS = 100_000
 
 
 class DriverCluster:
-    """Members, and a network that delivers in order, or not at all where the test cut it."""
+    """The members and their network. The network delivers messages in order, except on connections that the test
+    cut."""
 
     def __init__(self, size: int) -> None:
         self.nodes = list(range(1, size + 1))
         self.voters = {node: GroupMember(bytes([node]) * 16) for node in self.nodes}
         configuration = ShardConfiguration("test", self.voters, SEGMENT_BYTES, SEGMENT_BYTES)
         self.first_entry = Draft(Kind.CONFIGURATION, encode_configuration(configuration))
-        self.mail: deque[tuple[Message, bytes | Piece]] = deque()
+        self.mail: deque[tuple[RaftMessage, bytes | SnapshotPiece]] = deque()
         self.cut_off: set[int] = set()
         self.members = {node: Member(self, node, MemoryDisk()) for node in self.nodes}
 
     def __getitem__(self, node: int) -> Member:
         return self.members[node]
 
-    def deliver(self, message: Message, beside: bytes | Piece) -> None:
+    def deliver(self, message: RaftMessage, beside: bytes | SnapshotPiece) -> None:
         self.mail.append((message, beside))
 
     def run(self) -> None:
-        """Until nobody has anything left to do without time passing."""
+        """Run all turns and deliver all messages, until nothing is left to do without a tick."""
         for _ in range(MOST_TURNS):
             if not self.mail and not any(member.turns for member in self.members.values()):
                 return
@@ -250,21 +258,21 @@ class DriverCluster:
         raise AssertionError("they answer each other without end")
 
     def hand_over_to(self, node: int) -> None:
-        """What lies in the mail of that node now."""
+        """Deliver the messages that wait for this node now."""
         mine = [mail for mail in self.mail if mail[0].receiver == node]
         self.mail = deque(mail for mail in self.mail if mail[0].receiver != node)
         for message, beside in mine:
             self._hand_over(message, beside)
 
-    def _hand_over(self, message: Message, beside: bytes | Piece) -> None:
+    def _hand_over(self, message: RaftMessage, beside: bytes | SnapshotPiece) -> None:
         gone = message.receiver not in self.members
         if gone or message.sender in self.cut_off or message.receiver in self.cut_off:
             return
         driver = self.members[message.receiver].driver
         if isinstance(message, Append) and isinstance(beside, bytes):
             driver.receive_append(message, beside)
-        elif isinstance(message, SnapshotChunk) and isinstance(beside, Piece):
-            driver.receive_base(message, beside)
+        elif isinstance(message, SnapshotChunk) and isinstance(beside, SnapshotPiece):
+            driver.receive_snapshot(message, beside)
         else:
             driver.receive(message)
 
@@ -275,7 +283,7 @@ class DriverCluster:
             self.run()
 
     def elect(self) -> Member:
-        """Ticks until somebody leads whom a majority follows."""
+        """Tick until a node leads and a majority follows it."""
         for _ in range(50):
             self.tick()
             leaders = [member for member in self.members.values() if member.driver.leads]
@@ -285,12 +293,13 @@ class DriverCluster:
         raise AssertionError("nobody was elected")
 
     def join(self, node: int) -> Member:
-        """A new and empty node, which knows nobody."""
+        """Start a new node with an empty disk and without a configuration."""
         self.members[node] = Member(self, node, MemoryDisk())
         return self.members[node]
 
     def restart(self, node: int) -> Member:
-        """The process is killed, and another one starts on what it left. The others' streams to it break."""
+        """Kill the process of the node and start it again on the same disk. The streams of the other nodes to it
+        break."""
         self.members[node] = Member(self, node, self.members[node].disk.after_kill())
         for member in self.members.values():
             member.driver.unreachable(node)

@@ -1,6 +1,7 @@
-"""The invariants of the simulator (`chaos.sim.invariants`), asserted after every event of the network of cores.
+"""The invariants of the simulator (`chaos.sim.invariants`), checked after every event of a network of cores.
 
-What only this network knows is asserted here: the core's view of its log, what its disk has flushed, and its reads.
+This module also checks three things that only this network can see: the core's view of the log, the flushed entries,
+and the reads.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class ChainedLog:
 
 @dataclass(frozen=True, slots=True)
 class CheckedNode:
-    """A node of the network as the invariants see it: implements `chaos.sim.world.SimNode`."""
+    """A node of the network in the form that the invariants check. Implements `chaos.sim.world.SimNode`."""
 
     node: int
     raft: Raft
@@ -62,7 +63,7 @@ class History:
 
     @property
     def leaders(self) -> dict[int, int]:
-        """Term -> its leader."""
+        """The leader of each term, by term."""
         return self._invariants.leaders
 
     @property
@@ -81,18 +82,19 @@ class History:
         assert not self._invariants.violations, str(self._invariants.violations[0])
 
     def wiped(self, number: int) -> None:
-        """That node begins with an empty disk."""
+        """The node starts again with an empty disk."""
         self._invariants.wiped(number)
 
     def accept_loss(self, leader: Node) -> None:
-        """All voters elected that leader, suspects too: what it does not have is lost, and that is told."""
+        """All voters elected this leader, including suspects. The invariants accept the loss of committed entries that
+        it lacks."""
         self.losses_accepted += 1
         self._invariants.forgive(self._invariants.kept_by(ChainedLog(leader.disk.written)))
         for node in leader.network.nodes.values():
             node.reads = {token: min(index, self.newest_commit) for token, index in node.reads.items()}
 
     def read(self, node: Node, token: int, index: int) -> None:
-        """A read sees all that had been committed anywhere when it was requested."""
+        """Check that the read sees every entry that was committed on any node at the time of the request."""
         assert index >= node.reads[token], f"read {token} at {index} misses what was committed: {node.reads[token]}"
         assert node.raft.commit >= index
         self.reads_answered += 1
@@ -102,7 +104,7 @@ class History:
         assert node.disk.flushed[:durable] == node.disk.written[:durable], f"{node.number} believes {durable} durable"
 
     def _check_vote(self, node: Node) -> None:
-        """One vote for each term, as the disk has it (section 5.2)."""
+        """Check that the node's disk never has two votes for one term (section 5.2)."""
         vote = node.disk.vote
         self._invariants.vote_saved(node.number, vote.term, vote.voted_for)
         if vote.voted_for:

@@ -1,7 +1,6 @@
-"""Messages from the lines that `network.describe` writes, so that a scenario can make one by hand.
+"""Parses messages from the text that `network.describe` writes, so that a scenario can write a message by hand.
 
-What a scenario tells and what it is told are written alike. Numbers that a line does not show are left at their
-defaults. Must not know: what happens to a message.
+Fields that the text does not show get their default values.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from raft.core import (
     AppendResponse,
     Heartbeat,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     TermRun,
     TimeoutNow,
     VoteRequest,
@@ -24,7 +23,7 @@ from tests.raft.network import Entry, Packet
 
 
 def parse(line: str) -> Packet:
-    """Such a line as a message, with entries of the message's term where it carries some."""
+    """Return the message that this line describes. If it carries entries, they have the message's term."""
     head = re.fullmatch(r"(\d+)->(\d+) (.*), term (\d+)(.*)|(\d+)->(\d+) (pre-)?vote\? term (\d+), (.*)", line)
     assert head, f"no message reads so: {line}"
     if head[9]:
@@ -71,7 +70,7 @@ def _refusal(sender: int, receiver: int, term: int, index: int, hint: int, hint_
     return AppendResponse(sender, receiver, term, 0, True, index, hint, hint_term)
 
 
-_KINDS: dict[str, Callable[..., Message]] = {
+_KINDS: dict[str, Callable[..., RaftMessage]] = {
     "vote yes": _vote(granted=True, pre=False),
     "vote no": _vote(granted=False, pre=False),
     "pre-vote yes": _vote(granted=True, pre=True),
@@ -86,7 +85,7 @@ _KINDS: dict[str, Callable[..., Message]] = {
 }
 
 
-def _entries(message: Message) -> tuple[Entry, ...]:
+def _entries(message: RaftMessage) -> tuple[Entry, ...]:
     if not isinstance(message, Append):
         return ()
     indexes = range(message.prev_index + 1, message.last_index + 1)

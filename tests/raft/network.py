@@ -1,12 +1,13 @@
-"""A small in-memory network of cores, each with a disk that can lose what was not flushed.
+"""A small in-memory network of cores. Each node has a disk that can lose entries that were not flushed.
 
-Everything that a driver does is done here without time or chance, one event after another; whoever drives the network
-(a scenario, a seeded test) decides what happens next. After each event the invariants are asserted.
+The network does everything that drivers do, one event after another, without time and without randomness. A scenario or
+a seeded test chooses the next event. The invariants are checked after each event.
 
-A node's disk has two pictures of the log: `written` (the page cache) and `flushed` (what a power cut leaves at least).
-With `held` set, saves and flushes wait until they are called for; otherwise they are done at once. A flush has a begin
-and an end, and the log may be cut in between. Under asynchronous flush (`async_flush`) what is written counts at once,
-flushed or not, except for configurations; who loses power then comes back suspect.
+A node's disk has two versions of the log: `written` is the page cache, and `flushed` is the part that survives a power
+cut. While `held` is set, saves and flushes wait until the test completes them; otherwise they complete at once. A flush
+has a begin and an end, and the log may be cut in between. Under asynchronous flush (`async_flush`) an entry is held as
+soon as it is written, except for configurations. A node that loses power under asynchronous flush restarts as a
+suspect.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from raft.core import (
     Heartbeat,
     HeartbeatResponse,
     LogTerms,
-    Message,
     Raft,
+    RaftMessage,
+    RaftSettings,
+    RaftTiming,
     Ready,
+    RecoveredState,
     Save,
     TermRun,
     TimeoutNow,
-    Timing,
     VoteRequest,
     VoteResponse,
 )
@@ -41,17 +44,17 @@ ENTRY_BYTES = 100
 @dataclass(frozen=True, slots=True)
 class Entry:
     term: int
-    # What the entry means: compared between replicas. A Configuration makes it a configuration entry.
+    # The content of the entry, which is compared between replicas. A Configuration makes it a configuration entry.
     value: object
-    # What the leader knew committed when it appended it.
+    # The leader's commit index when it appended the entry.
     commit: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A message with what the driver puts beside it."""
+    """A message, and the bytes that the driver sends with it."""
 
-    message: Message
+    message: RaftMessage
     entries: tuple[Entry, ...] = ()
 
 
@@ -59,15 +62,16 @@ class Packet:
 class Disk:
     vote: Durable = field(default_factory=Durable)
     written: list[Entry] = field(default_factory=list)
-    # Cut as soon as `written` is: what is erased may reach the platter at any time.
+    # Cut at the same time as `written`, because the erased bytes may reach the disk at any time.
     flushed: list[Entry] = field(default_factory=list)
-    # Or it may not: the flushed log as it was before what was cut since the last flush; a power cut may bring it back.
+    # The flushed log before the cuts since the last flush. The erased bytes may also not have reached the disk, so a
+    # power cut may bring this log back.
     stale: list[Entry] | None = None
 
 
 @dataclass(slots=True)
 class Flush:
-    """A flush under way: what it covers, and what of that has not been cut since it began."""
+    """A flush that is under way: the entries that it covers, except those that were cut since it began."""
 
     token: int
     term: int
@@ -85,7 +89,7 @@ def runs_of(entries: Sequence[Entry], first: int = 1) -> tuple[TermRun, ...]:
 
 
 class Node:
-    """One driver around one core."""
+    """A core, and the work that a driver would do for it."""
 
     def __init__(
         self, number: int, network: Network, disk: Disk, configuration: Configuration, suspicion: int = 0
@@ -93,29 +97,33 @@ class Node:
         self.number = number
         self.network = network
         self.disk = disk
-        # Saves and flushes wait to be called for.
+        # Whether saves and flushes wait until the test completes them.
         self.held = False
         self.saves: list[Save] = []
-        # The newest write's token; 0 when everything is flushed.
+        # The token of the newest write; 0: everything is flushed.
         self.unflushed = 0
         self.flushing: Flush | None = None
-        # A configuration was written and is not flushed yet: in either mode it counts only when it is.
+        # Whether a written configuration is not flushed yet. In both flush modes it is held only when it is flushed.
         self.must_flush = False
         self.reads: dict[int, int] = {}
         log = disk.written
         in_log = [(i, entry.value) for i, entry in enumerate(log, 1) if isinstance(entry.value, Configuration)]
         self.raft = Raft(
-            number,
-            state=disk.vote,
-            log=LogTerms(runs_of(log), len(log)),
-            configurations=[(0, configuration), *in_log] if configuration.voters else in_log,
-            commit=max((entry.commit for entry in log), default=0),
-            timing=network.timing,
-            jitter=lambda: network.jitter(number),
-            reach=self.reach,
-            max_uncommitted_bytes=network.max_uncommitted_bytes,
-            suspicion=suspicion,
-            prefer=lambda _: network.preferred_leader,
+            RaftSettings(
+                number,
+                timing=network.timing,
+                jitter=lambda: network.jitter(number),
+                reach=self.reach,
+                max_uncommitted_bytes=network.max_uncommitted_bytes,
+                prefer=lambda _: network.preferred_leader,
+            ),
+            RecoveredState(
+                disk.vote,
+                LogTerms(runs_of(log), len(log)),
+                configurations=[(0, configuration), *in_log] if configuration.voters else in_log,
+                commit=max((entry.commit for entry in log), default=0),
+                suspicion=suspicion,
+            ),
         )
 
     def reach(self, first: int, max_bytes: int) -> tuple[int, int]:
@@ -123,7 +131,7 @@ class Node:
         return last, (last - first + 1) * ENTRY_BYTES
 
     def settle(self, entries: tuple[Entry, ...] = (), prev_index: int = 0) -> None:
-        """Do what the core asks for until it asks for nothing, then send what followers can be sent."""
+        """Carry out each Ready of the core. Then send the Appends that may be sent."""
         while ready := self.raft.ready():
             self._handle(ready, entries, prev_index)
         for append in self.raft.appends():
@@ -148,7 +156,7 @@ class Node:
         self.reads[token] = self.network.history.newest_commit
 
     def flush(self) -> None:
-        """Save and flush all that waits."""
+        """Complete all waiting saves, and flush all written entries."""
         while self.saves:
             self.save()
         if self.flushing:
@@ -158,7 +166,7 @@ class Node:
             self.end_flush()
 
     def save(self) -> None:
-        """The oldest save that waits is done."""
+        """Complete the oldest waiting save."""
         save = self.saves.pop(0)
         self.disk.vote = Durable(save.term, save.voted_for)
         self.raft.vote_saved(save.token)
@@ -251,19 +259,21 @@ class Network:
         logs: Mapping[int, Sequence[int]] | None = None,
         terms: dict[int, int] | None = None,
         jitter: Callable[[int], int] = lambda node: node - 1,
-        timing: Timing | None = None,
+        timing: RaftTiming | None = None,
         max_uncommitted_bytes: int = 1 << 20,
         append_bytes: int = 1 << 20,
         async_flush: bool = False,
         preferred_leader: int = 0,
     ) -> None:
-        """Nodes 1..n, all of them voters. `logs`: the terms of the entries that a node begins with; `terms`: its newest
-        term, where that is not the last of these."""
+        """Build nodes 1..n, which are all voters.
+
+        `logs` has the terms of the entries that a node starts with. `terms` has the newest term of a node, if that term
+        is newer than its last entry."""
         self.async_flush = async_flush
         self.preferred_leader = preferred_leader
-        # How many nodes came back suspect so far: each suspicion is another number.
+        # The number of restarts as a suspect so far. Each suspicion gets a new number.
         self.suspicions = 0
-        self.timing = timing or Timing(heartbeat_ticks=2, election_ticks=10)
+        self.timing = timing or RaftTiming(heartbeat_ticks=2, election_ticks=10)
         self.jitter = jitter
         self.max_uncommitted_bytes = max_uncommitted_bytes
         self.append_bytes = append_bytes
@@ -273,7 +283,7 @@ class Network:
         # Pairs (sender, receiver) whose messages are lost.
         self.cut: set[tuple[int, int]] = set()
         self.history = History()
-        # Of nodes that are down.
+        # The disks of stopped nodes, by node.
         self.disks: dict[int, Disk] = {}
         self.nodes: dict[int, Node] = {}
         for number in self.configuration.voters:
@@ -289,7 +299,7 @@ class Network:
         return [number for number, node in self.nodes.items() if node.raft.role.value == "leader"]
 
     def log(self, number: int) -> list[int]:
-        """The terms of the entries."""
+        """Return the terms of the entries."""
         return [entry.term for entry in self.nodes[number].disk.written]
 
     def say(self, line: str) -> None:
@@ -307,7 +317,7 @@ class Network:
                 node.settle()
 
     def run(self, ticks: int) -> None:
-        """So many ticks of every node, after each of which all that was sent arrives."""
+        """Tick every node this many times, and deliver all messages after each tick."""
         for _ in range(ticks):
             for number in list(self.nodes):
                 self.tick(number)
@@ -318,12 +328,12 @@ class Network:
         self.nodes[number].settle()
 
     def change(self, number: int, voters: Sequence[int], learners: Sequence[int] = ()) -> None:
-        """The leader takes that configuration into its log."""
+        """Let the leader append this configuration."""
         self.nodes[number].change(Configuration(tuple(voters), tuple(learners)))
         self.nodes[number].settle()
 
     def join(self, number: int) -> None:
-        """A new and empty node, which knows nobody."""
+        """Start a new node with an empty disk and without a configuration."""
         self.history.wiped(number)
         node = self.nodes[number] = Node(number, self, Disk(), Configuration(()))
         node.settle()
@@ -366,7 +376,7 @@ class Network:
         node.settle(packet.entries, message.prev_index if isinstance(message, Append) else 0)
 
     def deliver_all(self, limit: int = 10_000) -> None:
-        """Until nothing is on the wire."""
+        """Deliver messages until none is in flight."""
         for _ in range(limit):
             if not self.wire:
                 return
@@ -374,7 +384,7 @@ class Network:
         raise AssertionError(f"the network does not come to rest: {[describe(p.message) for p in self.wire[:5]]}")
 
     def isolate(self, *numbers: int) -> None:
-        """Lose every message between these nodes and the others."""
+        """Lose every message between these nodes and all other nodes."""
         others = {*self.nodes, *self.disks} - set(numbers)
         self.cut |= {pair for a in numbers for b in others for pair in ((a, b), (b, a))}
 
@@ -382,8 +392,8 @@ class Network:
         self.cut.clear()
 
     def crash(self, number: int, keeps: Callable[[Disk], list[Entry]] = lambda disk: disk.written) -> None:
-        """The node loses what it had in memory, saves that were not done, and of its log all but what `keeps` says:
-        by default a process kill, which leaves the page cache."""
+        """Stop the node. It loses its memory, its incomplete saves, and all entries after `keeps`. By default this is a
+        process kill, which keeps all written entries."""
         node = self.nodes.pop(number)
         node.disk.written = list(keeps(node.disk))
         node.disk.flushed, node.disk.stale = list(node.disk.written), None
@@ -401,14 +411,15 @@ class Network:
         node.settle()
 
     def forget_leaders(self) -> None:
-        """Let so much time pass that no follower is sure of its leader any more, and none stands yet."""
+        """Let so much time pass that no follower trusts its leader any more, but no follower stands for election
+        yet."""
         for number, node in self.nodes.items():
             if node.raft.role.value == "follower" and node.raft.leader:
                 self.tick(number, self.timing.election_ticks)
                 assert node.raft.role.value == "follower", "give it some jitter"
 
     def elect(self, number: int) -> None:
-        """Let that node's time run out and everything be delivered."""
+        """Let the node's election timeout pass, and deliver all messages."""
         for _ in range(40):
             if self.nodes[number].raft.role.value == "leader":
                 return
@@ -418,14 +429,14 @@ class Network:
 
 
 def led(nodes: int = 3, *, preferred_leader: int = 0) -> Network:
-    """Node 1 leads, and everyone holds its no-op."""
+    """Return a network in which node 1 leads and all nodes have its no-op."""
     network = Network(nodes, preferred_leader=preferred_leader)
     network.elect(1)
     network.run(4)
     return network
 
 
-def describe(message: Message) -> str:
+def describe(message: RaftMessage) -> str:
     head = f"{message.sender}->{message.receiver}"
     match message:
         case VoteRequest(term=term, last_index=index, last_term=last_term, pre=pre):

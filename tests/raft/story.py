@@ -1,54 +1,54 @@
-"""The language of scenarios/*.txt: one command a line, done to an in-memory network.
+"""The language of scenarios/*.txt. Each line is one command to an in-memory network.
 
-    What there is at the beginning
-    log NODE TERM...             the terms of the entries that NODE begins with
+    The initial state
+    log NODE TERM...             the terms of the entries that NODE starts with
     term NODE TERM               the newest term that NODE knows; without it, the newest of any log
-    entries-per-append N         how much one Append may carry
-    uncommitted-entries N        how much a leader takes before some of it is committed
-    async-flush                  what is written counts at once, flushed or not
-    jitter NODE TICKS            how much longer than the shortest election timeout NODE waits; without it, NODE - 1
-    nodes N                      begin with N nodes, all of them voters; what is above comes before it
+    entries-per-append N         the largest number of entries in one Append
+    uncommitted-entries N        the largest number of uncommitted entries that a leader takes
+    async-flush                  an entry is held as soon as it is written
+    jitter NODE TICKS            ticks that NODE waits longer than the shortest election timeout; default: NODE - 1
+    nodes N                      start N nodes, which are all voters; the commands above must come before it
 
-    Time and the wire
-    tick NODE [TIMES]            let time pass for one node; what it sends stays on the wire
-    stand NODE                   let its time run out: tick until it stands
-    elect NODE                   let its time run out and deliver everything, until it leads
-    run TICKS                    that many times: tick every node in turn and deliver everything
-    deliver                      deliver everything until the wire is empty
-    deliver-one TEXT             deliver the first message that reads so
-    deliver-until TEXT           deliver one by one until a line with that text has happened
-    lose [TEXT]                  drop all that is on the wire, or what reads so
-    set-aside [TEXT]             take it from the wire and keep it
-    bring-back [TEXT]            put it on the wire again, behind the rest
-    repeat [TEXT]                send it a second time
-    reverse                      what is on the wire comes in the opposite order
-    forge MESSAGE                put this message on the wire, written as it is told below
-    cut NODE NODE                lose what the first sends to the second, until `heal`
-    isolate NODE...              lose all between these and the others, until `heal`
+    Time and messages
+    tick NODE [TIMES]            let time pass for one node; its messages stay in flight
+    stand NODE                   tick NODE until it stands for election
+    elect NODE                   tick NODE and deliver everything, until it leads
+    run TICKS                    repeat TICKS times: tick every node in turn and deliver everything
+    deliver                      deliver messages until none is in flight
+    deliver-one TEXT             deliver the first message with this text
+    deliver-until TEXT           deliver one by one until an event with this text has happened
+    lose [TEXT]                  drop all messages in flight, or those with this text
+    set-aside [TEXT]             remove messages from the network and keep them
+    bring-back [TEXT]            put kept messages into the network again, behind all others
+    repeat [TEXT]                send messages a second time
+    reverse                      reverse the order of the messages in flight
+    forge MESSAGE                put this message into the network, written like the messages in the output
+    cut NODE NODE                lose messages from the first node to the second, until `heal`
+    isolate NODE...              lose messages between these nodes and all others, until `heal`
     unreachable NODE PEER        NODE's stream to PEER broke
 
     Nodes
-    propose NODE VALUE...        entries for the leader NODE
-    burst NODE COUNT             that many proposals of one entry each
+    propose NODE VALUE...        propose entries to the leader NODE
+    burst NODE COUNT             make COUNT proposals of one entry each
     read NODE TOKEN              ask NODE for a read index
-    change NODE NODE... [learners NODE...]   the leader NODE takes a configuration of these into its log
-    join NODE                    a new and empty node, which knows nobody
-    transfer NODE TO             the leader NODE hands its leadership over
-    held-up NODE                 NODE notices that it stood still for a while
-    hold NODE                    its saves and flushes wait from now on, until `flush NODE`
-    save NODE                    the oldest of its saves is done
-    begin-flush, end-flush NODE  a flush of what it has written by now
-    kill NODE, restart NODE      its page cache survives
-    power-cut NODE               only what was flushed survives
-    restart NODE suspect         it knows that it may have lost what it acknowledged
+    change NODE NODE... [learners NODE...]   the leader NODE appends a configuration of these voters and learners
+    join NODE                    start a new node with an empty disk and without a configuration
+    transfer NODE TO             the leader NODE hands leadership over to TO
+    held-up NODE                 NODE notices that it was held up
+    hold NODE                    saves and flushes of NODE wait from now on, until `flush NODE`
+    save NODE                    complete the oldest waiting save of NODE
+    begin-flush, end-flush NODE  begin or end a flush of all entries that NODE has written
+    kill NODE, restart NODE      stop or start NODE; its page cache survives
+    power-cut NODE               stop NODE; only flushed entries survive
+    restart NODE suspect         start NODE, which may have lost entries that it acknowledged
 
-    To be told
-    quiet COMMAND...             the same without telling what happened
-    status                       what every node is and has; in a log, - is a no-op, [voters | learners] a configuration
-    progress NODE                what the leader NODE knows of its followers
-    wire                         what is on the wire
+    Output
+    quiet COMMAND...             carry out COMMAND without output
+    status                       the state of every node; in a log, - is a no-op, [voters | learners] a configuration
+    progress NODE                the progress of the followers of the leader NODE
+    wire                         the messages in flight
 
-A story does nothing that a driver and a network could not do. Must not know: what should happen.
+A scenario can do only what a driver and a network can do.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Story:
         self.network = Network(1)
 
     def command(self, line: str) -> list[str]:
-        """Do what the line says; returns what happened."""
+        """Carry out one line. Return the text of the events that follow from it."""
         name, *words = line.split()
         if name == "quiet":
             self.command(" ".join(words))
@@ -84,7 +84,7 @@ class Story:
             answer = [f"refused: {refusal}"]
         return [*self.network.trace, *answer]
 
-    # -- what there is at the beginning
+    # -- the initial state
 
     def log(self, node: str, *terms: str) -> None:
         self.logs[int(node)] = [int(term) for term in terms]
@@ -116,7 +116,7 @@ class Story:
             async_flush=self.is_async,
         )
 
-    # -- time and the wire
+    # -- time and messages
 
     def tick(self, node: str, times: str = "1") -> None:
         self.network.tick(int(node), int(times))
@@ -235,7 +235,7 @@ class Story:
     def restart(self, node: str, suspect: str = "") -> None:
         self.network.restart(int(node), suspect=suspect == "suspect")
 
-    # -- to be told
+    # -- output
 
     def status(self) -> list[str]:
         return list(self._status())
@@ -260,7 +260,7 @@ class Story:
             yield f"{number} {raft.role.value}, term {raft.term}, leader {raft.leader}, commit {raft.commit}: {log}"
 
     def _take(self, text: tuple[str, ...], at_most: int = 1) -> list[Packet]:
-        """Take the first messages that read so from the wire."""
+        """Remove the first messages with this text from the network and return them."""
         reads = [packet for packet in self.network.wire if " ".join(text) in describe(packet.message)][:at_most]
         for packet in reads:
             self.network.wire.remove(packet)
@@ -272,7 +272,7 @@ def _shortened(values: list[str]) -> list[str]:
 
 
 def _shown(entry: Entry) -> str:
-    """`-` is a no-op; `[1 2 3 | 4]` is a configuration of three voters and a learner."""
+    """Return the entry as text. `-` is a no-op; `[1 2 3 | 4]` is a configuration of three voters and a learner."""
     if isinstance(entry.value, Configuration):
         voters, learners = entry.value.voters, entry.value.learners
         return f"[{' '.join(map(str, (*voters, '|', *learners) if learners else voters))}]"

@@ -1,4 +1,4 @@
-"""Byte ranges written and read by hand are what protobuf would have written and read."""
+"""Byte ranges that `raft.transport.bulk` encodes and decodes are equal to those of protobuf."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_is_cut_short_is_refused(end: int) -> None:
 
 @pytest.mark.real
 async def test_nodes_read_it_so() -> None:
-    """And not by what the generated code registered before."""
+    """A gRPC server uses the decoder of bulk.py and not the decoder that the generated code registered."""
     got: list[Any] = []
 
     class Service(RaftService):

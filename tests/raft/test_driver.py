@@ -1,4 +1,4 @@
-"""The order of duties: group writes, acknowledgements, applying, trouble with the disk."""
+"""The driver's order of duties: group writes, acknowledgements, applying, and failures of the disk."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from raft.applier import APPLY_ENTRIES_PER_TURN
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Append, Busy, ChangeRefused, Crowded, NotLeader, Transferring
-from raft.driver import APPLY_ENTRIES_PER_TURN, TRY_AGAIN_TICKS
+from raft.driver import TRY_AGAIN_TICKS
 from raft.errors import CutFailedError, LossAcceptedError
 from store import (
     CommitLog,
@@ -35,7 +36,7 @@ def propose(member: Member, *bodies: bytes) -> list[TestProposal]:
 
 
 def fill_segment(cluster: DriverCluster, leader: Member) -> None:
-    """So that the next message of this size needs a new segment: where a full disk is met."""
+    """Fill the segment, so that the next message of this size needs a new segment. A full disk refuses new segments."""
     for _ in range(3):
         propose(leader, b"." * 20_000)
         cluster.run()
@@ -70,7 +71,7 @@ def test_a_group_write_takes_one_turn_of_the_loop() -> None:
 
 
 class Following(TestProposal):
-    """Once it is appended, another one is proposed."""
+    """A proposal that makes another proposal when it is appended."""
 
     def __init__(self, member: Member, body: bytes) -> None:
         super().__init__(body)
@@ -92,7 +93,7 @@ def test_what_is_proposed_in_the_middle_of_a_group_write_has_a_turn_of_its_own()
 
 
 def test_the_ranges_of_a_turn_go_to_all_followers_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what is the same for several is made once."""
+    """Bytes that are equal for several followers are then encoded once."""
     monkeypatch.setattr("raft.core.leader.MAX_APPEND_BYTES", 1)
     cluster = DriverCluster(3)
     leader = cluster.elect()
@@ -158,7 +159,7 @@ def test_a_proposal_is_settled_only_when_a_majority_has_it() -> None:
     assert alone.outcome is None
 
     cluster.cut_off = {cluster.cut_off.pop()}
-    cluster.tick(5)  # the follower's lost range is asked for again
+    cluster.tick(5)  # the leader asks the follower again, because the range was lost
     assert alone.outcome is True
 
 
@@ -170,7 +171,7 @@ def test_who_loses_the_lead_tells_those_who_wait_and_takes_over_the_new_leaders_
     cluster.run()
     new = cluster.elect()
     assert new is not old
-    assert lost.outcome is False  # it stepped down, having heard no majority
+    assert lost.outcome is False  # the leader stepped down, because it heard no majority
     propose(new, b"m-kept")
     cluster.run()
 
@@ -195,7 +196,7 @@ def test_the_uncommitted_tail_is_bounded_and_a_busy_leader_appends_nothing() -> 
     cluster.cut_off = set(cluster.nodes) - {leader.node}
     propose(leader, b"m" * 20_000)
     with pytest.raises(Busy):
-        leader.driver.check_room(20_000)  # not written yet, and counted all the same
+        leader.driver.check_room(20_000)  # a queued proposal counts too
     cluster.run()
     last = leader.log.last_index
     with pytest.raises(Busy):
@@ -238,7 +239,7 @@ def test_in_sync_mode_nothing_counts_before_it_is_flushed() -> None:
 
     leader.files.finish()
     cluster.run()
-    assert proposal.outcome is None  # one of three is no majority
+    assert proposal.outcome is None  # one node of three is not a majority
     follower = next(member for member in cluster.members.values() if member is not leader)
     follower.files.finish()
     cluster.run()
@@ -326,8 +327,8 @@ def test_a_leader_with_a_full_disk_makes_room_for_another_and_comes_back_by_itse
 
 
 def test_a_follower_that_cannot_write_is_not_sent_again_and_again_what_it_cannot_take() -> None:
-    """Its log ends otherwise than the leader's (protocol seed 32379): each range that does not continue it would be
-    refused, and all of them sent again, as fast as the network allows."""
+    """The follower's log end differs from the leader's log (protocol seed 32379). A rejection of each range that does
+    not continue the log would make the leader send all of them again, as fast as the network allows."""
     cluster = DriverCluster(3)
     old = cluster.elect()
     cluster.cut_off = {old.node}
@@ -335,7 +336,7 @@ def test_a_follower_that_cannot_write_is_not_sent_again_and_again_what_it_cannot
     cluster.run()
     leader = cluster.elect()
     fill_segment(cluster, leader)
-    fill_segment(cluster, leader)  # so that it takes several ranges
+    fill_segment(cluster, leader)  # the follower then needs several ranges
     old.driver.fail(DiskFailedError(Path("/log"), "Input/output error"))
 
     cluster.cut_off = set()
@@ -372,7 +373,7 @@ def test_an_index_that_cannot_be_written_does_not_make_the_loop_spin_and_applyin
 
     only.machine.apply = apply  # type: ignore[method-assign]
     propose(only, b"m1")
-    cluster.run()  # would never end if each failure asked for another turn
+    cluster.run()  # this would not end if each failure scheduled another turn
     assert len(only.machine.failures) == 1
     failures.clear()
     cluster.tick(TRY_AGAIN_TICKS + 20)
@@ -390,7 +391,7 @@ def test_a_failed_flush_ends_writing_for_good() -> None:
 
 
 def range_on_its_way() -> tuple[Member, Append, bytearray]:
-    """A follower, and the next range for it, which has not arrived."""
+    """Return a follower, and the next range for it, which has not arrived."""
     cluster = DriverCluster(3)
     leader = cluster.elect()
     follower = next(member for member in cluster.members.values() if member is not leader)
@@ -416,7 +417,7 @@ def test_a_range_that_forks_twice_at_the_same_place_ends_writing_here() -> None:
     entries[76] ^= 1  # the chain of its first entry, which no CRC covers
     with pytest.raises(ForkedError):
         follower.driver.receive_append(append, bytes(entries))
-    assert follower.driver.failure is None  # it may have been the wire
+    assert follower.driver.failure is None  # the first time it may be a transmission error
     with pytest.raises(ForkedError):
         follower.driver.receive_append(append, bytes(entries))
     assert isinstance(follower.driver.failure, ForkedError)
@@ -524,10 +525,10 @@ def test_a_leader_that_was_held_up_acknowledges_nothing_before_it_has_heard_a_ma
     cluster = DriverCluster(3)
     leader = cluster.elect()
     (proposal,) = propose(leader, b"m1")
-    leader.turns.popleft()()  # written, and on its way
+    leader.turns.popleft()()  # the entry is written and sent
     for member in cluster.members.values():
         if member is not leader:
-            cluster.hand_over_to(member.node)  # and acknowledged: that lies in the leader's mail
+            cluster.hand_over_to(member.node)  # the acknowledgement waits for the leader
     leader.monotonic_ms += 60_000
     cluster.hand_over_to(leader.node)
     assert proposal.outcome is None
@@ -536,8 +537,8 @@ def test_a_leader_that_was_held_up_acknowledges_nothing_before_it_has_heard_a_ma
 
 
 def test_a_node_that_lacks_what_the_others_gave_up_does_not_go_on() -> None:
-    """Two of three lose their logs to a power cut, and are elected again by themselves, against the rules: the third
-    one, which holds committed entries, refuses to follow and says why."""
+    """Two of three nodes lose their logs in a power cut and elect a leader among themselves, which breaks the rules of
+    Raft. The third node holds committed entries. It refuses to follow and says why."""
     cluster = DriverCluster(3)
     leader = cluster.elect()
     propose(leader, b"m1")

@@ -1,10 +1,22 @@
-"""Elections beyond the paper: who may vote and stand at all, pre-vote, check-quorum (dissertation, 9.6 and 6.2)."""
+"""Election rules beyond the paper: who may vote and stand, pre-vote, and check-quorum (dissertation, 9.6 and 6.2)."""
 
 from __future__ import annotations
 
 import pytest
 
-from raft.core import Configuration, Durable, LogTerms, NotLeader, Raft, Role, Timing, VoteRequest, VoteResponse
+from raft.core import (
+    Configuration,
+    Durable,
+    LogTerms,
+    NotLeader,
+    Raft,
+    RaftSettings,
+    RaftTiming,
+    RecoveredState,
+    Role,
+    VoteRequest,
+    VoteResponse,
+)
 from tests.raft.by_hand import step
 from tests.raft.network import Network
 
@@ -21,15 +33,14 @@ def test_votes_of_strangers_do_not_count() -> None:
 
 def test_a_node_without_a_configuration_never_stands_but_votes() -> None:
     raft = Raft(
-        2,
-        state=Durable(),
-        log=LogTerms(),
-        configurations=[],
-        commit=0,
-        timing=Timing(2, 10),
-        jitter=lambda: 0,
-        reach=lambda first, size: (first, size),
-        max_uncommitted_bytes=1,
+        RaftSettings(
+            2,
+            timing=RaftTiming(2, 10),
+            jitter=lambda: 0,
+            reach=lambda first, size: (first, size),
+            max_uncommitted_bytes=1,
+        ),
+        RecoveredState(Durable(), LogTerms(), configurations=[], commit=0),
     )
     for _ in range(100):
         raft.tick()
@@ -89,7 +100,7 @@ def test_pre_vote_keeps_a_returning_node_from_deposing_the_leader() -> None:
 
 
 def test_pre_candidates_grant_each_other() -> None:
-    """Or two of three, both waiting, would wait for ever."""
+    """Otherwise two of three nodes that both are pre-candidates would wait for ever."""
     network = Network(jitter=lambda node: 0)
     network.isolate(3)
     network.tick(1, 10)

@@ -1,29 +1,30 @@
-"""Flow control for each follower: ask first, then stream within bounds, and ask again when something may be lost."""
+"""Flow control for each follower: the leader asks first, then streams within bounds, and asks again if messages may be
+lost."""
 
 from __future__ import annotations
 
 import pytest
 
-from raft.core import Append, Progress
+from raft.core import Append, FollowerProgress
 from raft.core.progress import MAX_IN_FLIGHT_BYTES, MAX_IN_FLIGHT_MESSAGES
 from tests.raft.network import ENTRY_BYTES, Network
 
 
 def appends(network: Network, receiver: int) -> list[tuple[int, int]]:
-    """Take what is on the wire; (prev, last) of each Append to that node."""
+    """Remove all messages from the network. Return (prev_index, last_index) of each Append to this node."""
     messages = [packet.message for packet in network.wire]
     network.wire.clear()
     return [(m.prev_index, m.last_index) for m in messages if isinstance(m, Append) and m.receiver == receiver]
 
 
-def streaming(next_index: int = 1) -> Progress:
-    progress = Progress(next_index)
+def streaming(next_index: int = 1) -> FollowerProgress:
+    progress = FollowerProgress(next_index)
     progress.accepted(next_index - 1)
     return progress
 
 
 def led(**settings: int) -> Network:
-    """Node 1 leads, and 3 is cut off, so that 2 alone makes the majority."""
+    """Return a network in which node 1 leads and node 3 is cut off, so that node 2 alone completes the majority."""
     network = Network(**settings)  # type: ignore[arg-type]
     network.elect(1)
     network.isolate(3)
@@ -34,7 +35,7 @@ def led(**settings: int) -> Network:
 
 
 def test_a_new_progress_asks_once_and_streams_after_the_answer() -> None:
-    progress = Progress(5)
+    progress = FollowerProgress(5)
     assert (progress.must_ask(10), progress.may_stream) == (True, False)
     progress.asked()
     assert (progress.must_ask(10), progress.may_stream) == (False, False)
@@ -43,7 +44,7 @@ def test_a_new_progress_asks_once_and_streams_after_the_answer() -> None:
 
 
 def test_an_unanswered_question_is_asked_again_with_the_next_heartbeat() -> None:
-    progress = Progress(5)
+    progress = FollowerProgress(5)
     progress.asked()
     progress.heartbeat()
     assert progress.must_ask(10)
@@ -85,7 +86,7 @@ def test_a_broken_stream_goes_back_to_what_is_known() -> None:
 
 
 def test_a_broken_stream_while_probing_does_not_go_back_to_the_beginning() -> None:
-    progress = Progress(1000)
+    progress = FollowerProgress(1000)
     progress.asked()
     progress.restart()
     assert progress.next == 1000
@@ -100,7 +101,7 @@ def test_a_refusal_while_streaming_probes_from_what_is_known() -> None:
 
 
 def test_only_the_answer_to_the_question_that_is_out_moves_a_probe() -> None:
-    progress = Progress(10)
+    progress = FollowerProgress(10)
     progress.asked()
     progress.rejected(7, 3)
     assert (progress.next, progress.paused) == (10, True)
@@ -117,7 +118,7 @@ def test_a_follower_that_denies_what_it_acknowledged_is_believed() -> None:
 
 
 def test_a_probe_always_moves_back() -> None:
-    progress = Progress(10)
+    progress = FollowerProgress(10)
     for expected in (9, 8, 7):
         progress.asked()
         progress.rejected(progress.next - 1, progress.next + 5)

@@ -1,4 +1,4 @@
-"""Where the log begins, and replicas that lack what came before (section 7): drivers over real CommitLogs."""
+"""The log start, and replicas that lack earlier entries (section 7). The drivers use real CommitLogs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from raft.configuration_entry import ConfiguredMember as GroupMember
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Mode, SnapshotChunk
 from raft.log_start import log_start_draft
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from store import DiskFailedError, DiskFullError, Kind
 from store.disk.memory_disk import Killed
 from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, TestProposal
@@ -19,7 +19,7 @@ from tests.raft.driver_cluster import SEGMENT_BYTES, DriverCluster, Member, Test
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a base of a few kilobytes goes in several."""
+    """Make snapshot pieces small, so that a snapshot of a few kilobytes needs several pieces."""
     monkeypatch.setattr(log_start, "PIECE_BYTES", 40_000)
 
 
@@ -38,7 +38,7 @@ def fill(cluster: DriverCluster, leader: Member, segments: int) -> None:
 
 
 def move(cluster: DriverCluster, leader: Member) -> int:
-    """The log begins as late as it may. Returns behind which entry."""
+    """Move the log start as far as possible. Return the index after which the log begins."""
     assert leader.driver.log_start
     index = leader.driver.log_start.candidates()[-1]
     propose(cluster, leader, log_start_draft(index).body, Kind.LOG_START)
@@ -64,7 +64,7 @@ def change(cluster: DriverCluster, leader: Member, voters: list[int], learners: 
 
 @pytest.fixture
 def moved() -> tuple[DriverCluster, Member, int]:
-    """Three nodes whose log begins behind the index given."""
+    """Return three nodes whose log begins after the given index."""
     cluster = DriverCluster(3)
     leader = cluster.elect()
     fill(cluster, leader, 4)
@@ -72,7 +72,7 @@ def moved() -> tuple[DriverCluster, Member, int]:
 
 
 def agree(cluster: DriverCluster, *nodes: int) -> None:
-    """These have the same log and the same state."""
+    """Check that these nodes have the same log and the same state."""
     members = [cluster[node] for node in nodes]
     assert len({member.log.chain for member in members}) == 1
     assert len({member.bytes_of_log() for member in members}) == 1
@@ -163,9 +163,9 @@ def test_a_damaged_piece_does_not_count(moved: tuple[DriverCluster, Member, int]
 
     def noisy(message: object, beside: object) -> None:
         nonlocal damaged
-        if isinstance(beside, Piece) and not damaged:
+        if isinstance(beside, SnapshotPiece) and not damaged:
             damaged += 1
-            beside = Piece(beside.offer, beside.data[:-1] + b"?", beside.crc)
+            beside = SnapshotPiece(beside.offer, beside.data[:-1] + b"?", beside.crc)
         deliver(message, beside)  # type: ignore[arg-type]
 
     cluster.deliver = noisy  # type: ignore[method-assign]
@@ -182,7 +182,7 @@ def test_a_transfer_goes_on_where_a_kill_of_the_receiver_cut_it_off(moved: tuple
     pieces: list[int] = []
     send = leader.send_snapshot
 
-    def watched(chunk: SnapshotChunk, piece: Piece) -> None:
+    def watched(chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         pieces.append(chunk.offset)
         if len(pieces) == 3:
             cluster.cut_off = {4}
@@ -246,7 +246,7 @@ def test_two_replicas_are_replaced_one_after_the_other(moved: tuple[DriverCluste
 
 @pytest.mark.long
 def test_a_kill_at_any_step_of_an_installation_is_made_good() -> None:
-    """The newcomer is killed after n written bytes, for many n, and started again on what it left."""
+    """The follower is killed after n written bytes, for many n, and is started again on its disk."""
     kills = 0
     for budget in [*range(0, 400, 7), *range(400, 200_000, 4_001)]:
         cluster = DriverCluster(3)
@@ -330,7 +330,8 @@ def test_the_log_start_moves_on_while_a_base_is_sent(moved: tuple[DriverCluster,
 
 
 def test_a_leader_whose_disk_is_slow_hears_that_it_holds_what_the_log_begins_behind() -> None:
-    """Its followers held the entries without it, and the log start that removes them (stack seed 17077)."""
+    """Its followers held the entries earlier than the leader, and also the log start that removes them (stack seed
+    17077)."""
     cluster = DriverCluster(3)
     leader = cluster.elect()
     leader.files.holds_back = True

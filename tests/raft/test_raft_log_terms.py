@@ -1,4 +1,4 @@
-"""The core's summary of the log, against the list of terms that it stands for."""
+"""LogTerms, compared with the plain list of terms that it represents."""
 
 from __future__ import annotations
 

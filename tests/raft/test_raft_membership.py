@@ -1,4 +1,4 @@
-"""Members come and go, one voter at a time (section 6; dissertation, chapter 4)."""
+"""Adding and removing members, one voter at a time (section 6; dissertation, chapter 4)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.raft.network import Network, led
 
 
 def changed(network: Network, voters: tuple[int, ...], learners: tuple[int, ...] = ()) -> None:
-    """The change, and what follows from it."""
+    """Make the change and let all messages arrive."""
     network.change(1, voters, learners)
     network.run(6)
 
@@ -54,7 +54,8 @@ def test_a_learner_that_is_promoted_counts() -> None:
 
 
 def test_a_voter_that_does_not_know_of_its_promotion_votes_all_the_same() -> None:
-    """Otherwise the shard may stand still: here 3 needs the vote of 2, which believes that it is a learner."""
+    """Otherwise the shard might have no leader: here node 3 needs the vote of node 2, which believes that it is a
+    learner."""
     network = Network(1)
     network.elect(1)
     network.join(2)
@@ -83,7 +84,7 @@ def test_voters_change_one_at_a_time() -> None:
 
 
 def test_no_change_before_an_entry_of_the_own_term_is_committed() -> None:
-    """Two leaders that each changed at once could elect and commit without sharing a node (Ongaro, 2015)."""
+    """Two leaders that both change the members at once could elect and commit without a common node (Ongaro, 2015)."""
     network = Network(3)
     network.isolate(3)
     for _ in range(12):
@@ -132,7 +133,7 @@ def test_a_removed_leader_hands_over_at_once() -> None:
 
 
 def test_a_removed_node_disturbs_nobody() -> None:
-    """It does not hear of its removal, times out again and again, and asks for votes."""
+    """The removed node does not learn of its removal. It times out again and again and asks for votes."""
     network = led()
     network.isolate(3)
     changed(network, (1, 2))
@@ -144,7 +145,8 @@ def test_a_removed_node_disturbs_nobody() -> None:
 
 
 def test_a_server_that_is_being_removed_may_be_needed_once_more() -> None:
-    """Only 1 has the entry that removes it: 2 cannot be elected without the vote of 1, whose log is longer."""
+    """Only node 1 has the entry that removes node 1. Node 2 cannot win without the vote of node 1, whose log is
+    longer."""
     network = led(2)
     network.change(1, (2,))
     network.wire.clear()

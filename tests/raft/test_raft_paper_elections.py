@@ -1,7 +1,7 @@
-"""Sections 5.2, 5.4.1 and 5.6 of the Raft paper, and Figure 2 where it speaks of votes: a test for each rule.
+"""Sections 5.2, 5.4.1 and 5.6 of the Raft paper, and the rules for votes in Figure 2: one test for each rule.
 
-The name of a test begins with its section; "Figure 2, Candidates 1" is the first line for candidates in that figure.
-What we add to the paper, pre-vote and check-quorum, is in test_raft_elections.py.
+The name of a test begins with its section. "Figure 2, Candidates 1" is the first rule for candidates in Figure 2. The
+tests of pre-vote and check-quorum, which the paper does not have, are in test_raft_elections.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pytest
 from raft.core import (
     Durable,
     Heartbeat,
+    RaftTiming,
     Role,
     TimeoutNow,
-    Timing,
     VoteRequest,
     VoteResponse,
 )
@@ -27,7 +27,7 @@ from tests.raft.network import Network
 
 
 def test_5_2_a_follower_that_hears_nothing_stands_after_its_timeout_and_not_before() -> None:
-    """5.2, and Figure 2, Followers 2. It asks first whether it would win (pre-vote); that changes nothing in this."""
+    """5.2, and Figure 2, Followers 2. The follower asks for pre-votes first, which does not change this rule."""
     network = Network(jitter=lambda node: 3)
     network.tick(1, 12)
     assert network.raft(1).role is Role.FOLLOWER
@@ -37,7 +37,7 @@ def test_5_2_a_follower_that_hears_nothing_stands_after_its_timeout_and_not_befo
 
 @pytest.mark.parametrize("kind", ["heartbeat", "append", "append that is refused"])
 def test_5_2_what_the_leader_sends_keeps_a_follower_from_standing(kind: str) -> None:
-    """5.2, and Figure 2, Followers 2: any valid message of the current leader."""
+    """5.2, and Figure 2, Followers 2: this holds for any valid message of the current leader."""
     network = Network()
     for _ in range(5):
         network.tick(2, 9)
@@ -49,7 +49,7 @@ def test_5_2_what_the_leader_sends_keeps_a_follower_from_standing(kind: str) -> 
 
 
 def test_5_2_granting_a_vote_keeps_a_follower_from_standing_and_refusing_one_does_not() -> None:
-    """Figure 2, Followers 2: the one that was elected gets the time to say so."""
+    """Figure 2, Followers 2: the winner of the election gets time to announce itself."""
     network = Network(logs={2: [1]}, terms={2: 2})
     network.tick(2, 9)
     step(network, VoteRequest(1, 2, 2, 1, 1))
@@ -61,7 +61,7 @@ def test_5_2_granting_a_vote_keeps_a_follower_from_standing_and_refusing_one_doe
 
 
 def test_5_2_a_candidate_begins_a_term_votes_for_itself_and_asks_everyone() -> None:
-    """5.2, and Figure 2, Candidates 1. The request carries where its log ends (RequestVote, arguments)."""
+    """5.2, and Figure 2, Candidates 1. The request has the last index and last term of the candidate's log."""
     network = Network(5, logs={1: [2, 2, 3]}, terms={1: 4})
     requests = stand(network)
     assert (network.raft(1).term, network.raft(1).voted_for) == (5, 1)
@@ -83,7 +83,8 @@ def test_5_2_a_candidate_that_hears_nothing_in_time_stands_again_in_a_newer_term
 
 @pytest.mark.parametrize(("voted_for", "granted"), [(0, True), (1, True), (3, False)])
 def test_5_2_one_vote_a_term_first_come_first_served(voted_for: int, granted: bool) -> None:
-    """5.2, and Figure 2, RequestVote 2: to nobody yet, to this candidate already, to another one."""
+    """5.2, and Figure 2, RequestVote 2: for a voter without a vote, with a vote for this candidate, and with a vote for
+    another candidate."""
     network = Network(terms={2: 4})
     if voted_for:
         step(network, VoteRequest(voted_for, 2, 5, 0, 0))
@@ -91,7 +92,7 @@ def test_5_2_one_vote_a_term_first_come_first_served(voted_for: int, granted: bo
 
 
 def test_5_2_a_candidate_and_a_leader_have_given_their_vote() -> None:
-    """5.2: to themselves, so a rival of the same term gets none."""
+    """5.2: they voted for themselves, so a rival of the same term gets no vote."""
     for role in (Role.CANDIDATE, Role.LEADER):
         network = in_role(role)
         assert step(network, VoteRequest(2, 1, 1, 9, 9)) == [VoteResponse(1, 2, 1, granted=False)]
@@ -100,14 +101,14 @@ def test_5_2_a_candidate_and_a_leader_have_given_their_vote() -> None:
 
 @pytest.mark.parametrize("role", [Role.FOLLOWER, Role.PRE_CANDIDATE, Role.CANDIDATE], ids=lambda role: role.value)
 def test_5_2_whoever_hears_no_leader_votes_in_a_newer_term(role: Role) -> None:
-    """5.2: also who stands itself, for it then begins that term as a follower that has given no vote yet."""
+    """5.2: this holds for a candidate too, because it enters the newer term as a follower without a vote."""
     network = in_role(role)
     assert step(network, VoteRequest(2, 1, 9, 0, 0)) == [VoteResponse(1, 2, 9, granted=True)]
     assert (network.raft(1).role, network.raft(1).term, network.raft(1).voted_for) == (Role.FOLLOWER, 9, 2)
 
 
 def test_5_2_the_vote_survives_a_restart() -> None:
-    """5.2, and Figure 2, State 2: or the same server could elect two leaders of one term."""
+    """5.2, and Figure 2, State 2: otherwise the same server could elect two leaders of one term."""
     network = Network(terms={2: 4})
     step(network, VoteRequest(1, 2, 5, 0, 0))
     network.crash(2)
@@ -116,7 +117,7 @@ def test_5_2_the_vote_survives_a_restart() -> None:
 
 
 def test_5_2_no_vote_leaves_before_it_is_saved() -> None:
-    """Figure 2, State: durable before the answer."""
+    """Figure 2, State: the vote is durable before the server answers."""
     network = Network()
     network.nodes[2].held = True
     assert step(network, VoteRequest(1, 2, 5, 0, 0)) == []
@@ -125,7 +126,7 @@ def test_5_2_no_vote_leaves_before_it_is_saved() -> None:
 
 
 def test_5_2_a_newer_save_under_way_keeps_the_outbox_shut() -> None:
-    """Figure 2, State: what is on disk must be what the answer promises, not something older."""
+    """Figure 2, State: the disk must have the term and vote of the answer, and not an older vote."""
     network = Network()
     node = network.nodes[2]
     node.held = True
@@ -140,7 +141,7 @@ def test_5_2_a_newer_save_under_way_keeps_the_outbox_shut() -> None:
 
 
 def test_5_2_the_own_vote_counts_only_once_it_is_saved() -> None:
-    """Figure 2, State 2 and Candidates 1: a server is its own first voter, and bound by the same rule."""
+    """Figure 2, State 2 and Candidates 1: the candidate's own vote follows the same rule as every other vote."""
     network = Network(1)
     network.nodes[1].held = True
     network.tick(1, 10)
@@ -169,7 +170,7 @@ def test_5_2_the_own_vote_counts_only_once_it_is_saved() -> None:
     ],
 )
 def test_5_2_one_round_wins_loses_or_leaves_it_open(nodes: int, votes: dict[int, bool], role: Role) -> None:
-    """5.2, and Figure 2, Candidates 2: a majority of the whole shard in the same term elects."""
+    """5.2, and Figure 2, Candidates 2: a majority of all voters of the shard, in the same term, elects a leader."""
     network = Network(nodes)
     stand(network)
     for voter, granted in votes.items():
@@ -179,14 +180,14 @@ def test_5_2_one_round_wins_loses_or_leaves_it_open(nodes: int, votes: dict[int,
 
 
 def test_5_2_alone_in_its_shard_a_server_elects_itself() -> None:
-    """5.2: its own vote is a majority of one."""
+    """5.2: the server's own vote is a majority."""
     network = Network(1)
     network.tick(1, 10)
     assert (network.raft(1).role, network.raft(1).term) == (Role.LEADER, 1)
 
 
 def test_5_2_a_repeated_vote_counts_once() -> None:
-    """5.2: what counts is how many servers voted, not how many messages came."""
+    """5.2: the number of voters counts, not the number of messages."""
     network = Network(5)
     stand(network)
     for _ in range(4):
@@ -209,7 +210,7 @@ def test_5_2_a_late_vote_changes_nothing_for_a_leader_or_a_follower() -> None:
 @pytest.mark.parametrize("newer", [0, 1])
 @pytest.mark.parametrize("kind", ["heartbeat", "append"])
 def test_5_2_a_candidate_follows_the_leader_of_its_term_or_a_newer_one(role: Role, newer: int, kind: str) -> None:
-    """5.2, and Figure 2, Candidates 3. Its vote of that term stays given."""
+    """5.2, and Figure 2, Candidates 3. The candidate keeps its vote of that term."""
     network = in_role(role)
     term, vote = network.raft(1).term + newer, 0 if newer else network.raft(1).voted_for
     if kind == "heartbeat":
@@ -222,7 +223,7 @@ def test_5_2_a_candidate_follows_the_leader_of_its_term_or_a_newer_one(role: Rol
 
 @pytest.mark.parametrize("kind", ["heartbeat", "append"])
 def test_5_2_a_candidate_ignores_the_leader_of_an_older_term(kind: str) -> None:
-    """5.2: it refuses and stays a candidate."""
+    """5.2: the candidate refuses the message and stays a candidate."""
     network = in_role(Role.CANDIDATE)
     if kind == "heartbeat":
         step(network, Heartbeat(3, 1, 0, 0, 1))
@@ -232,7 +233,7 @@ def test_5_2_a_candidate_ignores_the_leader_of_an_older_term(kind: str) -> None:
 
 
 def test_5_2_a_split_vote_is_tried_again_in_a_newer_term() -> None:
-    """5.2: nobody has a majority, so the term goes by without a leader."""
+    """5.2: no candidate has a majority, so the term ends without a leader."""
     network = Network(2, jitter=lambda node: 0)
     network.tick(1, 10)
     network.tick(2, 10)
@@ -244,7 +245,7 @@ def test_5_2_a_split_vote_is_tried_again_in_a_newer_term() -> None:
 
 
 def test_5_2_a_majority_elects_and_the_others_follow() -> None:
-    """5.2, and Election Safety of Figure 3: one leader of that term."""
+    """5.2, and Election Safety in Figure 3: the term has one leader."""
     network = Network(5)
     network.elect(3)
     assert network.leaders == [3]
@@ -256,7 +257,7 @@ def test_5_2_a_majority_elects_and_the_others_follow() -> None:
 
 
 def test_5_2_the_new_leader_says_so_at_once() -> None:
-    """5.2, and Figure 2, Leaders 1: before any other's time runs out."""
+    """5.2, and Figure 2, Leaders 1: before the election timeout of another server passes."""
     network = in_role(Role.CANDIDATE)
     said = step(network, VoteResponse(2, 1, 1, granted=True))
     assert {message.receiver for message in said if isinstance(message, Heartbeat)} == {2, 3}
@@ -274,7 +275,7 @@ def test_5_2_a_leader_sends_heartbeats_to_all_at_a_steady_pace_though_nothing_el
 
 @pytest.mark.parametrize("ticks_before", [0, 1])
 def test_5_2_heartbeats_come_on_the_servers_own_beat_whenever_it_was_elected(ticks_before: int) -> None:
-    """Beyond 5.2: so the shards of one node, which tick together, speak together."""
+    """Beyond 5.2: all shards of a node tick together, so they send their heartbeats together."""
     network = Network(3)
     network.tick(1, ticks_before)
     step(network, TimeoutNow(2, 1, 1))
@@ -292,7 +293,7 @@ def test_5_2_heartbeats_come_on_the_servers_own_beat_whenever_it_was_elected(tic
 
 @pytest.mark.parametrize("stands_from", [Role.FOLLOWER, Role.CANDIDATE], ids=["follower", "candidate"])
 def test_5_2_every_wait_is_drawn_anew_from_the_interval(stands_from: Role) -> None:
-    """5.2: after a lost election a candidate waits for another time than before, so it does not tie again."""
+    """5.2: after a lost election a candidate draws a new timeout, so that two candidates do not tie again."""
     chance, waits = Random(5), Counter[int]()
     network = Network(3, jitter=lambda node: chance.randrange(10))
     for _ in range(400):
@@ -312,7 +313,7 @@ def test_5_2_every_wait_is_drawn_anew_from_the_interval(stands_from: Role) -> No
 
 @pytest.mark.parametrize("stand_from", [Role.FOLLOWER, Role.CANDIDATE], ids=["followers", "candidates"])
 def test_5_2_mostly_one_server_times_out_before_the_others(stand_from: Role) -> None:
-    """5.2: that is what the chance is for: split votes are rare and soon over."""
+    """5.2: timeouts are random, so that split votes are rare and are resolved quickly."""
     chance, ties, rounds = Random(7), 0, 300
     network = Network(5, jitter=lambda node: chance.randrange(10))
     for _ in range(rounds):
@@ -340,7 +341,8 @@ def test_5_2_mostly_one_server_times_out_before_the_others(stand_from: Role) -> 
 )
 @pytest.mark.parametrize("pre", [False, True])
 def test_5_4_1_votes_go_to_logs_that_are_up_to_date(last_index: int, last_term: int, granted: bool, pre: bool) -> None:
-    """5.4.1, and Figure 2, RequestVote 2: the later last term wins; with the same, the longer log."""
+    """5.4.1, and Figure 2, RequestVote 2: the log with the later last term wins. With equal last terms the longer log
+    wins."""
     network = Network(logs={2: [1, 2, 2]})
     (answer,) = step(network, VoteRequest(1, 2, 9, last_index, last_term, pre))
     assert isinstance(answer, VoteResponse)
@@ -348,7 +350,7 @@ def test_5_4_1_votes_go_to_logs_that_are_up_to_date(last_index: int, last_term: 
 
 
 def test_5_4_1_a_refused_candidates_newer_term_is_taken_over_all_the_same() -> None:
-    """5.1 and 5.4.1: no vote, but the term is newer; the vote of the new term is still free."""
+    """5.1 and 5.4.1: the server refuses its vote, but enters the newer term. Its vote in that term is still free."""
     network = Network(logs={2: [1, 2, 2]})
     step(network, VoteRequest(1, 2, 9, 1, 1))
     assert network.nodes[2].disk.vote == Durable(9, 0)
@@ -356,7 +358,7 @@ def test_5_4_1_a_refused_candidates_newer_term_is_taken_over_all_the_same() -> N
 
 
 def test_5_4_1_a_server_that_lacks_entries_does_not_win_though_it_stands_first() -> None:
-    """5.4.1: in the whole shard, with everyone connected."""
+    """5.4.1: all servers of the shard are connected."""
     network = Network(logs={1: [1], 2: [1, 1], 3: [1, 1]})
     for _ in range(60):
         network.tick(1)
@@ -370,13 +372,13 @@ def test_5_4_1_a_server_that_lacks_entries_does_not_win_though_it_stands_first()
 
 
 def test_5_6_heartbeats_come_more_often_than_elections() -> None:
-    """5.6: broadcast time << election timeout; other settings are refused."""
+    """5.6: broadcast time << election timeout. Other settings are refused."""
     with pytest.raises(AssertionError, match="heartbeats must come before elections"):
-        Timing(heartbeat_ticks=10, election_ticks=10)
+        RaftTiming(heartbeat_ticks=10, election_ticks=10)
 
 
 def test_5_6_a_lost_heartbeat_costs_no_leader() -> None:
-    """5.6: several of them fit into the shortest election timeout."""
+    """5.6: several heartbeats fit into the shortest election timeout."""
     network = in_role(Role.LEADER)
     for tick in range(1, 121):
         for number in network.nodes:

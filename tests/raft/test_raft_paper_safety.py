@@ -1,8 +1,7 @@
-"""Sections 5.4.2, 5.4.3 and 5.5 of the Raft paper, its Figure 8, and Figure 3: why nothing committed is lost.
+"""Sections 5.4.2, 5.4.3 and 5.5 of the Raft paper, its Figure 8, and Figure 3: why no committed entry is lost.
 
-The name of a test begins with its section. The restriction on who may be elected, 5.4.1, is in
-test_raft_paper_elections.py; the five properties of Figure 3 are asserted after every event of every test and scenario
-here by invariants.py.
+The name of a test begins with its section. The election restriction, 5.4.1, is in test_raft_paper_elections.py.
+invariants.py checks the five properties of Figure 3 after every event of every test and scenario in this folder.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from tests.raft.network import ENTRY_BYTES, Network, Packet
 
 
 def figure_8(*, carries_no_op: bool) -> Network:
-    """Figure 8 (c): server 1 leads term 4 and has brought its entry of term 2 to a majority; with `carries_no_op`, (e):
-    an entry of its own term too."""
+    """Return Figure 8 (c): server 1 leads term 4, and a majority has its entry of term 2. With `carries_no_op`, Figure
+    8 (e): the majority also has an entry of term 4."""
     network = Network(
         5, logs={1: [1, 2], 2: [1, 2], 3: [1], 4: [1], 5: [1, 3]}, terms=dict.fromkeys(range(1, 6), 3),
         append_bytes=ENTRY_BYTES,
@@ -69,7 +68,8 @@ def test_5_4_2_figure_8_an_entry_of_the_own_term_commits_all_before_it() -> None
 
 @pytest.mark.parametrize(("match", "commit"), [(1, 0), (2, 0), (3, 3)])
 def test_5_4_2_a_majority_counts_only_for_entries_of_the_leaders_own_term(match: int, commit: int) -> None:
-    """5.4.2, and Figure 2, Leaders 4: entry 3 is the first of the leader's term; 1 and 2 are of earlier ones."""
+    """5.4.2, and Figure 2, Leaders 4: entry 3 is the first entry of the leader's term. Entries 1 and 2 have earlier
+    terms."""
     network = Network(logs={1: [1, 2]}, terms=dict.fromkeys((1, 2, 3), 2))
     lead(network)
     for follower in (2, 3):
@@ -78,7 +78,7 @@ def test_5_4_2_a_majority_counts_only_for_entries_of_the_leaders_own_term(match:
 
 
 def test_5_4_2_a_new_leader_commits_what_earlier_ones_left_without_waiting_for_a_command() -> None:
-    """5.4.2 (and section 8): with the entry that it appends as soon as it is elected."""
+    """5.4.2 and section 8: a new leader appends a no-op at once, and commits the earlier entries with it."""
     network = Network(logs={1: [1, 2], 2: [1, 2], 3: [1]})
     network.elect(1)
     assert network.log(3) == [1, 2, 3]
@@ -91,8 +91,8 @@ def test_5_4_2_a_new_leader_commits_what_earlier_ones_left_without_waiting_for_a
 @pytest.mark.parametrize("majority", list(combinations(range(1, 6), 3)), ids=str)
 @pytest.mark.parametrize("others_log", [[1], [1, 1, 1, 1], []], ids=["shorter", "longer, of an older term", "empty"])
 def test_5_4_3_whoever_is_elected_has_what_any_majority_holds(majority: tuple[int, ...], others_log: list[int]) -> None:
-    """5.4.3, Leader Completeness: whichever three of five hold the entry, the other two do not win, however often they
-    stand and though everybody answers; the three do."""
+    """5.4.3, Leader Completeness: three of five servers hold the entry, in every combination. The other two never win,
+    however often they stand and although all servers answer. Each of the three can win."""
     logs = {number: [1, 2] if number in majority else others_log for number in range(1, 6)}
     network = Network(5, logs=logs, terms=dict.fromkeys(range(1, 6), 2))
     for number in set(range(1, 6)) - set(majority):
@@ -105,8 +105,8 @@ def test_5_4_3_whoever_is_elected_has_what_any_majority_holds(majority: tuple[in
 
 
 def test_5_4_3_what_is_committed_is_never_cut() -> None:
-    """5.4.3, State Machine Safety: who asks for it could not have been elected, but by those who accepted a loss; the
-    server keeps what it has and takes no further part."""
+    """5.4.3, State Machine Safety: a leader that lacks a committed entry can be elected only by servers that accepted
+    the loss. The server keeps its committed entries and takes no further part."""
     network = Network()
     append(network, 2, 1, (0, 0), [1, 1], commit=2)
     with pytest.raises(Diverged, match="lacks the committed entry 2"):
@@ -115,7 +115,7 @@ def test_5_4_3_what_is_committed_is_never_cut() -> None:
 
 
 def test_5_4_3_agreement_with_one_leader_says_nothing_about_the_next() -> None:
-    """5.4.3: only what is committed is known to be in the next leader's log."""
+    """5.4.3: only committed entries are certain to be in the next leader's log."""
     network = Network()
     append(network, 2, 1, (0, 0), [1, 1])
     network.deliver(Packet(Heartbeat(3, 2, 2, 2, 1)))
@@ -123,7 +123,7 @@ def test_5_4_3_agreement_with_one_leader_says_nothing_about_the_next() -> None:
 
 
 def test_5_4_3_agreement_outlives_a_pre_candidacy_in_the_same_term() -> None:
-    """5.4.3: or the follower would learn no commit index from the same leader until the next entry."""
+    """5.4.3: otherwise the follower would learn no commit index from the same leader until the next entry."""
     network = Network()
     append(network, 2, 1, (0, 0), [1, 1])
     network.tick(2, 11)
@@ -144,7 +144,7 @@ def test_5_4_3_a_leader_never_contradicts_itself() -> None:
 
 
 def test_5_5_a_follower_that_was_down_is_sent_what_it_missed_when_it_is_back() -> None:
-    """5.5: requests are repeated for ever."""
+    """5.5: the leader repeats its requests without limit."""
     network = Network()
     network.elect(1)
     network.crash(3)
@@ -161,7 +161,7 @@ def test_5_5_a_follower_that_was_down_is_sent_what_it_missed_when_it_is_back() -
 
 
 def test_5_5_a_candidate_asks_who_was_down_in_its_next_election() -> None:
-    """5.5: nobody is given up."""
+    """5.5: a candidate asks every voter in every election."""
     network = Network()
     network.crash(2)
     network.crash(3)
@@ -174,7 +174,7 @@ def test_5_5_a_candidate_asks_who_was_down_in_its_next_election() -> None:
 
 
 def test_5_5_a_request_that_was_handled_before_a_crash_may_come_again() -> None:
-    """5.5: requests are idempotent: the answer is the same and nothing changes."""
+    """5.5: requests are idempotent. The answer is the same and nothing changes."""
     network = Network()
     assert append(network, 2, 1, (0, 0), [1, 1], commit=2) == [holds(2, 1, 2)]
     network.tick(2, 10)
@@ -188,7 +188,7 @@ def test_5_5_a_request_that_was_handled_before_a_crash_may_come_again() -> None:
 
 
 def test_5_5_a_leader_that_crashed_returns_as_a_follower_and_its_unfinished_entries_go() -> None:
-    """5.5 and 5.3: what was on no majority may be lost, and is, if the next leader does not have it."""
+    """5.5 and 5.3: entries that no majority holds may be lost. They are lost if the next leader does not have them."""
     network = Network()
     network.elect(1)
     network.isolate(1)
@@ -207,7 +207,7 @@ def test_5_5_a_leader_that_crashed_returns_as_a_follower_and_its_unfinished_entr
 
 
 def test_5_5_all_crash_at_once_and_what_was_committed_is_still_there() -> None:
-    """5.5: every server comes back with its log and its vote, and that is enough."""
+    """5.5: every server restarts with its log and its vote, and needs nothing else."""
     network = Network()
     network.elect(1)
     network.propose(1, "a")

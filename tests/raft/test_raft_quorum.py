@@ -1,4 +1,4 @@
-"""Majorities, against counting."""
+"""Majorities, compared with plain counting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_reached_by_majority(values: list[int]) -> None:
 
 @given(st.integers(1, 7), st.dictionaries(st.integers(1, 9), st.booleans()))
 def test_outcome(size: int, votes: dict[int, bool]) -> None:
-    """Whatever those who have not answered say, a decided vote stays decided, and an open one is open."""
+    """A decided vote stays decided whatever the remaining voters answer. An open vote can still be won or lost."""
     voters = tuple(range(1, size + 1))
     yes = sum(votes.get(voter, False) for voter in voters)
     silent = sum(voter not in votes for voter in voters)

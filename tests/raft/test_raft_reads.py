@@ -1,11 +1,11 @@
-"""Read index: what was committed anywhere when a read was requested is not missed by its answer."""
+"""Read index: the answer of a read includes every entry that was committed on any node when the read was requested."""
 
 from __future__ import annotations
 
 import pytest
 
 from raft.core import AppendResponse, Heartbeat, HeartbeatResponse, NotLeader
-from raft.core.reads import Reads
+from raft.core.reads import UnconfirmedReads
 from tests.raft.network import Network, Packet
 
 
@@ -81,7 +81,7 @@ def test_a_lost_round_is_made_good_by_the_next_heartbeat() -> None:
 
 
 def test_a_new_leader_answers_only_once_its_no_op_is_committed_and_with_that() -> None:
-    """Before, it may not know what its predecessors committed."""
+    """Before that, a leader may not know all entries that earlier leaders committed."""
     network = Network(logs={1: [1, 1], 2: [1, 1], 3: [1, 1]})
     network.nodes[1].held = network.nodes[2].held = network.nodes[3].held = True
     while not network.leaders:
@@ -133,7 +133,7 @@ def test_alone_a_leader_answers_at_once() -> None:
 
 
 def test_what_was_answered_is_not_kept() -> None:
-    reads = Reads()
+    reads = UnconfirmedReads()
     reads.request(7, 5)
     reads.begin(3)
     assert reads.take(2) == ()
@@ -143,8 +143,8 @@ def test_what_was_answered_is_not_kept() -> None:
 
 
 def test_an_answer_to_a_heartbeat_of_an_earlier_leadership_confirms_nothing() -> None:
-    """The simulator found it (seed 1079): 1 leads again, and rounds of its earlier term, which were more, are answered
-    late, in the present term."""
+    """The simulator found this case (seed 1079). Node 1 leads again. Its earlier leadership had more rounds of
+    heartbeats, and answers to those rounds arrive late, with the present term."""
     network = led()
     for _ in range(20):
         network.tick(1, 2)

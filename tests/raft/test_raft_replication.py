@@ -1,5 +1,8 @@
-"""Replication beyond the paper's: answers that come late, what is promised before and after it is flushed, a disk that
-takes no more, bounds, and configurations in the log. The paper's own rules are in test_raft_paper_replication.py."""
+"""Replication beyond the paper: late answers, promises before and after a flush, a disk that refuses writes, bounds,
+and configurations in the log.
+
+The rules of the paper are in test_raft_paper_replication.py.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,8 @@ def test_a_late_acknowledgement_does_not_lower_what_is_known() -> None:
 
 
 def test_a_follower_that_lost_what_it_had_acknowledged_is_filled_again() -> None:
-    """A power cut under asynchronous flush: what is known of it is lowered by its own word."""
+    """A power cut under asynchronous flush: the follower itself reports the loss, and the leader lowers its
+    progress."""
     network = Network()
     network.elect(1)
     network.propose(1, "a", "b", "c")
@@ -117,7 +121,8 @@ def test_a_leader_commits_what_a_majority_of_others_holds() -> None:
 
 
 def test_aba_a_late_token_for_an_entry_cut_and_written_anew_is_ignored() -> None:
-    """The same term and index: only the token tells that the flush was of the copy that is erased now."""
+    """Both copies of the entry have the same index and term. Only the token shows that the flush covered the erased
+    copy."""
     network = Network()
     append(network, 2, 1, (0, 0), [1])
     node = network.nodes[2]

@@ -1,8 +1,8 @@
-"""Whole stories as text, with what every node did: scenarios/*.txt.
+"""Scenarios as text files with their expected output: scenarios/*.txt.
 
-A file is a sequence of blocks. Each has lines of commands, a line `----`, and what happened then; a line with # is a
-comment. story.py says which commands there are. To write the expected part anew after a change, look at the difference
-and believe it or not (never in CI):
+A file is a sequence of blocks. Each block has lines of commands, a line `----`, and the expected output. A line with #
+is a comment. story.py describes the commands. The following command writes the expected output anew. Check each
+difference by hand before you commit it. CI never uses this command:
 
     LEDGERMQ_REWRITE_SCENARIOS=1 python -m pytest tests/raft/test_raft_scenarios.py
 """
@@ -24,7 +24,7 @@ REWRITE = bool(os.environ.get("LEDGERMQ_REWRITE_SCENARIOS"))
 
 
 def play(text: str) -> str:
-    """The same text with what really happened."""
+    """Return the text of the scenario with the real output in place of the expected output."""
     story, lines, happened, expecting = Story(), [], list[str](), False
     for line in text.splitlines():
         if expecting and line.strip():

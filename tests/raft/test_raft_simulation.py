@@ -1,6 +1,8 @@
-"""Seeded chaos over the in-memory network: messages are dropped, repeated and reordered; flushes and saves are slow;
-nodes are killed, lose power, are held up, and come back; members come and go, leadership is handed over. The invariants
-of invariants.py are asserted after every event; when it is over and the network heals, everyone must agree and go on.
+"""Seeded random faults on the in-memory network.
+
+Messages are dropped, repeated and reordered. Flushes and saves are slow. Nodes are killed, lose power, are held up, and
+restart. Members are added and removed, and leadership is handed over. invariants.py is checked after every event. At
+the end the network heals, and all nodes must agree and commit new entries.
 
 LEDGERMQ_RAFT_SEEDS=500 runs more seeds than the few of a usual test run.
 """
@@ -14,7 +16,7 @@ from random import Random
 
 import pytest
 
-from raft.core import Configuration, Refusal, Timing
+from raft.core import Configuration, RaftTiming, Refusal
 from tests.raft.network import Disk, Entry, Network
 
 SEEDS = int(os.environ.get("LEDGERMQ_RAFT_SEEDS", "24"))
@@ -31,13 +33,13 @@ class Chaos:
             async_flush=self.random.random() < 0.5,
             preferred_leader=self.random.choice((0, 0, 1)),
             jitter=lambda node: self.random.randrange(5),
-            timing=Timing(heartbeat_ticks=1, election_ticks=5),
+            timing=RaftTiming(heartbeat_ticks=1, election_ticks=5),
             append_bytes=self.random.choice((100, 300, 10_000)),
             max_uncommitted_bytes=2000,
         )
         self.happened: Counter[str] = Counter()
         self.proposals = 0
-        # Nodes that lost power under asynchronous flush at some time.
+        # Nodes that ever lost power under asynchronous flush.
         self.suspects: set[int] = set()
         for node in self.network.nodes.values():
             node.held = True
@@ -64,13 +66,13 @@ class Chaos:
 
     def run(self) -> None:
         events, weights = list(self.events), list(self.events.values())
-        # Each seed has its own mixture: some faults are rare or frequent in one run and not in another.
+        # Each seed draws its own frequency for each kind of fault.
         weights = [weight * self.random.choice((1, 2, 4)) for weight in weights]
         for event in self.random.choices(events, weights, k=EVENTS):
             event()
 
     def recover(self) -> None:
-        """No more faults: everyone agrees, and something new is committed by all."""
+        """Stop all faults. Check that all nodes agree and commit a new entry."""
         network = self.network
         network.heal()
         network.wire.clear()
@@ -105,7 +107,7 @@ class Chaos:
         self.network.tick(self.any_node())
 
     def deliver(self) -> None:
-        """Mostly in order, sometimes not."""
+        """Deliver a message, mostly in order."""
         wire = self.network.wire
         if wire:
             self.network.deliver(wire.pop(0 if self.random.random() < 0.8 else self.random.randrange(len(wire))))
@@ -134,7 +136,7 @@ class Chaos:
             return
 
     def change(self) -> None:
-        """Add a learner, make it a voter, make a voter a learner, or remove a member; node numbers come back."""
+        """Add a learner, make it a voter, make a voter a learner, or remove a member. Node ids are used again."""
         leader = self.someone()
         now = self.network.raft(leader).configuration
         node = self.random.randint(1, 6)
@@ -199,7 +201,7 @@ class Chaos:
                     self.restart()
 
     def cut_power(self, number: int) -> None:
-        """Under asynchronous flush a node that lost power comes back suspect, until it is trusted again."""
+        """Under asynchronous flush a node that lost power restarts as a suspect, until it is trusted again."""
         if self.network.async_flush:
             self.suspects.add(number)
         self.network.crash(number, self.after_power_cut)
@@ -213,7 +215,7 @@ class Chaos:
         self.network.nodes[number].held = True
 
     def blackout(self) -> None:
-        """Everyone loses power at once: what was acknowledged must be on disks, or the loss is told."""
+        """All nodes lose power at once. Acknowledged entries must be on the disks, or a leader must report the loss."""
         self.happened["blackout"] += 1
         for number in list(self.network.nodes):
             self.cut_power(number)
@@ -221,7 +223,8 @@ class Chaos:
             self.start(number)
 
     def isolate(self) -> None:
-        """Mostly a leader, which goes on taking proposals that are cut away later. One side at a time."""
+        """Isolate mostly a leader, which then takes proposals that are cut later. Only one side is isolated at a
+        time."""
         self.network.heal()
         self.network.isolate(self.someone())
 
@@ -234,12 +237,13 @@ class Chaos:
         return self.random.choice(sorted({*self.network.nodes, *self.network.disks}))
 
     def someone(self) -> int:
-        """Mostly a leader, where there is one."""
+        """Choose a node, mostly the leader if there is a leader."""
         alive = self.network.leaders or list(self.network.nodes)
         return self.random.choice(alive if self.random.random() < 0.9 else list(self.network.nodes))
 
     def after_power_cut(self, disk: Disk) -> list[Entry]:
-        """All that was flushed and some of the rest; or what was cut comes back, when the cut was not flushed."""
+        """Return the log after a power cut: all flushed entries and some of the others. If a cut was not flushed, the
+        cut entries may return instead."""
         if disk.stale is not None and self.random.random() < 0.5:
             self.happened["cut entries came back"] += 1
             return disk.stale
@@ -263,7 +267,7 @@ def test_chaos_breaks_no_invariant_and_passes(seed: int) -> None:
 
 
 def test_chaos_is_not_vacuous() -> None:
-    """A run that proved nothing never passes: together the seeds elect, commit, read, crash and cut."""
+    """All seeds together must elect, commit, read, crash and cut. A run without these events would prove nothing."""
     total: Counter[str] = Counter()
     for seed in range(12):
         chaos = Chaos(seed)

@@ -1,6 +1,6 @@
-"""What a node may do that may have lost what it acknowledged (raft/core/suspicion.py), and one that was held up.
+"""The rules for a suspect (raft/core/suspicion.py), and for a node that was held up.
 
-Everywhere here writes count from the page cache, and a power cut takes what was not flushed.
+In all tests here an entry is held when it is in the page cache, and a power cut destroys entries that were not flushed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.raft.network import Disk, Entry, Network
 
 
 def led(nodes: int = 3) -> Network:
-    """Node 1 leads; everyone has flushed its no-op, and nothing later."""
+    """Return a network in which node 1 leads. All nodes have flushed its no-op, and nothing later."""
     network = Network(nodes, async_flush=True)
     network.elect(1)
     run(network, 4)
@@ -25,7 +25,7 @@ def run(network: Network, ticks: int) -> None:
     for _ in range(ticks):
         for number, node in list(network.nodes.items()):
             network.tick(number)
-            while node.saves:  # votes are saved in either mode
+            while node.saves:  # votes are saved in both flush modes
                 node.save()
                 node.settle()
         network.deliver_all()
@@ -47,7 +47,8 @@ def come_back(network: Network, *numbers: int) -> None:
 
 
 def test_a_suspect_does_not_help_to_elect_one_that_lacks_what_it_lost() -> None:
-    """1 and 3 hold "a", which is committed; 3 loses it, and 1 dies. 2 and 3 must not elect each other."""
+    """Nodes 1 and 3 hold the committed entry "a". Node 3 loses it, and node 1 dies. Nodes 2 and 3 must not elect each
+    other."""
     network = led()
     network.isolate(2)
     network.propose(1, "a")
@@ -66,7 +67,8 @@ def test_a_suspect_does_not_help_to_elect_one_that_lacks_what_it_lost() -> None:
 
 
 def test_without_the_rule_it_would_be_lost() -> None:
-    """The same story, but nobody says that 3 is suspect: the test above holds something."""
+    """The same events, but node 3 restarts without a suspicion. The entry is lost, so the test above really tests the
+    rule."""
     network = led()
     network.isolate(2)
     network.propose(1, "a")
@@ -178,12 +180,13 @@ def test_a_single_node_accepts_its_own_loss_and_says_so() -> None:
 
 
 def test_a_leader_that_was_held_up_commits_nothing_before_it_has_heard_a_majority_again() -> None:
-    """While 1 stands still, 2 is elected without it: what 1 finds in its mail is of an earlier time."""
+    """While node 1 is held up, node 2 is elected without it. The messages that wait for node 1 are from an earlier
+    time."""
     network = led()
     network.propose(1, "a")
     network.wire, appends = [], network.wire
     for packet in appends:
-        network.deliver(packet)  # to 2 and 3: their answers lie in 1's mail
+        network.deliver(packet)  # to nodes 2 and 3, whose answers then wait for node 1
     mail, network.wire = network.wire, []
     network.held_up(1)
     for packet in mail:

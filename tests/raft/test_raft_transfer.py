@@ -1,4 +1,4 @@
-"""Leadership handed over (dissertation, section 3.10), and given up when the disk is too slow."""
+"""Handover of leadership (dissertation, section 3.10), and a leader that steps down because its disk is too slow."""
 
 from __future__ import annotations
 

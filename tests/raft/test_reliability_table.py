@@ -1,4 +1,4 @@
-"""docs/RELIABILITY.md names tests and scenarios: all of them exist, and no scenario is left out."""
+"""The tests and scenarios that docs/RELIABILITY.md names exist, and the table names every scenario."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ TEXT = (TESTS.parent / "docs" / "RELIABILITY.md").read_text()
 
 
 def place(name: str) -> Path:
-    """Names without a directory are in tests/raft; the others are relative to tests."""
+    """Return the path of a test file. A name without a directory is in tests/raft; other names are relative to
+    tests."""
     if "/" in name or name == "test_architecture.py":
         return TESTS / name.removeprefix("tests/")
     return RAFT / name
 
 
 def missing(references: list[tuple[str, str]]) -> list[str]:
-    """Of these pairs of file and test, those that do not exist."""
+    """Return the pairs of file and test that do not exist."""
     return [
         f"{file}::{test}"
         for file, test in references

@@ -1,4 +1,4 @@
-"""A stream to a peer that stays open or is opened again, until it is told to stop."""
+"""A stream to a peer is opened again whenever it breaks, until it is stopped."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from raft.transport.streams import OutboundStream
 
 
 class LateCall:
-    """A call that fails at the moment of its cancellation, and then does as gRPC does: it swallows the cancellation."""
+    """A call that fails at the moment of its cancellation. Like gRPC, it raises the failure and hides the
+    cancellation."""
 
     def __init__(self) -> None:
         self.is_read = asyncio.Event()

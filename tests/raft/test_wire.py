@@ -1,4 +1,4 @@
-"""What a leader sends to several followers in one turn."""
+"""The byte ranges that a leader sends to several followers in one turn."""
 
 from __future__ import annotations
 

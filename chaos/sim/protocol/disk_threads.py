@@ -3,7 +3,7 @@
 As `cluster.node.replica.disk_threads` does it. In `sync` mode whoever asks while a flush runs is served by the next,
 which covers what was written before it began; in `async` mode a write is held at once, and the log is flushed at
 intervals.
-It implements `raft.interfaces.Disk`.
+It implements `raft.interfaces.DriverDisk`.
 
 Must not know: other nodes, what is written.
 """

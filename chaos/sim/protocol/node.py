@@ -22,8 +22,20 @@ from chaos.sim.protocol.disk_threads import SavedVote, SimDiskThreads, Votes
 from chaos.sim.protocol.log import NO_SNAPSHOTS, SimLog
 from chaos.sim.protocol.machine import SimMachine
 from raft.configuration_entry import ConfiguredMember, ShardConfiguration, decode_configuration, encode_configuration
-from raft.core import Append, Configuration, Durable, LogTerms, Message, Raft, SnapshotChunk, Timing
+from raft.core import (
+    Append,
+    Configuration,
+    Durable,
+    LogTerms,
+    Raft,
+    RaftMessage,
+    RaftSettings,
+    RaftTiming,
+    RecoveredState,
+    SnapshotChunk,
+)
 from raft.driver import Driver
+from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.errors import CutFailedError
 from raft.held_up import HeldUp
 from store import Draft, Kind, Readable, StoreError
@@ -41,8 +53,8 @@ class Watch(Protocol):
     def vote_saved(self, node: ProtocolNode, vote: SavedVote) -> None: ...
     def started(self, node: ProtocolNode) -> None: ...
     def wiped(self, node: ProtocolNode) -> None: ...
-    def sends(self, node: ProtocolNode, message: Message) -> None: ...
-    def receives(self, node: ProtocolNode, message: Message) -> None: ...
+    def sends(self, node: ProtocolNode, message: RaftMessage) -> None: ...
+    def receives(self, node: ProtocolNode, message: RaftMessage) -> None: ...
     def ticked(self, node: ProtocolNode) -> None: ...
     def disk_failed(self, node: ProtocolNode, failure: StoreError) -> None: ...
     def loss_accepted(self, node: ProtocolNode) -> None: ...
@@ -241,7 +253,7 @@ class ProtocolNode:
     def send_snapshot(self, chunk: SnapshotChunk, piece: object) -> None:
         raise AssertionError(NO_SNAPSHOTS)
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         self._watch.sends(self, message)
         receiver = self._peers(message.receiver)
         meant = receiver.incarnation
@@ -255,12 +267,12 @@ class ProtocolNode:
             arrive = partial(receiver.receive_append, bare, entries, receiver.incarnation)
             self._network.send(self.node, append.receiver, arrive)
 
-    def receive(self, message: Message, meant: int) -> None:
+    def receive(self, message: RaftMessage, meant: int) -> None:
         """What is meant for another incarnation is refused at the door, as the real transport does it."""
         if meant == self.incarnation:
             self.now(lambda: self._hear(message))
 
-    def _hear(self, message: Message) -> None:
+    def _hear(self, message: RaftMessage) -> None:
         self._watch.receives(self, message)
         self.driver.receive(message)
 
@@ -283,18 +295,21 @@ class ProtocolNode:
 
     def _make_core(self) -> Raft:
         options, log = self._options, self.log
-        return Raft(
+        settings = RaftSettings(
             self.node,
-            state=Durable(self.votes.saved.term, self.votes.saved.voted_for),
-            log=LogTerms(log.term_runs(), log.last_index),
-            configurations=self._configurations(),
-            commit=log.known_commit,
-            timing=Timing(options.heartbeat_ticks, options.election_ticks),
+            timing=RaftTiming(options.heartbeat_ticks, options.election_ticks),
             jitter=lambda: self._random.randrange(options.election_ticks),
             reach=lambda first, most: self.log.reach(first, min(most, options.append_bytes)),
             max_uncommitted_bytes=options.max_uncommitted_bytes,
+        )
+        recovered = RecoveredState(
+            Durable(self.votes.saved.term, self.votes.saved.voted_for),
+            LogTerms(log.term_runs(), log.last_index),
+            configurations=self._configurations(),
+            commit=log.known_commit,
             suspicion=self._random.getrandbits(60) + 1 if self.suspect else 0,
         )
+        return Raft(settings, recovered)
 
     def _configurations(self) -> list[tuple[int, Configuration]]:
         return [
@@ -306,14 +321,15 @@ class ProtocolNode:
     def _make_driver(self, raft: Raft) -> Driver:
         return Driver(
             raft,
-            self.log,
+            ReplicaStorage(self.log),
             transport=self,
             disk=self.disk,
             machine=self.machine,
-            now_ms=self._wall_ms,
-            soon=self._soon,
-            max_uncommitted_bytes=self._options.max_uncommitted_bytes,
-            was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
+            runtime=DriverRuntime(
+                now_ms=self._wall_ms,
+                soon=self._soon,
+                was_held_up=HeldUp(self._monotonic_ms, self._options.tick_ms * self._options.election_ticks),
+            ),
         )
 
     def _wall_ms(self) -> int:

@@ -30,7 +30,7 @@ from chaos.sim.protocol.node_faults import NodeFaults
 from chaos.sim.stack.deliveries import Deliveries, Span
 from chaos.sim.stack.promises import Promises
 from chaos.sim.world import SimNodeLog, Violation
-from raft.core import Message, NotLeader
+from raft.core import NotLeader, RaftMessage
 from raft.core.progress import MAX_IN_FLIGHT_MESSAGES
 from raft.errors import LossAcceptedError
 from store import Kind, StoreError
@@ -236,10 +236,10 @@ class ProtocolWorld:
 
     # -- what nodes tell
 
-    def sends(self, node: ProtocolNode, message: Message) -> None:
+    def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         self.promises.sends(node, message)
 
-    def receives(self, node: ProtocolNode, message: Message) -> None:
+    def receives(self, node: ProtocolNode, message: RaftMessage) -> None:
         self.promises.receives(node, message)
 
     def ticked(self, node: ProtocolNode) -> None:

@@ -20,12 +20,12 @@ from raft.core import (
     Append,
     AppendResponse,
     HeartbeatResponse,
-    Message,
+    RaftMessage,
     SnapshotChunk,
     SnapshotResponse,
     VoteResponse,
 )
-from raft.snapshot_piece import Piece
+from raft.snapshot_piece import SnapshotPiece
 from raft.transport.bulk import parse, serialize
 from raft.transport.grpc_transport import Identity, Receiver
 from raft.transport.streams import RETRY_S
@@ -117,10 +117,10 @@ class SimTransport:
             node: member.incarnation for node, member in configuration.members.items() if node != self._identity.node
         }
 
-    def send(self, message: Message) -> None:
+    def send(self, message: RaftMessage) -> None:
         if isinstance(message, AppendResponse | SnapshotResponse):
             answer = raft_pb2.AppendResponse.FromString(answer_to_wire(message).SerializeToString())
-            arrives: Message | None = answer_from_wire(answer, message.sender, message.receiver)
+            arrives: RaftMessage | None = answer_from_wire(answer, message.sender, message.receiver)
         else:
             control = raft_pb2.ControlMessage.FromString(control_to_wire(message).SerializeToString())
             arrives = control_from_wire(control, message.sender, message.receiver)
@@ -137,13 +137,13 @@ class SimTransport:
         spoiled = memoryview(self._transit.of(bytes(bulk.entries)))
         self._carry(arrives, lambda receiver: receiver.append(arrives, spoiled))
 
-    def send_snapshot(self, chunk: SnapshotChunk, piece: Piece) -> None:
+    def send_snapshot(self, chunk: SnapshotChunk, piece: SnapshotPiece) -> None:
         bulk = parse(serialize(snapshot_to_wire(chunk, piece)))
         arrives, whole = snapshot_from_wire(bulk.head, chunk.sender, chunk.receiver)
         spoiled = replace(whole, data=self._transit.of(whole.data))
         self._carry(chunk, lambda receiver: receiver.snapshot(arrives, spoiled))
 
-    def _carry(self, message: Message, hand_over: Callable[[Receiver], None]) -> None:
+    def _carry(self, message: RaftMessage, hand_over: Callable[[Receiver], None]) -> None:
         if self._life.over:
             return
         me, peer, meant = self._identity.node, message.receiver, b""

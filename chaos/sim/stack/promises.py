@@ -24,8 +24,8 @@ from raft.core import (
     AppendResponse,
     Configuration,
     HeartbeatResponse,
-    Message,
     Raft,
+    RaftMessage,
     Role,
     SnapshotResponse,
     VoteRequest,
@@ -53,7 +53,7 @@ class Promises:
         self._leads: dict[int, tuple[int, int, int, Configuration]] = {}
         """Leader -> its term, commit, and newest configuration with its index, when it was looked at last."""
 
-    def sends(self, node: ProtocolNode, message: Message) -> None:
+    def sends(self, node: ProtocolNode, message: RaftMessage) -> None:
         match message:
             case AppendResponse(rejected=False):
                 self._holds(node, message.match)
@@ -65,7 +65,7 @@ class Promises:
                 if not message.transfer:
                     self._was_encouraged(node, message.term)
 
-    def receives(self, node: ProtocolNode, message: Message) -> None:
+    def receives(self, node: ProtocolNode, message: RaftMessage) -> None:
         match message:
             case VoteRequest(unanimous=True):
                 self._unanimous.add((message.sender, message.term))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cluster.node.settings import NodeSettings
-from raft.core.transfer import Prefer, nobody
+from raft.core.settings import Prefer, no_preference
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,5 +37,5 @@ def preferred(shard: int, settings: NodeSettings) -> Prefer:
     if settings.preferred_leader:
         return lambda _: settings.preferred_leader
     if not settings.spread_leaders or (shard == 0 and settings.shards == 1):
-        return nobody
+        return no_preference
     return lambda voters: in_turn(shard, voters)

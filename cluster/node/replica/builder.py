@@ -18,8 +18,9 @@ from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.membership import Membership
-from raft.core import Durable, LogTerms, Raft, TermRun, Timing
+from raft.core import Durable, LogTerms, Raft, RaftSettings, RaftTiming, RecoveredState, TermRun
 from raft.driver import Driver
+from raft.driver_settings import DriverRuntime, ReplicaStorage
 from raft.held_up import HeldUp
 from raft.transport.grpc_transport import Identity, Receiver
 from store import VoteFile
@@ -80,7 +81,7 @@ class ReplicaBuilder:
             Receiver(
                 message=vital.event(lambda message: replica.driver.receive(message)),
                 append=vital.event(lambda append, entries: replica.driver.receive_append(append, entries)),
-                snapshot=vital.event(lambda chunk, piece: replica.driver.receive_base(chunk, piece)),
+                snapshot=vital.event(lambda chunk, piece: replica.driver.receive_snapshot(chunk, piece)),
                 unreachable=vital.event(lambda peer: replica.driver.unreachable(peer)),
             ),
         )
@@ -96,17 +97,16 @@ class ReplicaBuilder:
         )
         driver = Driver(
             self._make_core(),
-            self._log,
-            snapshots=self._opened.snapshots,
-            resumed=found.snapshot if found is not None else snapshot,
+            ReplicaStorage(self._log, self._opened.snapshots, found.snapshot if found is not None else snapshot),
             transport=transport,
             disk=threads,
             machine=replica,
-            now_ms=runtime.now_ms,
-            soon=lambda work: loop.call_soon(vital.event(work)),
-            max_uncommitted_bytes=uncommitted_bytes(settings),
-            stalled=lambda: self._stalled(replica, threads),
-            was_held_up=HeldUp(runtime.monotonic_ms, settings.tick_ms * settings.election_ticks),
+            runtime=DriverRuntime(
+                now_ms=runtime.now_ms,
+                soon=lambda work: loop.call_soon(vital.event(work)),
+                stalled=lambda: self._stalled(replica, threads),
+                was_held_up=HeldUp(runtime.monotonic_ms, settings.tick_ms * settings.election_ticks),
+            ),
         )
         replica.attach(driver)
         if found is not None:
@@ -125,19 +125,22 @@ class ReplicaBuilder:
         settings, vote, chance = self._settings, self._votes.vote, self._runtime.chance
         first, last = self._log.first_index, self._log.last_index
         runs = [TermRun(*run) for run in self._log.term_runs(first, last)]
-        return Raft(
+        raft_settings = RaftSettings(
             settings.node,
-            state=Durable(vote.term, vote.voted_for),
-            log=LogTerms(runs, last, base_index=first - 1, base_term=self._log.term(first - 1)),
-            configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
-            commit=self._log.known_commit,
-            timing=Timing(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
+            timing=RaftTiming(heartbeat_ticks=settings.heartbeat_ticks, election_ticks=settings.election_ticks),
             jitter=lambda: chance.randrange(settings.election_ticks),
             reach=self._reach,
             max_uncommitted_bytes=uncommitted_bytes(settings),
-            suspicion=chance.getrandbits(63) | 1 if self._node.directory.suspect(self.number) else 0,
             prefer=preferred(self.number, settings),
         )
+        recovered = RecoveredState(
+            Durable(vote.term, vote.voted_for),
+            LogTerms(runs, last, snapshot_index=first - 1, snapshot_term=self._log.term(first - 1)),
+            configurations=[(index, configuration.core) for index, configuration in self._opened.configurations],
+            commit=self._log.known_commit,
+            suspicion=chance.getrandbits(63) | 1 if self._node.directory.suspect(self.number) else 0,
+        )
+        return Raft(raft_settings, recovered)
 
     def _reach(self, first: int, max_bytes: int) -> tuple[int, int]:
         last = self._log.reach(first, max_bytes)

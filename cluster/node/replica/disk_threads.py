@@ -39,8 +39,8 @@ class Flushing:
 
 
 class DiskThreads:
-    """Implements `raft.driver.Disk` over real files, from `start` to `stop`. Its methods are called in the event loop,
-    and it calls all callbacks in the event loop."""
+    """Implements `raft.interfaces.DriverDisk` over real files, from `start` to `stop`. Its methods are called in the
+    event loop, and it calls all callbacks in the event loop."""
 
     def __init__(
         self,

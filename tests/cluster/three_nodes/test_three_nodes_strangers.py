@@ -66,9 +66,9 @@ DIFFERENCES = {
     "another cluster": ({"ledgermq-cluster": "other"}, "FAILED_PRECONDITION", "is of cluster 'test', not 'other'"),
     "another node": ({"ledgermq-receiver": "3"}, "FAILED_PRECONDITION", "this is node 2, not node 3"),
     "another disk": ({"ledgermq-incarnation": "00" * 16}, "FAILED_PRECONDITION", "another data directory"),
-    "itself": ({"ledgermq-sender": "2"}, "FAILED_PRECONDITION", "no other node is called '2'"),
-    "no number": ({"ledgermq-sender": "one"}, "FAILED_PRECONDITION", "no other node is called 'one'"),
-    "another shard": ({"ledgermq-shard": "7"}, "UNAVAILABLE", "does not serve that shard"),
+    "itself": ({"ledgermq-sender": "2"}, "FAILED_PRECONDITION", "no other node has the number '2'"),
+    "no number": ({"ledgermq-sender": "one"}, "FAILED_PRECONDITION", "no other node has the number 'one'"),
+    "another shard": ({"ledgermq-shard": "7"}, "UNAVAILABLE", "does not serve this shard"),
 }
 
 

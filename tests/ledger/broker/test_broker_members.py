@@ -31,7 +31,7 @@ from ledger.errors import (
 from ledger.state import State
 from ledger.v1 import operations_pb2
 from raft.configuration_entry import ShardConfiguration, decode_configuration
-from raft.core import ChangeInProgress, ChangeRefused, Configuration, Progress, TransferRefused
+from raft.core import ChangeInProgress, ChangeRefused, Configuration, FollowerProgress, TransferRefused
 from raft.core.progress import Mode
 from store import Suspect
 from tests.ledger.broker.test_broker_membership import configuration
@@ -45,7 +45,7 @@ class Driver:
     """Of node 1, which leads."""
 
     def __init__(self) -> None:
-        progress = {node: Progress(COMMIT + 1) for node in (2, 3)}
+        progress = {node: FollowerProgress(COMMIT + 1) for node in (2, 3)}
         for each in progress.values():
             each.match, each.mode = COMMIT, Mode.REPLICATE
         self.raft = SimpleNamespace(

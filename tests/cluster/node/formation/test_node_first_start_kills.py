@@ -18,7 +18,7 @@ from cluster.node.resources import NodeResources
 from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
-from raft.transport.control_streams import ControlLines
+from raft.transport.control_streams import ControlStreams
 from raft.transport.grpc_transport import GrpcTransport
 from store import NodeDirectory
 from store.disk.memory_disk import Killed, MemoryDisk
@@ -43,7 +43,7 @@ async def begin(disk: MemoryDisk, number: int = 0, first_voters: FirstVoters | N
     """Start a process on this disk, until the replica takes part in the shard. Raises Killed."""
     directory = NodeDirectory.open(disk, SETTINGS.data, cluster=SETTINGS.cluster, node=SETTINGS.node)
     meters = Meters(CollectorRegistry(), SETTINGS.cluster, SETTINGS.node)
-    lines = ControlLines(SETTINGS.cluster, SETTINGS.node)
+    lines = ControlStreams(SETTINGS.cluster, SETTINGS.node)
     runtime = Runtime(lambda me, peers, receiver: GrpcTransport(me, peers, receiver, lines))
     ticker = Ticker(runtime.vital, SETTINGS.tick_ms, SETTINGS.heartbeat_ticks)
     shard = LocalReplica(number, NodeResources(SETTINGS, disk, directory, meters, runtime), ticker, FetchWaiters())

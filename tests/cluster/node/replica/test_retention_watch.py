@@ -95,7 +95,7 @@ class Hand:
         self.disk = ToldDisk()
         self.told: list[float] = []
         driver: Any = replica.driver
-        driver._now_ms = self.clocks.now_ms
+        driver._writer._now_ms = self.clocks.now_ms
 
     def watch(self, **settings: Any) -> RetentionWatch:
         all_settings: NodeSettings = self.fleet.settings(1, **settings)
@@ -264,9 +264,9 @@ async def test_only_places_that_are_here_and_applied_are_candidates(hand: Hand) 
     all_of_them = trim.candidates()
     assert len(all_of_them) >= 2
     last = all_of_them[-1].index
-    driver.applied, applied = last, driver.applied
+    driver._applier.applied, applied = last, driver.applied
     assert trim.candidates() == all_of_them[:-1]
-    driver.applied = applied
+    driver._applier.applied = applied
     assert all(hand.replica.log.begins_segment(each.index + 1) for each in all_of_them)
     assert [each.position for each in all_of_them] == [
         hand.replica.log.position(each.index + 1) for each in all_of_them

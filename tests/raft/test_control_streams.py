@@ -1,4 +1,4 @@
-"""Votes and heartbeats of several shards by one stream: what is said in one turn goes together, and is bounded."""
+"""Control messages of several shards share one stream. All messages of one turn are sent in one bounded bundle."""
 
 from __future__ import annotations
 

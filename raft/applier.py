@@ -1,0 +1,76 @@
+"""Applies committed entries to the state machine, in order, a limited number in each turn."""
+
+from __future__ import annotations
+
+from raft.core import Raft, Role
+from raft.interfaces import DriverDisk, Log, Machine
+from raft.log_start import LogStart
+from raft.proposals import WaitingProposals
+from store import Kind, Snapshot
+
+# Limits for one turn of the event loop. A longer turn would delay heartbeats.
+APPLY_ENTRIES_PER_TURN = 128
+APPLY_BYTES_PER_TURN = 4 << 20
+
+
+class Applier:
+    """How far one replica has applied its log."""
+
+    def __init__(
+        self,
+        raft: Raft,
+        log: Log,
+        log_start: LogStart | None,
+        *,
+        applied: int,
+        machine: Machine,
+        disk: DriverDisk,
+        proposals: WaitingProposals,
+    ) -> None:
+        # log.first_index - 1 <= applied <= raft.commit <= log.last_index.
+        self.applied = applied
+        self._raft = raft
+        self._log = log
+        self._log_start = log_start
+        self._machine = machine
+        self._disk = disk
+        self._proposals = proposals
+        # The term for which `machine.leading` was called last.
+        self._led_term = 0
+
+    def apply(self) -> None:
+        """Apply committed entries up to the limits of one turn.
+
+        Raises StoreError if an entry cannot be read or an index cannot be written. A later call continues there."""
+        budget = APPLY_BYTES_PER_TURN
+        last = min(self._raft.commit, self.applied + APPLY_ENTRIES_PER_TURN)
+        while self.applied < last and budget > 0:
+            header, body = self._log.entry(self.applied + 1)
+            if self._log_start:
+                self._log_start.passes(header, body)
+            self._machine.apply(header, body)
+            self.applied = header.index
+            if header.kind is Kind.LOG_START:
+                self._move_log_start(body)
+            budget -= header.size
+            self._proposals.applied(header.index)
+            self._announce_leading(header.term)
+
+    def installed(self, snapshot: Snapshot) -> None:
+        """A received snapshot has replaced log and state."""
+        self.applied = snapshot.index
+
+    def _move_log_start(self, body: memoryview) -> None:
+        snapshot = self._log_start.move(body) if self._log_start else None
+        if snapshot is not None:
+            self._raft.log_starts_behind(snapshot.index)
+            self._machine.log_starts(snapshot)
+            self._disk.tidy()
+
+    def _announce_leading(self, term: int) -> None:
+        """Tell the state machine once that this node leads, when the first entry of its own term is applied.
+
+        Then all entries of earlier leaders are applied too."""
+        if self._raft.role is Role.LEADER and term == self._raft.term and self._led_term != term:
+            self._led_term = term
+            self._machine.leading(term)

@@ -1,0 +1,71 @@
+"""What a server is built from: settings that never change while it runs, and what recovery found on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from raft.core.configuration import Configuration
+from raft.core.election_timer import RaftTiming
+from raft.core.log_terms import LogTerms
+
+# reach(first, max_bytes): the last index that one Append from `first` on may carry, and the bytes up to there.
+# One Append carries at most `max_bytes`, but always at least one entry, and only written entries.
+Reach = Callable[[int, int], tuple[int, int]]
+
+# Returns the preferred leader among the given voters, the same on all servers; 0: none is preferred.
+Prefer = Callable[[tuple[int, ...]], int]
+
+
+def no_preference(_: tuple[int, ...]) -> int:
+    """Leadership stays where elections put it."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class RaftSettings:
+    """The settings of one server."""
+
+    # This server's node id, from 1.
+    node: int
+    timing: RaftTiming
+    # Returns the extra ticks of one election timeout, from 0.
+    jitter: Callable[[], int]
+    reach: Reach
+    # A leader takes no further proposals while more bytes than this wait to be committed.
+    max_uncommitted_bytes: int
+    # Any other leader hands leadership over to the preferred leader when that node keeps up.
+    prefer: Prefer = no_preference
+
+    def __post_init__(self) -> None:
+        assert self.node >= 1, f"node ids begin at 1, not {self.node}"
+        assert self.max_uncommitted_bytes >= 1, f"max_uncommitted_bytes is at least 1, not {self.max_uncommitted_bytes}"
+
+
+@dataclass(frozen=True, slots=True)
+class Durable:
+    """The content of the vote file."""
+
+    # The newest term that this server has seen. Never falls.
+    term: int = 0
+    # The candidate that this server voted for in that term; 0: no vote yet. Set at most once for each term.
+    voted_for: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveredState:
+    """What recovery found on the disk of a server. All entries of the log must be held as the flush mode promises."""
+
+    vote: Durable
+    log: LogTerms
+    # (index, configuration) of each configuration in the log or at its start, ascending.
+    configurations: Sequence[tuple[int, Configuration]]
+    # log.snapshot_index <= commit <= log.last_index.
+    commit: int
+    # Not 0: this server may have lost entries that it acknowledged. A random number (see suspicion.py).
+    suspicion: int = 0
+
+    def __post_init__(self) -> None:
+        assert self.log.snapshot_index <= self.commit <= self.log.last_index, (
+            f"commit {self.commit} is not in {self.log}"
+        )

@@ -1,0 +1,38 @@
+"""What a driver is built from, besides the core and its interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from raft.interfaces import Log
+from store import Snapshot, Snapshots
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStorage:
+    """The opened files of one replica."""
+
+    log: Log
+    # None: the log always begins with entry 1.
+    snapshots: Snapshots | None = None
+    # The state machine has applied all entries up to this snapshot, which lies in the log or at its start. None: the
+    # state machine starts empty.
+    resumed: Snapshot | None = None
+
+    def __post_init__(self) -> None:
+        assert self.resumed is None or self.snapshots is not None, "a state machine resumes only with snapshots"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverRuntime:
+    """Clock, event loop and state of the node, as the driver uses them."""
+
+    # The time of day in milliseconds since 1970, for the append time of entries.
+    now_ms: Callable[[], int]
+    # Calls a function later, in the same thread.
+    soon: Callable[[Callable[[], None]], object]
+    # Returns why nothing can be written now; empty if writing is possible. The driver asks before each proposal.
+    stalled: Callable[[], str] = lambda: ""
+    # Returns whether nothing ran on this node for longer than an election takes. The driver asks before each event.
+    was_held_up: Callable[[], bool] = lambda: False

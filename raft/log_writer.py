@@ -1,0 +1,75 @@
+"""Writes entries to the log, for a leader and for a follower, and notes when they are held as the flush mode
+promises."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from raft.core import Raft, Write
+from raft.errors import CutFailedError
+from raft.interfaces import DriverDisk, Log
+from raft.received_range import ReceivedRange
+from store import Draft, Header, Kind, StoreError
+
+
+class LogWriter:
+    """The writes of one replica. A write that fails raises StoreError."""
+
+    def __init__(
+        self,
+        raft: Raft,
+        log: Log,
+        disk: DriverDisk,
+        *,
+        now_ms: Callable[[], int],
+        on_persisted: Callable[[], None],
+    ) -> None:
+        """`on_persisted()` is called when `report_persisted` has something to report."""
+        self._raft = raft
+        self._log = log
+        self._disk = disk
+        self._now_ms = now_ms
+        self._on_persisted = on_persisted
+        # (token, term, index) of writes that are held, in order. The core does not know of them yet.
+        self._persisted: deque[tuple[int, int, int]] = deque()
+
+    def append(self, drafts: Sequence[Draft]) -> list[Header]:
+        """Append this leader's entries in one group write."""
+        headers = self._log.append(drafts, term=self._raft.term, commit=self._raft.commit, now_ms=self._now_ms())
+        last = headers[-1]
+        token = self._raft.own_write(last.index)
+        self._persist(headers, token, last.term, last.index)
+        return headers
+
+    def write(self, write: Write, received: ReceivedRange) -> None:
+        """Write a follower's entries: cut the log if the core asks for it, then write the received range."""
+        if write.truncate_to is not None:
+            self._cut(write.truncate_to)
+        self._log.write(received.data, received.headers, write.first)
+        self._persist(received.headers, write.token, write.term, write.last)
+
+    def report_persisted(self) -> bool:
+        """Tell the core of the oldest write that is held. Return whether there was such a write."""
+        if not self._persisted:
+            return False
+        self._raft.persisted(*self._persisted.popleft())
+        return True
+
+    def _cut(self, last_index: int) -> None:
+        try:
+            self._log.truncate(last_index)
+        except StoreError as failure:
+            raise CutFailedError(last_index) from failure
+
+    def _persist(self, headers: Sequence[Header], token: int, term: int, index: int) -> None:
+        """Have the disk hold these entries. A configuration is flushed in every flush mode before it counts.
+
+        A node that lost a configuration in a crash could otherwise believe that it is the only voter."""
+        is_flushed = any(header.kind is Kind.CONFIGURATION for header in headers)
+        hold = self._disk.flush if is_flushed else self._disk.persist
+        hold(lambda: self._note(token, term, index))
+
+    def _note(self, token: int, term: int, index: int) -> None:
+        self._persisted.append((token, term, index))
+        self._on_persisted()

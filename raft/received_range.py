@@ -1,0 +1,58 @@
+"""The byte range of the leader's log that the core is looking at: its bytes, its headers and its checks."""
+
+from __future__ import annotations
+
+from raft.core import Append, Raft
+from raft.interfaces import Log
+from raft.ranges import configurations, term_runs
+from store import ForkedError, Header, Readable
+
+
+class ReceivedRange:
+    """Checks each received byte range against the log, and keeps the range until the core has decided about it."""
+
+    def __init__(self, raft: Raft, log: Log) -> None:
+        self.data: Readable = b""
+        self.headers: list[Header] = []
+        self._raft = raft
+        self._log = log
+        # The index at which the last range that did not continue this log's chain differed from the log.
+        self._forked_at = 0
+
+    def take(self, append: Append, entries: Readable) -> Append:
+        """Return the Append with the terms and configurations that its entries contain.
+
+        CRCs and chain of the entries are checked first. If the entry before the range is not in this log, the core
+        rejects the Append without looking at its entries, so the Append is returned as it is.
+
+        Raises CorruptRangeError, ForkedError."""
+        if not entries or not self.continues_log(append) or append.term < self._raft.term:
+            return append
+        headers = self._log.examine(entries, append.prev_index)
+        self.data, self.headers = entries, headers
+        return Append(
+            sender=append.sender,
+            receiver=append.receiver,
+            term=append.term,
+            prev_index=append.prev_index,
+            prev_term=append.prev_term,
+            runs=term_runs(headers),
+            last_index=headers[-1].index,
+            commit=append.commit,
+            configurations=configurations(headers, entries),
+        )
+
+    def forget(self) -> None:
+        """The core has decided about the range."""
+        self.data, self.headers = b"", []
+
+    def forked_again(self, fork: ForkedError) -> bool:
+        """Remember a fork. Return whether the last fork was at the same index, so that it is no transmission error."""
+        again = fork.index == self._forked_at
+        self._forked_at = fork.index
+        return again
+
+    def continues_log(self, append: Append) -> bool:
+        """Whether the entry before the range is in this log."""
+        prev, log = append.prev_index, self._log
+        return log.first_index - 1 <= prev <= log.last_index and (prev == 0 or log.term(prev) == append.prev_term)
