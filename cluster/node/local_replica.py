@@ -38,14 +38,15 @@ from cluster.node.shard_files import ShardFiles
 from cluster.node.shard_log import ShardLog
 from cluster.node.stall import Stall
 from cluster.node.ticker import Ticker
+from ledger.broker.applied_state import AppliedState
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.consumer_groups.acknowledgements import Acknowledgements
-from ledger.broker.consumer_groups.claims import Claims
+from ledger.broker.consumer_groups.claims import QueueClaims
 from ledger.broker.consumer_groups.coordinator import Coordinator
+from ledger.broker.consumer_groups.shard_consumption import ShardConsumption
 from ledger.broker.fetch.fetch_waiters import FetchWaiters
 from ledger.broker.members.members import Introduction
 from ledger.broker.members.membership import Membership, Standing
-from ledger.broker.rpc.consumer_groups import ShardConsumption
 from ledger.topics import TOPICS_SHARD
 from raft.configuration_entry import ShardConfiguration, encode_configuration
 from raft.core import Durable, LogTerms, Raft, TermRun, Timing
@@ -166,7 +167,7 @@ class LocalReplica:
         transport.start()
         coordinator = Coordinator(replica, self._runtime.monotonic_ms, self._vital.spawn)
         self.shard_consumption = ShardConsumption(
-            replica, coordinator, Acknowledgements(replica.command), Claims(replica)
+            replica, coordinator, Acknowledgements(replica.command), QueueClaims(replica)
         )
         self._tick = self._vital.event(driver.tick)
         self._ticker.add(self._tick)
@@ -427,13 +428,10 @@ class LocalReplica:
         settings, files = self._settings, self._files
         return BrokerReplica(
             shard=self.number,
-            commit_log=self._log,
-            queues=files.queues,
-            keys=files.keys,
+            applied=AppliedState(self._log, files.queues, files.keys, self._fetch_waiters),
             membership=Membership(settings.node, self._votes.vote.incarnation, settings.addresses),
             max_message_bytes=self.max_message_bytes,
             meter=self._meters,
-            fetch_waiters=self._fetch_waiters,
             doubt=self.doubt,
         )
 

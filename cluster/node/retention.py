@@ -133,7 +133,7 @@ class RetentionWatch:
         """While nobody writes, no entry tells the time by which holds expire."""
         now_ms = self._clock.now_ms()
         if any(hold.expires_ms <= now_ms for hold in self._replica.state.holds):
-            await self._replica.forget_holds()
+            await self._replica.log_holds.expire()
 
     def _situation(self, use: DiskUse) -> Situation:
         replica = self._replica
@@ -147,7 +147,7 @@ class RetentionWatch:
             age_ms=lambda index: self._age_ms(index, now_ms),
             hour=datetime.fromtimestamp(self._time_of_day_ms() / 1000, UTC).hour,
             disk=use,
-            held=replica.is_held,
+            held=replica.log_holds.is_held,
             needed=self._learners.behind(matches),
         )
 

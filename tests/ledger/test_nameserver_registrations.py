@@ -49,7 +49,7 @@ def test_no_more_nodes_are_known_than_may_be(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("ledger.nameserver.registrations.MAX_NODES", 2)
     known = Registrations(Clock())
     assert known.register(1, said(), object()) == known.register(2, said(), object()) == ""
-    assert "knows 2 nodes" in known.register(3, said(), object())
+    assert "has 2 nodes already" in known.register(3, said(), object())
     assert known.register(2, said(), object()) == "", "those that are known go on"
 
 

@@ -74,7 +74,7 @@ def assigning(group: ConsumerGroup, rooms: Rooms = nowhere) -> Steps:
             pools = yield from _by_room(pools, group, rooms, else_all=True)
             return (yield from balance(pools, group.shares))
         case "by_configuration":
-            named = {queue.topic_id for member in group.members.values() for queue in member.told.configured}
+            named = {queue.topic_id for member in group.members.values() for queue in member.details.configured}
             others = [Pool(pool.members, rest) for pool in pools if (rest := _not_of(named, pool.queues))]
             configured = yield from _as_configured(pools, group)
             return configured | (yield from balance(others, group.shares))
@@ -91,7 +91,7 @@ def _pools(group: ConsumerGroup) -> Generator[None, None, list[Pool]]:
     subscribers: defaultdict[int, list[str]] = defaultdict(list)
     for some in slices(sorted(group.members)):
         for name in some:
-            for topic_id, _ in group.members[name].told.subscriptions:
+            for topic_id, _ in group.members[name].details.subscriptions:
                 subscribers[topic_id].append(name)
         yield
     queues: defaultdict[tuple[str, ...], list[TopicQueueId]] = defaultdict(list)
@@ -109,7 +109,7 @@ def _by_room(
     for pool in pools:
         members: defaultdict[str, list[str]] = defaultdict(list)
         for member in pool.members:
-            members[group.members[member].told.room].append(member)
+            members[group.members[member].details.room].append(member)
         yield
         queues: defaultdict[str, list[TopicQueueId]] = defaultdict(list)
         for some in slices(pool.queues):
@@ -164,7 +164,7 @@ def _as_configured(pools: Iterable[Pool], group: ConsumerGroup) -> Steps:
     for pool in pools:
         existing = frozenset(pool.queues)
         for member in pool.members:
-            for queue in group.members[member].told.configured:
+            for queue in group.members[member].details.configured:
                 share = group.shares.get(queue)
                 has_it = share is not None and member == (share.target or share.owner)
                 if queue in existing and (has_it or queue not in assignment):

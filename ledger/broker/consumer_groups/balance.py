@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from heapq import heapify, heapreplace
 from itertools import groupby
 
-from ledger.state.consumer_group_table import Share, TopicQueueId
+from ledger.state.consumer_group_table import QueueShare, TopicQueueId
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Pool:
 
 
 def balance(
-    pools: Sequence[Pool], shares: Mapping[TopicQueueId, Share]
+    pools: Sequence[Pool], shares: Mapping[TopicQueueId, QueueShare]
 ) -> Generator[None, None, dict[TopicQueueId, str]]:
     """Returns, after some steps, the member of each queue of the pools, no queue being in two of them; `shares` tells
     who has or awaits what now.
@@ -73,7 +73,7 @@ def _by_topic(pools: Sequence[Pool]) -> Iterator[Pool]:
 class _Deal:
     """One topic of a pool, being dealt."""
 
-    def __init__(self, pool: Pool, shares: Mapping[TopicQueueId, Share], loads: Counter[str]) -> None:
+    def __init__(self, pool: Pool, shares: Mapping[TopicQueueId, QueueShare], loads: Counter[str]) -> None:
         self._members = pool.members
         self._loads = loads
         """Of all deals."""
@@ -130,7 +130,7 @@ class _Deal:
         self._hand_out(Counter(taker for _, taker in pairs))
         return len(pairs)
 
-    def _take_up(self, pool: Pool, shares: Mapping[TopicQueueId, Share]) -> None:
+    def _take_up(self, pool: Pool, shares: Mapping[TopicQueueId, QueueShare]) -> None:
         members = frozenset(pool.members)
         awaited: list[tuple[str, TopicQueueId]] = []
         for queue in pool.queues:

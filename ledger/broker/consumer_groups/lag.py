@@ -11,7 +11,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from ledger.broker.broker_replica import BrokerReplica
-from ledger.state.progress_table import ConsumedQueue, Progress
+from ledger.state.progress_table import ConsumedQueue, QueueProgress
 from store import ConsumeQueue, RangeDamagedError
 
 
@@ -25,7 +25,7 @@ class Lag:
     """When the first of them was appended, in ms since 1970; 0: there is none, or it lies where the log is damaged."""
 
 
-def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: Progress) -> Lag:
+def lag_of(replica: BrokerReplica, key: ConsumedQueue, progress: QueueProgress) -> Lag:
     """As this node knows it."""
     units = replica.queues.get(key.topic_id, key.queue)
     first, end = units.first_offset, replica.state.next_offset(key.topic_id, key.queue)

@@ -98,7 +98,7 @@ class LogTrim:
     def move(self, to: Candidate) -> StartProposal:
         """Proposes it; done when it is applied here. Raises LedgerError: LogHeldError where somebody holds the log,
         StorageFailedError where the base that was kept there is damaged."""
-        if self._replica.is_held:
+        if self._replica.log_holds.is_held:
             names = ", ".join(self.held_by()) or "a hold that is being taken"
             raise LogHeldError(
                 f"nothing of the log goes while it is held by {names}: wait, or release it with `ledgermq cluster "

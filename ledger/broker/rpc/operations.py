@@ -151,7 +151,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
         self, request: operations_pb2.HoldLogRequest, response: operations_pb2.HoldLogResponse
     ) -> None:
         replica = self._replicas.require(request.shard)
-        hold = await asyncio.shield(replica.hold_log(request.name, request.ttl_ms))
+        hold = await asyncio.shield(replica.log_holds.take(request.name, request.ttl_ms))
         response.hold.CopyFrom(hold_on_the_wire(hold))
         response.first_index = replica.log.first_index
 
@@ -159,7 +159,7 @@ class OperationsService(RefusingService, operations_pb2_grpc.OperationsServicer)
     async def ReleaseLog(  # noqa: N802
         self, request: operations_pb2.ReleaseLogRequest, response: operations_pb2.ReleaseLogResponse
     ) -> None:
-        response.released = await asyncio.shield(self._replicas.require(request.shard).release_log(request.name))
+        response.released = await asyncio.shield(self._replicas.require(request.shard).log_holds.release(request.name))
 
     @answers(operations_pb2.GetHoldsResponse)
     async def GetHolds(  # noqa: N802

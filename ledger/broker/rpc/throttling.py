@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from grpc import aio
 
 from ledger.batch import BatchHeader
+from ledger.broker.meter import Meter
 from ledger.broker.produce.proposals import Committed
 from ledger.broker.quotas.quota import Quota, Rates
 from ledger.broker.rpc.produce_stream import Batches
@@ -31,13 +32,6 @@ class Quotas:
 
     produce: Quota = field(default_factory=lambda: Quota("sends", Rates()))
     fetch: Quota = field(default_factory=lambda: Quota("fetches", Rates()))
-
-
-class Meter(Protocol):
-    """Where it is counted."""
-
-    def throttled(self, kind: str) -> None:
-        """`kind`: producer or consumer."""
 
 
 class MeteredBatches:

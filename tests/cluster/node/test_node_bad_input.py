@@ -264,7 +264,7 @@ async def test_unknown_topics_and_queues_have_errors_of_their_own(fleet: Fleet, 
     for queue in (QUEUES, HUGE):
         answer = await fleet.produce(1, sample_batch(topic, queue=queue, producer_id=5))
         assert type(error_of(answer)) is UnknownQueueError
-        assert f"its last one is {QUEUES - 1}" in answer.error.message
+        assert f"its last queue is {QUEUES - 1}" in answer.error.message
         fetched = await fleet.fetch(1, topic, 0, queue=queue)
         assert type(error_of(fetched)) is UnknownQueueError
     with pytest.raises(UnknownTopicError, match="nowhere"):

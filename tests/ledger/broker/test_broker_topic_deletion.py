@@ -20,6 +20,7 @@ from ledger.errors import (
     UnknownTopicError,
 )
 from ledger.state import Topic
+from ledger.state.commands import Command
 from ledger.v1 import command_pb2
 from tests.ledger.broker.test_broker_topic_opening import Shard, cluster, made
 
@@ -58,7 +59,7 @@ class Leading(Shard):
     def admit_deletion(self, topic_id: int) -> None:
         self.proposed.append(f"{topic_id} is to go")
 
-    def propose_command(self, command: command_pb2.Command) -> asyncio.Future[Any]:
+    def propose_command(self, command: Command) -> asyncio.Future[Any]:
         self.proposed.pop()
         return self.propose_checked(command)
 
@@ -82,7 +83,7 @@ async def test_it_goes_from_shard_0_and_then_from_those_that_have_queues_of_it()
     topic = made(first, 0, 1, 2)
     opened(second, topic)
     await TopicDeletion(replicas, elsewhere).delete(topic.topic_id)
-    assert first.proposed == second.proposed == ["delete_topic"]
+    assert first.proposed == second.proposed == ["DeleteTopic"]
     assert elsewhere.asked == [(2, topic.topic_id)]
     assert len(first.state.topics) == len(second.state.topics) == 0
 
@@ -95,7 +96,7 @@ async def test_to_ask_once_more_is_no_error_and_asks_all_shards() -> None:
         await deletion.delete(topic.topic_id)
     elsewhere.trouble = None
     await deletion.delete(topic.topic_id)
-    assert first.proposed == ["delete_topic"]
+    assert first.proposed == ["DeleteTopic"]
     assert sorted(elsewhere.asked[1:]) == [(shard, topic.topic_id) for shard in (1, 2, 3)]
     with pytest.raises(UnknownTopicError):
         await deletion.delete(topic.topic_id + 1)
@@ -110,10 +111,10 @@ async def test_a_leader_deletes_by_itself_what_its_node_knows_to_be_deleted() ->
     opened(second, kept)
     first.apply(delete_topic=command_pb2.DeleteTopic(topic_id=topic.topic_id))
     deletion = TopicDeletion(replicas, Elsewhere())
-    await looks(deletion, lambda: second.proposed == ["delete_topic"])
+    await looks(deletion, lambda: second.proposed == ["DeleteTopic"])
     opened(second, topic)
     second.state.topics.changed_at += 1  # these entries all have one index
-    await looks(deletion, lambda: second.proposed == ["delete_topic"] * 2)
+    await looks(deletion, lambda: second.proposed == ["DeleteTopic"] * 2)
     assert [each.name for each in second.state.topics] == ["kept"]
 
 
