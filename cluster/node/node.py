@@ -32,7 +32,7 @@ from cluster.node.stop_signals import stop_requested
 from ledger.broker.broker import Broker
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.node_view import NodeFacts
-from ledger.broker.quotas.quota import Quota, Rates
+from ledger.broker.quotas.quota import Quota, QuotaRates
 from ledger.broker.rpc.broker import BrokerService, add_broker
 from ledger.broker.rpc.consumer_group_operations import ConsumerGroupOperations
 from ledger.broker.rpc.consumer_groups import ConsumerGroupService
@@ -91,8 +91,8 @@ class Node:
             broker,
             self._meters,
             Quotas(
-                Quota("sends", Rates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
-                Quota("fetches", Rates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
+                Quota("sends", QuotaRates(settings.produce_quota_bytes_per_s, settings.produce_quota_messages_per_s)),
+                Quota("fetches", QuotaRates(settings.fetch_quota_bytes_per_s, settings.fetch_quota_messages_per_s)),
             ),
         )
         self._operations = OperationsService(

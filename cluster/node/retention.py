@@ -20,7 +20,15 @@ from cluster.node.runtime import Runtime
 from cluster.node.settings import NodeSettings
 from ledger.broker.broker_replica import BrokerReplica
 from ledger.broker.retention.log_trim import LogTrim
-from ledger.broker.retention.retention import Bounds, DiskUse, Move, Situation, choose, must_refuse, time_passed_ms
+from ledger.broker.retention.retention import (
+    DiskUse,
+    RetentionLimits,
+    Situation,
+    TrimDecision,
+    choose,
+    must_refuse,
+    time_passed_ms,
+)
 from ledger.errors import LedgerError
 from store import CommitLog, Disk, StoreError
 
@@ -159,7 +167,7 @@ class RetentionWatch:
         )
         return passed + now_ms - the_log.last_append_time_ms
 
-    async def _move(self, move: Move) -> None:
+    async def _move(self, move: TrimDecision) -> None:
         the_log, to = self._replica.log, move.to
         log.info(
             "shard %d: the log is to begin behind entry %d, for %s: %d bytes go, %d stay",
@@ -172,8 +180,8 @@ class RetentionWatch:
         await self._trim.move(to).future
 
 
-def bounds_of(settings: NodeSettings) -> Bounds:
-    return Bounds(
+def bounds_of(settings: NodeSettings) -> RetentionLimits:
+    return RetentionLimits(
         age_ms=int(settings.retention_hours * 3_600_000),
         size_bytes=settings.retention_bytes,
         cleaning_hour=settings.cleaning_hour,

@@ -92,6 +92,15 @@ def open_topic(replica: BrokerReplica, topic: Topic) -> asyncio.Future[Topic]:
     return replica.propose_checked(OpenTopic(topic.topic_id, topic.name, topic.shards, topic.created_ms))
 
 
+async def ensure_shard(replica: BrokerReplica, nodes: Sequence[int], *, known_shards: int) -> int:
+    """Add a shard like `add_shard`, for a client that knows of `known_shards` shards; 0: the client knows no number. If
+    one more shard exists, an earlier request of the client added it. Returns the number of the shard."""
+    shards = replica.state.shards
+    if known_shards and len(shards.numbers) == known_shards + 1:
+        return shards.numbers[-1]
+    return await add_shard(replica, nodes)
+
+
 async def add_shard(replica: BrokerReplica, wanted: Sequence[int] = ()) -> int:
     """Add a shard on these nodes, or by default on the nodes with the fewest replicas. Returns the number of the shard
     after the commit. Raises LedgerError, for example UnknownNodeError."""

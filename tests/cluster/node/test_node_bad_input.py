@@ -95,7 +95,7 @@ async def test_the_places_of_header_fields_are_those_that_the_broker_reads() -> 
 HUGE = 0xFFFF_FFFF
 BATCHES: dict[str, tuple[dict[str, int], type[LedgerError], str, str]] = {
     "wrong CRC": ({"crc": 0x12345678}, CorruptBatchError, "CORRUPT_BATCH", "0x12345678"),
-    "no batch at all": ({"magic": 0xDEAD}, CorruptBatchError, "CORRUPT_BATCH", "no batch"),
+    "no batch at all": ({"magic": 0xDEAD}, CorruptBatchError, "CORRUPT_BATCH", "not a batch"),
     "unknown version": ({"version": 9}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "version 9"),
     "unknown codec": ({"codec": 77}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "codec 77"),
     "unknown column": ({"columns": 0x8000}, UnsupportedBatchError, "UNSUPPORTED_BATCH", "0x8000"),

@@ -283,7 +283,7 @@ async def test_a_place_whose_base_is_damaged_is_not_proposed(hand: Hand, caplog:
     last = hand.replica.log.last_index
     await hand.watch(retention_bytes=1).look()
     assert (hand.first, hand.replica.log.last_index) == (1, last)
-    assert "the base that was kept there is damaged" in caplog.text
+    assert "the snapshot for that place is damaged" in caplog.text
     async with AsyncAdmin(hand.fleet.bootstrap) as admin:
         with pytest.raises(StorageFailedError, match="is damaged"):
             await admin.trim_log(keep_bytes=0)

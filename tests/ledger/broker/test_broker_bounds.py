@@ -51,7 +51,7 @@ def test_bytes_of_answers_count_until_their_call_has_ended() -> None:
 async def test_fetches_that_wait_are_bounded_by_their_queues() -> None:
     fetch_waiters = FetchWaiters(max_places=5)
     first, second = fetch_waiters.wait_for([(1, 0), (1, 1), (1, 2)]), fetch_waiters.wait_for([(1, 0), (2, 0)])
-    with pytest.raises(BusyError, match="wait at 5 queues"):
+    with pytest.raises(BusyError, match=r"limit of waiting fetches on this node is reached \(5 queues\)"):
         fetch_waiters.wait_for([(3, 0)])
     fetch_waiters.announce(1, 2)
     await first

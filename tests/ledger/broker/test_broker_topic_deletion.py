@@ -37,6 +37,9 @@ class Elsewhere:
         if self.trouble is not None:
             raise self.trouble
 
+    async def open_topic(self, shard: int, topic: Topic) -> None:
+        raise AssertionError("a deletion opens nothing")
+
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +95,7 @@ async def test_to_ask_once_more_is_no_error_and_asks_all_shards() -> None:
     first, elsewhere = Leading(0), Elsewhere(NoLeaderError("nobody leads"))
     deletion = TopicDeletion(cluster(first), elsewhere)
     topic = made(first, 0, 2)
-    with pytest.raises(BusyError, match=r"not gone everywhere yet \(nobody leads\): it goes on"):
+    with pytest.raises(BusyError, match=r"not removed from every shard yet \(nobody leads\): the removal continues"):
         await deletion.delete(topic.topic_id)
     elsewhere.trouble = None
     await deletion.delete(topic.topic_id)
